@@ -1,0 +1,57 @@
+"""What the agent wants to do, and the question that is asked about it.
+
+An intent is judged before anything happens; what a person is shown is the
+intent itself, so the text shown is byte for byte the text run.
+"""
+
+from hames.domain.ids import ApprovalId, ItemId, TurnId
+from hames.domain.items import FileUpdate
+from hames.domain.json import Json
+from hames.domain.value import Value
+
+
+class Harmless(Value, tag="harmless"):
+    """Reads inside the workspace, or only talks. Never asked about."""
+
+
+class RunCommand(Value, tag="run_command"):
+    """`unsandboxed`: the model asks to leave the sandbox, and says why."""
+
+    command: str
+    cwd: str
+    unsandboxed: bool = False
+    why: str = ""
+
+
+class ChangeFiles(Value, tag="change_files"):
+    """`protected`: touches guard rails (`.git`, `.harness`, agent configuration): asked about under every policy."""
+
+    changes: tuple[FileUpdate, ...]
+    protected: bool = False
+
+
+class CallMcp(Value, tag="call_mcp"):
+    server: str
+    tool: str
+    arguments: Json = None
+
+
+class UseTool(Value, tag="use_tool"):
+    """A tool whose effects nobody here knows."""
+
+    name: str
+    arguments: Json = None
+
+
+Intent = Harmless | RunCommand | ChangeFiles | CallMcp | UseTool
+
+
+class Approval(Value):
+    """A pending question. Nothing runs without a recorded answer."""
+
+    id: ApprovalId
+    turn_id: TurnId
+    item_id: ItemId
+    intent: RunCommand | ChangeFiles | CallMcp | UseTool
+    reason: str = ""
+    """Why it is asked, in words for people."""

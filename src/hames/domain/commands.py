@@ -1,0 +1,169 @@
+"""Everything a client may ask for. Requests are imperative.
+
+Every protocol decodes into these and nothing else crosses the engine's wall.
+"""
+
+from typing import Literal
+
+from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
+from hames.domain.items import UserInput
+from hames.domain.json import Json
+from hames.domain.options import Overrides
+from hames.domain.policy import Decision
+from hames.domain.value import Value
+
+
+class CreateThread(Value):
+    title: str = ""
+    overrides: Overrides = Overrides()
+
+
+class ListThreads(Value):
+    """Newest first. `cursor` is what the page before returned."""
+
+    limit: int | None = None
+    cursor: str | None = None
+    archived: bool = False
+    search: str = ""
+
+
+class ReadThread(Value):
+    """Look at a thread, running or not, without changing it."""
+
+    thread_id: ThreadId
+
+
+class ResumeThread(Value):
+    """Open a thread for work; overrides become its settings."""
+
+    thread_id: ThreadId
+    overrides: Overrides = Overrides()
+
+
+class StartTurn(Value):
+    """Refused while a turn runs; `SubmitPrompt` waits instead."""
+
+    thread_id: ThreadId
+    content: tuple[UserInput, ...]
+    overrides: Overrides = Overrides()
+    client_id: str | None = None
+    meta: Json = None
+
+
+class SubmitPrompt(Value):
+    """Start a turn now, or queue it behind the running one. The same `client_id` twice counts once."""
+
+    thread_id: ThreadId
+    content: tuple[UserInput, ...]
+    client_id: str | None = None
+    meta: Json = None
+
+
+class DropPrompt(Value):
+    thread_id: ThreadId
+    prompt_id: PromptId
+
+
+class SteerTurn(Value):
+    """Say something to the running turn; the model reads it before its next step."""
+
+    thread_id: ThreadId
+    content: tuple[UserInput, ...]
+    turn_id: TurnId | None = None
+
+
+class InterruptTurn(Value):
+    """`turn_id` None: whichever runs."""
+
+    thread_id: ThreadId
+    turn_id: TurnId | None = None
+
+
+class ResolveApproval(Value):
+    approval_id: ApprovalId
+    decision: Decision
+    note: str = ""
+
+
+class ForkThread(Value):
+    """A new thread with this one's history, up to `last_seq` (all of it by default)."""
+
+    thread_id: ThreadId
+    last_seq: int | None = None
+    overrides: Overrides = Overrides()
+
+
+class ArchiveThread(Value):
+    thread_id: ThreadId
+    archived: bool = True
+
+
+class RenameThread(Value):
+    thread_id: ThreadId
+    title: str
+
+
+class DeleteThread(Value):
+    thread_id: ThreadId
+
+
+class CompactThread(Value):
+    """Summarise what the model has seen so far, as a turn of its own."""
+
+    thread_id: ThreadId
+
+
+class ReviewTarget(Value):
+    """What to look at: uncommitted changes, a branch to compare with, a commit, or what the words say."""
+
+    kind: Literal["uncommittedChanges", "baseBranch", "commit", "custom"]
+    text: str = ""
+
+
+class StartReview(Value):
+    thread_id: ThreadId
+    target: ReviewTarget
+
+
+class ChangeSettings(Value):
+    thread_id: ThreadId
+    overrides: Overrides
+
+
+Command = (
+    CreateThread
+    | ListThreads
+    | ReadThread
+    | ResumeThread
+    | StartTurn
+    | SubmitPrompt
+    | DropPrompt
+    | SteerTurn
+    | InterruptTurn
+    | ResolveApproval
+    | ForkThread
+    | ArchiveThread
+    | RenameThread
+    | DeleteThread
+    | CompactThread
+    | StartReview
+    | ChangeSettings
+)
+
+
+class ThreadSummary(Value):
+    """A thread as a list shows it."""
+
+    id: ThreadId
+    title: str
+    preview: str
+    cwd: str
+    model: str
+    created_at_ms: int
+    updated_at_ms: int
+    archived: bool = False
+
+
+class ThreadPage(Value):
+    threads: tuple[ThreadSummary, ...]
+    next_cursor: str | None = None

@@ -1,0 +1,243 @@
+"""Items: what a turn is made of. flint's types are the vocabulary; other protocols show narrower views.
+
+An item is started once and completed once. What streams in between goes into
+one text field, named in `STREAMS`; a completed item carries all of it.
+"""
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from hames.domain.ids import CallId, ItemId
+from hames.domain.json import Json
+from hames.domain.value import Value
+
+ItemStatus = Literal["running", "completed", "failed", "declined", "interrupted"]
+
+
+class TextInput(Value, tag_field="type", tag="text"):
+    text: str
+
+
+class ImageInput(Value, tag_field="type", tag="image"):
+    """A picture by URL or `data:` URL."""
+
+    url: str
+
+
+class LocalImageInput(Value, tag_field="type", tag="localImage"):
+    """A picture by path. Read when the turn starts, from inside the workspace or wherever the client points."""
+
+    path: str
+
+
+class FileInput(Value, tag_field="type", tag="file"):
+    """A file the prompt points at, by path; its text is shown to the model."""
+
+    path: str
+
+
+UserInput = TextInput | ImageInput | LocalImageInput | FileInput
+
+
+class Call(Value):
+    """A tool call as the model made it. `arguments` is the model's own JSON text, valid or not."""
+
+    id: CallId
+    name: str
+    arguments: str
+
+
+class Picture(Value):
+    """An image as bytes that a model can be shown."""
+
+    media_type: str
+    base64: str
+
+
+class ToolResult(Value):
+    """What the model reads about a call. A failure is a result, too."""
+
+    text: str
+    failed: bool = False
+    pictures: tuple[Picture, ...] = ()
+
+
+class FileUpdate(Value):
+    """One file of a change. `path` is absolute, `diff` is unified."""
+
+    path: str
+    kind: Literal["add", "modify", "delete"]
+    diff: str
+
+
+class PlanEntry(Value):
+    step: str
+    status: Literal["pending", "inProgress", "completed", "failed"] = "pending"
+
+
+class _Item(Value, tag_field="type"):
+    """What every item has. Base classes carry required fields only."""
+
+    id: ItemId
+    step: int
+    """Which model reply of the turn it belongs to; 0 is before the first."""
+
+
+class UserMessage(_Item, tag="user_message", kw_only=True):
+    content: tuple[UserInput, ...]
+    status: ItemStatus = "completed"
+    pictures: tuple[Picture, ...] = ()
+    """What `localImage` inputs held when the turn started: history does not change with the file."""
+    attachments: tuple[str, ...] = ()
+    """What `file` inputs held when the turn started."""
+    client_id: str | None = None
+    """The name a client gave it, so that a submit that is sent twice counts once."""
+    meta: Json = None
+
+
+class AgentMessage(_Item, tag="agent_message", kw_only=True):
+    text: str = ""
+    status: ItemStatus = "running"
+    void: bool = False
+    """Cut off and asked for again: people saw it, the model is not shown it."""
+
+
+class Reasoning(_Item, tag="reasoning", kw_only=True):
+    text: str = ""
+    summary: str = ""
+    status: ItemStatus = "running"
+    void: bool = False
+    provider: str = ""
+    opaque: Json = None
+    """What the provider wants back unchanged: a signature, encrypted reasoning. Meaningless to any other provider."""
+
+
+class CommandExecution(_Item, tag="command_execution", kw_only=True):
+    """A shell command, from request to exit code. Streams into `output`."""
+
+    call_id: CallId
+    command: str
+    cwd: str
+    status: ItemStatus = "running"
+    output: str = ""
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    result: ToolResult | None = None
+
+
+class FileChange(_Item, tag="file_change", kw_only=True):
+    """Files added, modified, deleted. Streams the patch text into `output`."""
+
+    call_id: CallId
+    changes: tuple[FileUpdate, ...]
+    status: ItemStatus = "running"
+    output: str = ""
+    result: ToolResult | None = None
+
+
+class McpToolCall(_Item, tag="mcp_tool_call", kw_only=True):
+    """A tool of an MCP server. Streams progress lines into `output`."""
+
+    call_id: CallId
+    server: str
+    tool: str
+    arguments: Json = None
+    status: ItemStatus = "running"
+    output: str = ""
+    structured: Json = None
+    result: ToolResult | None = None
+
+
+class WebSearch(_Item, tag="web_search", kw_only=True):
+    """A search the model service made itself. `opaque` is what the service wants back."""
+
+    query: str
+    status: ItemStatus = "running"
+    provider: str = ""
+    opaque: Json = None
+
+
+class Plan(_Item, tag="plan", kw_only=True):
+    """The agent's plan. Streams into `text`."""
+
+    call_id: CallId
+    text: str = ""
+    entries: tuple[PlanEntry, ...] = ()
+    status: ItemStatus = "running"
+    result: ToolResult | None = None
+
+
+class ToolCall(_Item, tag="tool_call", kw_only=True):
+    """Any other tool. Streams into `output`."""
+
+    call_id: CallId
+    name: str
+    arguments: Json = None
+    status: ItemStatus = "running"
+    output: str = ""
+    result: ToolResult | None = None
+
+
+class Artifact(_Item, tag="artifact", kw_only=True):
+    """A file the agent declares as its product."""
+
+    call_id: CallId
+    path: str
+    title: str = ""
+    media_type: str = ""
+    status: ItemStatus = "completed"
+    result: ToolResult | None = None
+
+
+class Compaction(_Item, tag="compaction", kw_only=True):
+    """From here on the model sees `summary` instead of what came before."""
+
+    summary: str = ""
+    status: ItemStatus = "running"
+
+
+Item = (
+    UserMessage
+    | AgentMessage
+    | Reasoning
+    | CommandExecution
+    | FileChange
+    | McpToolCall
+    | WebSearch
+    | Plan
+    | ToolCall
+    | Artifact
+    | Compaction
+)
+
+ToolItem = CommandExecution | FileChange | McpToolCall | Plan | ToolCall | Artifact
+"""Items that answer a call of the model's."""
+
+Stream = Literal["text", "summary", "output"]
+
+STREAMS: dict[type[Item], frozenset[Stream]] = {
+    UserMessage: frozenset(),
+    AgentMessage: frozenset({"text"}),
+    Reasoning: frozenset({"text", "summary"}),
+    CommandExecution: frozenset({"output"}),
+    FileChange: frozenset({"output"}),
+    McpToolCall: frozenset({"output"}),
+    WebSearch: frozenset(),
+    Plan: frozenset({"text"}),
+    ToolCall: frozenset({"output"}),
+    Artifact: frozenset(),
+    Compaction: frozenset({"summary"}),
+}
+
+
+def extended(item: Item, stream: Stream, text: str) -> Item:
+    """The item with `text` added to one of its streams. A stream it does not have changes nothing."""
+    if stream not in STREAMS[type(item)]:
+        return item
+    return replace(item, **{stream: getattr(item, stream) + text})
+
+
+def closed(item: Item, status: ItemStatus) -> Item:
+    """The item as it stands, no longer running."""
+    return item if item.status != "running" else replace(item, status=status)

@@ -1,0 +1,6 @@
+"""`Json`: the one place where a value may be anything."""
+
+from typing import Any
+
+Json = Any
+"""A decoded JSON value. Decode it into a `Value` at the edge wherever its shape is known."""

@@ -1,0 +1,33 @@
+"""What is known about a model before asking it anything."""
+
+from hames.domain.value import Value
+
+
+class Price(Value):
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+
+
+class ModelCard(Value):
+    provider: str
+    model: str
+    """The provider's own name for it."""
+    display_name: str
+    description: str = ""
+    context_window: int = 200_000
+    max_output: int = 32_000
+    tools: bool = True
+    images: bool = True
+    reasoning: bool = False
+    web_search: bool = False
+    price: Price | None = None
+    successor: str = ""
+    """Set when the provider has retired it: what to use instead."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.provider}/{self.model}"

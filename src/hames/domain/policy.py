@@ -1,0 +1,65 @@
+"""What the agent may do: approval policies, sandbox policies, and what a person allowed for good.
+
+Trust and approval remove the question, never the sandbox.
+"""
+
+from typing import Literal
+
+from hames.domain.value import Value
+
+ApprovalPolicy = Literal["never", "unlessTrusted", "always"]
+"""`never` asks nothing, `unlessTrusted` asks for what is not known to be harmless, `always` asks for everything."""
+
+Decision = Literal["once", "always", "reject", "void"]
+"""`void` is nobody's answer: the turn or the process ended before anyone gave one."""
+
+AgentName = Literal["code", "plan", "review"]
+"""A profile: `code` works, `plan` and `review` read and never write."""
+
+
+class DangerFullAccess(Value, tag_field="type", tag="dangerFullAccess"):
+    """No wrapper at all. Must be asked for by name."""
+
+
+class ReadOnly(Value, tag_field="type", tag="readOnly"):
+    """Everything readable, nothing writable, no network."""
+
+
+class WorkspaceWrite(Value, tag_field="type", tag="workspaceWrite", rename="camel"):
+    """The workspace and the named roots are writable."""
+
+    writable_roots: tuple[str, ...] = ()
+    network_access: bool = False
+
+
+class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="camel"):
+    """Somebody else holds the walls; `network_access` is only reported."""
+
+    network_access: Literal["restricted", "enabled"] = "restricted"
+
+
+SandboxPolicy = DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox
+
+
+class CommandGrant(Value, tag="command"):
+    """`always` for a command: these exact words in this directory, never a prefix or a pattern."""
+
+    command: str
+    cwd: str
+    unsandboxed: bool = False
+
+
+class FileChangeGrant(Value, tag="file_change"):
+    """`always` for a file change: further changes inside this workspace, never its protected paths."""
+
+    root: str
+
+
+class McpGrant(Value, tag="mcp"):
+    """`always` for an MCP tool: this tool of this server."""
+
+    server: str
+    tool: str
+
+
+Grant = CommandGrant | FileChangeGrant | McpGrant

@@ -1,0 +1,235 @@
+"""The fold: what a log means. State is nothing but the events so far.
+
+`apply` is pure and total: a record that makes no sense (a delta for an item
+that is not there) changes nothing but the position, so that a damaged log still opens.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from hames.domain.approvals import Approval
+from hames.domain.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    Noticed,
+    PromptQueued,
+    PromptRemoved,
+    QueueHeld,
+    Record,
+    SettingsChanged,
+    ThreadArchived,
+    ThreadCreated,
+    ThreadRenamed,
+    ToolCalled,
+    TurnEnded,
+    TurnError,
+    TurnKind,
+    TurnStarted,
+    TurnStatus,
+    UsageReported,
+)
+from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
+from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, extended
+from hames.domain.json import Json
+from hames.domain.options import Settings
+from hames.domain.policy import Grant
+from hames.domain.usage import Usage
+from hames.domain.value import Value
+
+PREVIEW_CHARS = 120
+
+
+class Called(Value):
+    """A call the model made, and how many items of the turn came before it."""
+
+    step: int
+    position: int
+    call: Call
+
+
+class Turn(Value):
+    id: TurnId
+    started_at_ms: int
+    kind: TurnKind = "prompt"
+    status: TurnStatus = "running"
+    ended_at_ms: int | None = None
+    items: tuple[Item, ...] = ()
+    calls: tuple[Called, ...] = ()
+    usage: Usage = Usage()
+    error: TurnError | None = None
+    stop_reason: str = ""
+    meta: Json = None
+
+
+class QueuedPrompt(Value):
+    id: PromptId
+    content: tuple[UserInput, ...]
+    meta: Json = None
+
+
+class ThreadState(Value):
+    id: ThreadId
+    settings: Settings
+    seq: int = 0
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
+    title: str = ""
+    preview: str = ""
+    archived: bool = False
+    forked_from: ThreadId | None = None
+    format: int = 0
+    turns: tuple[Turn, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    """The pending ones."""
+    grants: tuple[Grant, ...] = ()
+    queue: tuple[QueuedPrompt, ...] = ()
+    queue_held: bool = False
+    usage: Usage = Usage()
+    last_usage: Usage = Usage()
+    """Of the last model call: how full the window is."""
+
+    @property
+    def running(self) -> Turn | None:
+        return self.turns[-1] if self.turns and self.turns[-1].status == "running" else None
+
+    def turn(self, turn_id: TurnId) -> Turn | None:
+        return next((turn for turn in reversed(self.turns) if turn.id == turn_id), None)
+
+    def item(self, item_id: ItemId) -> Item | None:
+        for turn in reversed(self.turns):
+            for item in reversed(turn.items):
+                if item.id == item_id:
+                    return item
+        return None
+
+
+class Change(Value):
+    """A record with the state before and after it: what makes projections stateless."""
+
+    record: Record
+    before: ThreadState
+    after: ThreadState
+
+
+def blank(thread_id: ThreadId) -> ThreadState:
+    """Before the first record."""
+    return ThreadState(id=thread_id, settings=Settings(model="", cwd=""))
+
+
+def apply(state: ThreadState, record: Record) -> ThreadState:
+    event = record.event
+    if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
+        return _in_turn(state, record, event.turn_id, lambda turn: _streamed(turn, event))
+    match event:
+        case ThreadCreated():
+            return replace(
+                state,
+                seq=record.seq,
+                settings=event.settings,
+                title=event.title,
+                format=event.format,
+                forked_from=event.forked_from,
+                created_at_ms=record.at_ms,
+                updated_at_ms=record.at_ms,
+            )
+        case ThreadRenamed(title=title):
+            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, title=title)
+        case ThreadArchived(archived=archived):
+            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, archived=archived)
+        case SettingsChanged(settings=settings):
+            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings)
+        case TurnStarted():
+            turn = Turn(id=event.turn_id, kind=event.kind, started_at_ms=record.at_ms, meta=event.meta)
+            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=(*state.turns, turn))
+        case ItemStarted(item=item):
+            state = _in_turn(state, record, event.turn_id, lambda turn: _opened(turn, item))
+            return _previewed(state, item)
+        case ItemCompleted(item=item):
+            state = _in_turn(state, record, event.turn_id, lambda turn: _completed(turn, item))
+            return _previewed(state, item)
+        case ToolCalled(step=step, call=call):
+            return _in_turn(
+                state,
+                record,
+                event.turn_id,
+                lambda turn: replace(turn, calls=(*turn.calls, Called(step=step, position=len(turn.items), call=call))),
+            )
+        case ApprovalRequested(approval=approval):
+            return replace(state, seq=record.seq, approvals=(*state.approvals, approval))
+        case ApprovalResolved(approval_id=approval_id, grant=grant):
+            return replace(
+                state,
+                seq=record.seq,
+                approvals=tuple(a for a in state.approvals if a.id != approval_id),
+                grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
+            )
+        case UsageReported(usage=usage):
+            state = _in_turn(state, record, event.turn_id, lambda turn: replace(turn, usage=turn.usage + usage))
+            return replace(state, usage=state.usage + usage, last_usage=usage)
+        case PromptQueued():
+            prompt = QueuedPrompt(id=event.prompt_id, content=event.content, meta=event.meta)
+            return replace(state, seq=record.seq, queue=(*state.queue, prompt))
+        case PromptRemoved(prompt_id=prompt_id):
+            return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))
+        case QueueHeld(held=held):
+            return replace(state, seq=record.seq, queue_held=held)
+        case Noticed():
+            return replace(state, seq=record.seq)
+        case TurnEnded():
+            return _in_turn(
+                state,
+                record,
+                event.turn_id,
+                lambda turn: replace(
+                    turn,
+                    status=event.status,
+                    error=event.error,
+                    stop_reason=event.stop_reason,
+                    ended_at_ms=record.at_ms,
+                ),
+            )
+        case _ as never:
+            assert_never(never)
+
+
+def _in_turn(state: ThreadState, record: Record, turn_id: TurnId, change: Callable[[Turn], Turn]) -> ThreadState:
+    turns = state.turns
+    if turns and turns[-1].id == turn_id:
+        turns = (*turns[:-1], change(turns[-1]))
+    return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=turns)
+
+
+def _opened(turn: Turn, item: Item) -> Turn:
+    if any(item.id == there.id for there in reversed(turn.items)):
+        return turn
+    return replace(turn, items=(*turn.items, item))
+
+
+def _streamed(turn: Turn, delta: ItemDelta) -> Turn:
+    return _with_item(turn, delta.item_id, lambda item: extended(item, delta.stream, delta.text))
+
+
+def _completed(turn: Turn, item: Item) -> Turn:
+    if all(item.id != there.id for there in reversed(turn.items)):
+        return replace(turn, items=(*turn.items, item))
+    return _with_item(turn, item.id, lambda _: item)
+
+
+def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> Turn:
+    items = turn.items
+    for index in range(len(items) - 1, -1, -1):  # nearly always the last
+        if items[index].id == item_id:
+            return replace(turn, items=(*items[:index], change(items[index]), *items[index + 1 :]))
+    return turn
+
+
+def _previewed(state: ThreadState, item: Item) -> ThreadState:
+    if state.preview or not isinstance(item, UserMessage):
+        return state
+    words = " ".join(part.text for part in item.content if isinstance(part, TextInput)).split()
+    return replace(state, preview=" ".join(words)[:PREVIEW_CHARS])
