@@ -232,6 +232,10 @@ class Log(Protocol):
         """What lists show of this thread from now on."""
         ...
 
+    def rest(self) -> None:
+        """The turn is over: give back what only a running one needs."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -10,9 +10,11 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from hames.domain.approvals import Approval
+from hames.domain.commands import ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Event,
     ItemCompleted,
     ItemDelta,
     ItemStarted,
@@ -34,7 +36,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, extended
+from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
 from hames.domain.json import Json
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
@@ -233,3 +235,36 @@ def _previewed(state: ThreadState, item: Item) -> ThreadState:
         return state
     words = " ".join(part.text for part in item.content if isinstance(part, TextInput)).split()
     return replace(state, preview=" ".join(words)[:PREVIEW_CHARS])
+
+
+def summary(state: ThreadState) -> ThreadSummary:
+    """The thread as a list shows it."""
+    return ThreadSummary(
+        id=state.id,
+        title=state.title,
+        preview=state.preview,
+        cwd=state.settings.cwd,
+        model=state.settings.model,
+        created_at_ms=state.created_at_ms,
+        updated_at_ms=state.updated_at_ms,
+        archived=state.archived,
+    )
+
+
+def endings(state: ThreadState, why: str) -> list[Event]:
+    """What closes a turn that can no longer go on: nothing stays open, nothing is lost."""
+    turn = state.running
+    if turn is None:
+        return []
+    return [
+        *(
+            ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void")
+            for a in state.approvals
+        ),
+        *(
+            ItemCompleted(turn_id=turn.id, item=closed(item, "interrupted"))
+            for item in turn.items
+            if item.status == "running"
+        ),
+        TurnEnded(turn_id=turn.id, status="interrupted", error=TurnError(message=why)),
+    ]

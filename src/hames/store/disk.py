@@ -1,0 +1,59 @@
+"""The file system, as far as the store needs it. Tests put one that fails in its place.
+
+Everything is opened relative to a directory that is already open, and never
+through a symbolic link: a cloned repository may bring a `.harness` that points elsewhere.
+"""
+
+import contextlib
+import os
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Disk:
+    """Thin on purpose: each method is one system call, so that each can be made to fail."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        return os.write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def open(self, name: str, flags: int, *, at: int) -> int:
+        return os.open(name, flags | FILE, 0o600, dir_fd=at)
+
+    def rename(self, old: str, new: str, *, at: int) -> None:
+        os.rename(old, new, src_dir_fd=at, dst_dir_fd=at)
+
+
+def directory(name: str | os.PathLike[str], *, at: int | None = None, create: bool = False) -> int:
+    """An open directory. Created 0700 if asked for; a link in its place is refused by the kernel."""
+    if create:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=at)
+    return os.open(name, DIRECTORY, dir_fd=at)
+
+
+def write_whole(disk: Disk, name: str, data: bytes, *, at: int) -> None:
+    """Replace a small file so that a reader sees the old or the new content, and a power cut keeps one of them."""
+    temporary = f".{name}.{os.getpid()}.new"
+    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, at=at)
+    try:
+        disk.write(fd, data)
+        disk.sync(fd)
+    finally:
+        os.close(fd)
+    disk.rename(temporary, name, at=at)
+    os.fsync(at)
+
+
+def read_small(name: str, *, at: int, limit: int = 1 << 20) -> bytes:
+    fd = os.open(name, os.O_RDONLY | FILE, dir_fd=at)
+    try:
+        return os.read(fd, limit)
+    finally:
+        os.close(fd)

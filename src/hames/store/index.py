@@ -1,0 +1,123 @@
+"""The list of threads, so that listing opens no log. It can be thrown away at any time.
+
+The truth is in the logs and, per thread, in `meta.json`; the index notices
+threads that came or went without it by the time stamp of their directory.
+"""
+
+import base64
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+from hames.domain.commands import ThreadPage, ThreadSummary
+from hames.domain.errors import InvalidCommand
+from hames.domain.ids import ThreadId
+
+PAGE: Final = 50
+
+_TABLE = """
+create table if not exists threads (
+  id text primary key, title text, preview text, cwd text, model text,
+  created_at_ms integer, updated_at_ms integer, archived integer) without rowid;
+create index if not exists newest on threads (archived, updated_at_ms desc, id desc);
+create table if not exists seen (mtime_ns integer);
+"""
+
+
+class Index:
+    """`path` empty: kept in memory, rebuilt in every process."""
+
+    def __init__(self, path: str) -> None:
+        self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
+        self._db.execute("pragma journal_mode=wal")
+        self._db.execute("pragma synchronous=off")
+        self._db.executescript(_TABLE)
+
+    def put(self, summary: ThreadSummary) -> None:
+        with contextlib.suppress(sqlite3.OperationalError):  # somebody else writes: `meta.json` has it, too
+            self._db.execute("insert or replace into threads values (?,?,?,?,?,?,?,?)", _row(summary))
+
+    def remove(self, thread_id: ThreadId) -> None:
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._db.execute("delete from threads where id = ?", (thread_id,))
+
+    def follow(self, threads_fd: int, load: Callable[[str], ThreadSummary | None]) -> None:
+        """Take in what changed on disk behind our back."""
+        mtime = os.fstat(threads_fd).st_mtime_ns
+        known = self._db.execute("select mtime_ns from seen").fetchone()
+        if known and known[0] == mtime:
+            return
+        there = {entry.name for entry in os.scandir(threads_fd) if not entry.name.startswith(".")}
+        here = {row[0] for row in self._db.execute("select id from threads")}
+        found = [summary for name in there - here if (summary := load(name)) is not None]
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._db.execute("begin")
+            self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?)", map(_row, found))
+            self._db.executemany("delete from threads where id = ?", [(gone,) for gone in here - there])
+            self._db.execute("delete from seen")
+            self._db.execute("insert into seen values (?)", (mtime,))
+            self._db.execute("commit")
+
+    def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        size = limit if limit is not None else PAGE
+        updated, last = _position(cursor)
+        words = f"%{search.replace(chr(92), chr(92) * 2).replace('%', chr(92) + '%').replace('_', chr(92) + '_')}%"
+        rows = self._db.execute(
+            "select * from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
+            " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\')"
+            " order by updated_at_ms desc, id desc limit ?",
+            (archived, updated, last, words, words, words, size + 1),
+        ).fetchall()
+        threads = tuple(_summary(row) for row in rows[:size])
+        more = len(rows) > size
+        return ThreadPage(
+            threads=threads, next_cursor=_cursor(threads[-1].updated_at_ms, threads[-1].id) if more else None
+        )
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _row(summary: ThreadSummary) -> tuple[str | int, ...]:
+    return (
+        summary.id,
+        summary.title,
+        summary.preview,
+        summary.cwd,
+        summary.model,
+        summary.created_at_ms,
+        summary.updated_at_ms,
+        int(summary.archived),
+    )
+
+
+def _summary(row: tuple[str, str, str, str, str, int, int, int]) -> ThreadSummary:
+    return ThreadSummary(
+        id=ThreadId(row[0]),
+        title=row[1],
+        preview=row[2],
+        cwd=row[3],
+        model=row[4],
+        created_at_ms=row[5],
+        updated_at_ms=row[6],
+        archived=bool(row[7]),
+    )
+
+
+def _cursor(updated_at_ms: int, thread_id: str) -> str:
+    return base64.urlsafe_b64encode(f"{updated_at_ms} {thread_id}".encode()).decode().rstrip("=")
+
+
+def _position(cursor: str | None) -> tuple[int, str]:
+    if cursor is None:
+        return 1 << 62, ""
+    try:
+        words = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        updated, thread_id = words.split(" ")
+        if _cursor(int(updated), thread_id) == cursor:
+            return int(updated), thread_id
+    except ValueError:
+        pass
+    raise InvalidCommand(f"no page begins at cursor {cursor!r}")

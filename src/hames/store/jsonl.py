@@ -1,0 +1,383 @@
+"""Threads on disk: `threads/{threadId}/events.jsonl`, append-only, and `meta.json` beside it.
+
+A log is written with one `write` per batch on an `O_APPEND` descriptor, which is
+locked for the life of its writer. Live deltas go to `live` first, because a killed
+process must not lose a token that somebody saw, and the log should not hold a line per token.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from hames.domain.commands import ThreadPage, ThreadSummary
+from hames.domain.errors import Misconfigured, StorageFailed, ThreadInUse, ThreadNotFound, ThreadReadOnly
+from hames.domain.events import FORMAT, Record, ThreadCreated
+from hames.domain.ids import ThreadId
+from hames.domain.state import apply, blank, summary
+from hames.store.disk import Disk, directory, read_small, write_whole
+from hames.store.index import Index
+from hames.store.lines import LINE_BYTES, line, merged, record, unknown
+from hames.store.places import Places
+
+EVENTS, META, LIVE, TORN = "events.jsonl", "meta.json", "live", "events.torn"
+THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+
+_summary = msgspec.json.Decoder(ThreadSummary).decode
+
+
+class JsonlStore:
+    """`root` is the data directory itself; it is made with the first thread, not before."""
+
+    def __init__(self, root: Path, *, places: Places, disk: Disk | None = None) -> None:
+        self._root = root
+        self._places = places
+        self._disk = disk or Disk()
+        self._threads_fd: int | None = None
+        self._token = ""
+        self._index: Index | None = None
+
+    async def create(self, thread_id: ThreadId) -> "JsonlLog":
+        threads = self._threads(create=True)
+        assert threads is not None
+        try:
+            os.mkdir(thread_id, 0o700, dir_fd=threads)
+            with self.thread(thread_id) as at:
+                fd = self._disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, at=at)
+                os.fsync(at)
+            os.fsync(threads)
+        except OSError as failure:
+            raise StorageFailed(f"cannot make a thread in {str(self._root)!r}: {failure.strerror}") from failure
+        _lock(fd, thread_id)
+        return JsonlLog(self, thread_id, fd=fd, disk=self._disk, foreign=not self._token)
+
+    async def open(self, thread_id: ThreadId) -> "JsonlLog":
+        try:
+            with self.thread(thread_id) as at:
+                fd = self._disk.open(EVENTS, os.O_RDWR | os.O_APPEND, at=at)
+        except OSError as failure:
+            if failure.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {failure.strerror}") from failure
+            raise ThreadNotFound(f"no thread {thread_id!r}") from failure
+        log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, foreign=not self._token)
+        try:
+            _lock(fd, thread_id)
+            await to_thread.run_sync(log.recover)
+        except BaseException:
+            await log.close()
+            raise
+        return log
+
+    async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
+        with self.thread(thread_id) as at:
+            return await to_thread.run_sync(_read_for_looking, at, after)
+
+    async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        threads = self._threads()
+        index = self.index()
+        if threads is not None:
+            index.follow(threads, lambda name: _load_summary(name, at=threads))
+        return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+
+    async def delete(self, thread_id: ThreadId) -> None:
+        try:
+            with self.thread(thread_id) as at:
+                for entry in list(os.scandir(at)):
+                    os.unlink(entry.name, dir_fd=at)
+            os.rmdir(thread_id, dir_fd=self._threads())
+        except OSError as failure:
+            raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
+        self.index().remove(thread_id)
+
+    async def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+        if self._threads_fd is not None:
+            os.close(self._threads_fd)
+        self._index = self._threads_fd = None
+
+    @contextlib.contextmanager
+    def thread(self, thread_id: ThreadId) -> Iterator[int]:
+        """The thread's open directory. An idle thread does without: descriptors are few."""
+        threads = self._threads()
+        if threads is None or not THREAD_ID.fullmatch(thread_id):
+            raise ThreadNotFound(f"no thread {thread_id!r}")
+        try:
+            at = directory(thread_id, at=threads)
+        except OSError:
+            raise ThreadNotFound(f"no thread {thread_id!r}") from None
+        try:
+            yield at
+        finally:
+            os.close(at)
+
+    def index(self) -> Index:
+        """Only under a name that a planted file cannot have guessed; else in memory."""
+        if self._index is None:
+            self._index = Index(str(self._root / f"index-{self._token}.db") if self._token else "")
+        return self._index
+
+    def _threads(self, *, create: bool = False) -> int | None:
+        """The open `threads` directory, or None while there is none."""
+        if self._threads_fd is not None:
+            return self._threads_fd
+        fresh = create and not self._root.exists()
+        try:
+            root = directory(self._root, create=create)
+        except FileNotFoundError:
+            return None
+        except OSError as failure:
+            raise self._refusal(failure) from failure
+        try:
+            if fresh:
+                os.fchmod(root, 0o700)
+                self._places.claim(root)
+                _ignore_everything(root)
+            self._token = self._places.token(root)
+            self._threads_fd = directory("threads", at=root, create=create)
+        except FileNotFoundError:
+            return None
+        except OSError as failure:
+            raise self._refusal(failure) from failure
+        finally:
+            os.close(root)
+        return self._threads_fd
+
+    def _refusal(self, failure: OSError) -> Misconfigured:
+        if failure.errno in (errno.ELOOP, errno.ENOTDIR):
+            return Misconfigured(
+                f"{str(self._root)!r} is not a directory of its own (a link or a file stands there):"
+                " remove it, or name another with --data-dir"
+            )
+        return Misconfigured(f"cannot use {str(self._root)!r}: {failure.strerror}; name another with --data-dir")
+
+
+class JsonlLog:
+    """One thread's log, locked by us."""
+
+    def __init__(self, store: JsonlStore, thread_id: ThreadId, *, fd: int, disk: Disk, foreign: bool) -> None:
+        self.thread_id = thread_id
+        self.foreign = foreign
+        self.repaired = ""
+        self._store = store
+        self._disk = disk
+        self._fd = fd
+        self._live_fd: int | None = None
+        self._length = os.fstat(fd).st_size
+        self._dead = ""
+        self._recovered: list[Record] = []
+
+    async def read(self) -> list[Record]:
+        records, self._recovered = self._recovered, []
+        return records or await to_thread.run_sync(lambda: _scan(self._fd).records)
+
+    async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
+        self._write(b"".join(map(line, records)))
+        if self._live_fd is not None:
+            self._disk.truncate(self._live_fd, 0)
+        if sync:
+            try:
+                await to_thread.run_sync(self._disk.sync, self._fd)
+            except OSError as failure:
+                self._dead = f"the disk did not keep it ({failure.strerror}); the thread is read-only until a restart"
+                raise StorageFailed(f"cannot keep thread {self.thread_id!r}: {self._dead}") from failure
+
+    def jot(self, record: Record) -> None:
+        if self._dead:
+            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
+        try:
+            if self._live_fd is None:
+                with self._store.thread(self.thread_id) as at:
+                    self._live_fd = self._disk.open(LIVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, at=at)
+            self._disk.write(self._live_fd, line(record))
+        except OSError as failure:
+            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
+
+    async def summarize(self, summary: ThreadSummary) -> None:
+        self._store.index().put(summary)
+        data = msgspec.json.format(msgspec.json.encode(summary))
+        with contextlib.suppress(OSError, ThreadNotFound), self._store.thread(self.thread_id) as at:
+            await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))
+
+    def rest(self) -> None:
+        """Give back what only a running turn needs."""
+        if self._live_fd is not None:
+            os.close(self._live_fd)
+            self._live_fd = None
+
+    async def close(self) -> None:
+        self.rest()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def recover(self) -> None:
+        """Cut a torn tail, take in what was told and not yet kept, refuse what a newer version wrote."""
+        found = _scan(self._fd)
+        if found.newer:
+            raise ThreadReadOnly(
+                f"thread {self.thread_id!r} was written by a newer version of hames: it can be read here, not continued"
+            )
+        with self._store.thread(self.thread_id) as at:
+            self._mend(found, at)
+
+    def _mend(self, found: "_Found", at: int) -> None:
+        if found.good_bytes < self._length:
+            _keep_aside(self._fd, found.good_bytes, at=at)
+            self._disk.truncate(self._fd, found.good_bytes)
+            self.repaired = f"a torn tail of {self._length - found.good_bytes} bytes was cut and put aside in {TORN}"
+            self._length = found.good_bytes
+        if found.bad_lines:
+            self.repaired += f"{'; ' if self.repaired else ''}{found.bad_lines} damaged lines were skipped"
+        late = _live(at, after=found.records[-1].seq if found.records else 0)
+        if late:
+            self._write(b"".join(map(line, late)))
+            self._disk.sync(self._fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(LIVE, dir_fd=at)
+        self._recovered = found.records + late
+
+    def _write(self, data: bytes) -> None:
+        if self._dead:
+            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
+        done = 0
+        try:
+            while done < len(data):
+                done += self._disk.write(self._fd, data[done:])
+        except OSError as failure:
+            self._undo(done)
+            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
+        self._length += len(data)
+
+    def _undo(self, done: int) -> None:
+        """Half a batch would be glued to the next one."""
+        if done:
+            try:
+                self._disk.truncate(self._fd, self._length)
+            except OSError as failure:
+                self._dead = f"half a record could not be taken back ({failure.strerror})"
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.good_bytes = 0
+        self.bad_lines = 0
+        self.newer = False
+
+
+def _scan(fd: int) -> _Found:
+    """Every good record, and where the last one ends. Damaged lines in the middle are passed over."""
+    found = _Found()
+    position = pending_bad = 0
+    for data, size in _lines(fd):
+        position += size
+        good = record(data) if data else None
+        if good is None:
+            pending_bad += 1
+            found.newer = found.newer or unknown(data)
+            continue
+        found.newer = found.newer or (isinstance(good.event, ThreadCreated) and good.event.format > FORMAT)
+        found.records.append(good)
+        found.good_bytes = position
+        found.bad_lines += pending_bad
+        pending_bad = 0
+    return found
+
+
+def _lines(fd: int) -> list[tuple[bytes, int]]:
+    """Whole lines with their size on disk; one that is too long counts, and is not kept."""
+    lines: list[tuple[bytes, int]] = []
+    parts: list[bytes] = []
+    size = offset = 0
+    while chunk := os.pread(fd, 1 << 20, offset):
+        offset += len(chunk)
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            size += len(end) + 1
+            lines.append((b"".join([*parts, end]) if size <= LINE_BYTES else b"", size))
+            parts, size = [], 0
+        size += len(rest)
+        parts = [*parts, rest] if size <= LINE_BYTES else []
+    return lines
+
+
+def _live(at: int, *, after: int) -> list[Record]:
+    try:
+        fd = os.open(LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    except OSError:
+        return []
+    try:
+        return [each for each in merged(_scan(fd).records) if each.seq > after]
+    finally:
+        os.close(fd)
+
+
+def _read_for_looking(at: int, after: int) -> list[Record]:
+    fd = os.open(EVENTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        records = _scan(fd).records
+    finally:
+        os.close(fd)
+    records += _live(at, after=records[-1].seq if records else 0)
+    return [each for each in records if each.seq > after]
+
+
+def _keep_aside(fd: int, start: int, *, at: int) -> None:
+    side = os.open(TORN, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=at)
+    try:
+        while chunk := os.pread(fd, 1 << 20, start):
+            start += os.write(side, chunk)
+    finally:
+        os.close(side)
+
+
+def _load_summary(name: str, *, at: int) -> ThreadSummary | None:
+    """From `meta.json`; where that is missing or damaged, from the log itself."""
+    if not THREAD_ID.fullmatch(name):
+        return None
+    try:
+        thread = directory(name, at=at)
+    except OSError:
+        return None
+    try:
+        summary = _summary(read_small(META, at=thread))
+        return summary if summary.id == name else None
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return _rebuilt_summary(ThreadId(name), at=thread)
+    finally:
+        os.close(thread)
+
+
+def _rebuilt_summary(thread_id: ThreadId, *, at: int) -> ThreadSummary | None:
+    try:
+        records = _read_for_looking(at, 0)
+    except OSError:
+        return None
+    state = blank(thread_id)
+    for each in records:
+        state = apply(state, each)
+    return summary(state) if records else None
+
+
+def _lock(fd: int, thread_id: ThreadId) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ThreadInUse(
+            f"thread {thread_id!r} is being written by another process: attach to it, or stop that process"
+        ) from None
+
+
+def _ignore_everything(root: int) -> None:
+    fd = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root)
+    try:
+        os.write(fd, b"*\n")
+    finally:
+        os.close(fd)

@@ -1,0 +1,98 @@
+"""Threads in memory: the same contract as on disk, gone with the process."""
+
+from collections.abc import Sequence
+
+from anyio.lowlevel import checkpoint
+
+from hames.domain.commands import ThreadPage, ThreadSummary
+from hames.domain.errors import ThreadInUse, ThreadNotFound
+from hames.domain.events import Record
+from hames.domain.ids import ThreadId
+from hames.store.index import Index
+from hames.store.lines import merged
+
+
+class MemoryStore:
+    def __init__(self) -> None:
+        self._logs: dict[ThreadId, MemoryLog] = {}
+        self.index = Index("")
+
+    async def create(self, thread_id: ThreadId) -> "MemoryLog":
+        await checkpoint()  # yield where a disk would, or tests of timing test nothing
+        log = self._logs[thread_id] = MemoryLog(self, thread_id)
+        log.held = True
+        return log
+
+    async def open(self, thread_id: ThreadId) -> "MemoryLog":
+        await checkpoint()
+        log = self._log(thread_id)
+        if log.held:
+            raise ThreadInUse(f"thread {thread_id!r} is being written by somebody else")
+        log.held = True
+        log.recover()
+        return log
+
+    async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
+        await checkpoint()
+        return [each for each in self._log(thread_id).everything() if each.seq > after]
+
+    async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        await checkpoint()
+        return self.index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+
+    async def delete(self, thread_id: ThreadId) -> None:
+        await checkpoint()
+        self._log(thread_id)
+        del self._logs[thread_id]
+        self.index.remove(thread_id)
+
+    async def close(self) -> None:
+        await checkpoint()
+
+    def _log(self, thread_id: ThreadId) -> "MemoryLog":
+        if thread_id not in self._logs:
+            raise ThreadNotFound(f"no thread {thread_id!r}")
+        return self._logs[thread_id]
+
+
+class MemoryLog:
+    foreign = False
+    repaired = ""
+
+    def __init__(self, store: MemoryStore, thread_id: ThreadId) -> None:
+        self.thread_id = thread_id
+        self.held = False
+        self._store = store
+        self._records: list[Record] = []
+        self._live: list[Record] = []
+
+    async def read(self) -> list[Record]:
+        await checkpoint()
+        return list(self._records)
+
+    async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:  # noqa: ARG002 - memory is as safe as it gets
+        await checkpoint()
+        self._records += records
+        self._live.clear()
+
+    def jot(self, record: Record) -> None:
+        self._live.append(record)
+
+    async def summarize(self, summary: ThreadSummary) -> None:
+        await checkpoint()
+        self._store.index.put(summary)
+
+    def rest(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        await checkpoint()
+        self.held = False
+
+    def recover(self) -> None:
+        self._records = self.everything()
+        self._live.clear()
+
+    def everything(self) -> list[Record]:
+        last = self._records[-1].seq if self._records else 0
+        return self._records + [each for each in merged(self._live) if each.seq > last]
