@@ -11,7 +11,7 @@ from hames.domain.approvals import Intent
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.events import Record
 from hames.domain.ids import ItemId, ThreadId, TurnId
-from hames.domain.items import Call, Item, Stream
+from hames.domain.items import Call, Stream, ToolItem
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
@@ -121,10 +121,10 @@ class Work(Protocol):
     `policy` is the sandbox this run gets, which may be tighter than the thread's.
     """
 
-    item: Item
+    item: ToolItem
     intent: Intent
 
-    async def run(self, tell: Tell, policy: SandboxPolicy) -> Item: ...
+    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem: ...
 
 
 class Tool(Protocol):

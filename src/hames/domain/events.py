@@ -82,6 +82,13 @@ class ToolCalled(Value, tag_field="type", tag="tool_called"):
     call: Call
 
 
+class StepVoided(Value, tag_field="type", tag="step_voided"):
+    """The reply broke off and is asked for again: people saw it, the model is not shown it."""
+
+    turn_id: TurnId
+    step: int
+
+
 class ApprovalRequested(Value, tag_field="type", tag="approval_requested"):
     approval: Approval
 
@@ -156,6 +163,7 @@ Event = (
     | ItemDelta
     | ItemCompleted
     | ToolCalled
+    | StepVoided
     | ApprovalRequested
     | ApprovalResolved
     | UsageReported

@@ -99,15 +99,12 @@ class UserMessage(_Item, tag="user_message", kw_only=True):
 class AgentMessage(_Item, tag="agent_message", kw_only=True):
     text: str = ""
     status: ItemStatus = "running"
-    void: bool = False
-    """Cut off and asked for again: people saw it, the model is not shown it."""
 
 
 class Reasoning(_Item, tag="reasoning", kw_only=True):
     text: str = ""
     summary: str = ""
     status: ItemStatus = "running"
-    void: bool = False
     provider: str = ""
     opaque: Json = None
     """What the provider wants back unchanged: a signature, encrypted reasoning. Meaningless to any other provider."""

@@ -24,6 +24,7 @@ from hames.domain.events import (
     QueueHeld,
     Record,
     SettingsChanged,
+    StepVoided,
     ThreadArchived,
     ThreadCreated,
     ThreadRenamed,
@@ -62,6 +63,7 @@ class Turn(Value):
     ended_at_ms: int | None = None
     items: tuple[Item, ...] = ()
     calls: tuple[Called, ...] = ()
+    void_steps: tuple[int, ...] = ()
     usage: Usage = Usage()
     error: TurnError | None = None
     stop_reason: str = ""
@@ -160,6 +162,10 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 record,
                 event.turn_id,
                 lambda turn: replace(turn, calls=(*turn.calls, Called(step=step, position=len(turn.items), call=call))),
+            )
+        case StepVoided(step=step):
+            return _in_turn(
+                state, record, event.turn_id, lambda turn: replace(turn, void_steps=(*turn.void_steps, step))
             )
         case ApprovalRequested(approval=approval):
             return replace(state, seq=record.seq, approvals=(*state.approvals, approval))

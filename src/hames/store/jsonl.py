@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -103,7 +103,7 @@ class JsonlStore:
         self._index = self._threads_fd = None
 
     @contextlib.contextmanager
-    def thread(self, thread_id: ThreadId) -> Iterator[int]:
+    def thread(self, thread_id: ThreadId) -> Generator[int]:
         """The thread's open directory. An idle thread does without: descriptors are few."""
         threads = self._threads()
         if threads is None or not THREAD_ID.fullmatch(thread_id):

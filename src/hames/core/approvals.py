@@ -1,0 +1,175 @@
+"""Whether the agent may: one pure decision, and the questions that wait for an answer.
+
+Trust, approval and `never` remove the question and never the sandbox. The first
+recorded answer wins; without one nothing runs.
+"""
+
+from typing import Literal, assert_never
+
+import anyio
+
+from hames.core.thread import Thread
+from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
+from hames.domain.errors import ApprovalNotFound
+from hames.domain.events import ApprovalRequested, ApprovalResolved
+from hames.domain.ids import ApprovalId
+from hames.domain.policy import (
+    ApprovalPolicy,
+    CommandGrant,
+    DangerFullAccess,
+    Decision,
+    ExternalSandbox,
+    FileChangeGrant,
+    Grant,
+    McpGrant,
+    ReadOnly,
+    SandboxPolicy,
+)
+from hames.domain.value import Value
+from hames.ports import Verdict
+
+
+class Ruling(Value):
+    """`sandbox` is what an allowed run gets; `reason` is why it is asked or denied, in words for people."""
+
+    action: Literal["allow", "ask", "deny"]
+    sandbox: SandboxPolicy
+    reason: str = ""
+
+
+def decide(
+    intent: Intent,
+    *,
+    policy: ApprovalPolicy,
+    sandbox: SandboxPolicy,
+    grants: tuple[Grant, ...],
+    verdict: Verdict,
+    workspace: str,
+) -> Ruling:
+    """The table. `verdict` is the trust in a command and matters to nothing else."""
+    match intent:
+        case Harmless():
+            return Ruling(action="allow", sandbox=sandbox)
+        case RunCommand():
+            return _command(intent, policy, sandbox, grants, verdict)
+        case ChangeFiles():
+            return _files(intent, policy, sandbox, grants, workspace)
+        case CallMcp(server=server, tool=tool):
+            if policy == "never" or McpGrant(server=server, tool=tool) in grants:
+                return Ruling(action="allow", sandbox=sandbox)
+            return Ruling(action="ask", sandbox=sandbox, reason=f"calls {tool!r} of the MCP server {server!r}")
+        case UseTool(name=name):
+            if policy == "never":
+                return Ruling(action="allow", sandbox=sandbox)
+            return Ruling(action="ask", sandbox=sandbox, reason=f"uses the tool {name!r}")
+        case _ as never:
+            assert_never(never)
+
+
+def _command(
+    intent: RunCommand,
+    policy: ApprovalPolicy,
+    sandbox: SandboxPolicy,
+    grants: tuple[Grant, ...],
+    verdict: Verdict,
+) -> Ruling:
+    walled = not isinstance(sandbox, DangerFullAccess | ExternalSandbox)
+    leaving = intent.unsandboxed and walled
+    granted = CommandGrant(command=intent.command, cwd=intent.cwd, unsandboxed=leaving) in grants
+    if leaving:
+        if granted:
+            return Ruling(action="allow", sandbox=DangerFullAccess())
+        if policy == "never":
+            return Ruling(action="deny", sandbox=sandbox, reason="nobody is asked here, so it cannot leave the sandbox")
+        why = f": {intent.why}" if intent.why else ""
+        return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{why}")
+    if policy == "never" or granted:
+        return Ruling(action="allow", sandbox=sandbox)
+    if policy == "unlessTrusted" and verdict.trusted:
+        return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
+    return Ruling(action="ask", sandbox=sandbox, reason=verdict.reason or "every command is asked about here")
+
+
+def _files(
+    intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, grants: tuple[Grant, ...], workspace: str
+) -> Ruling:
+    if isinstance(sandbox, ReadOnly):
+        return Ruling(action="deny", sandbox=sandbox, reason="the sandbox policy is readOnly: no file may be changed")
+    if intent.protected:
+        if policy == "never":
+            return Ruling(action="deny", sandbox=sandbox, reason="protected files change only when a person agrees")
+        return Ruling(action="ask", sandbox=sandbox, reason="changes files that guard this workspace")
+    if policy == "never" or FileChangeGrant(root=workspace) in grants:
+        return Ruling(action="allow", sandbox=sandbox)
+    return Ruling(action="ask", sandbox=sandbox, reason="changes files")
+
+
+def grant_for(intent: Intent, *, workspace: str) -> Grant | None:
+    """What `always` allows from now on. Never a prefix, never a pattern, never a protected path."""
+    match intent:
+        case RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed):
+            return CommandGrant(command=command, cwd=cwd, unsandboxed=unsandboxed)
+        case ChangeFiles(protected=False):
+            return FileChangeGrant(root=workspace)
+        case CallMcp(server=server, tool=tool):
+            return McpGrant(server=server, tool=tool)
+        case _:
+            return None
+
+
+class Answer(Value):
+    decision: Decision
+    note: str = ""
+
+
+class Questions:
+    """The pending approvals of every thread of an engine."""
+
+    def __init__(self, *, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._open: dict[ApprovalId, _Question] = {}
+
+    async def ask(self, thread: Thread, approval: Approval, *, workspace: str) -> Answer:
+        """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so."""
+        question = self._open[approval.id] = _Question(thread, approval, workspace)
+        try:
+            await thread.emit(ApprovalRequested(approval=approval))
+            while not question.answered.is_set():
+                with anyio.move_on_after(self._patience_s):
+                    await question.answered.wait()
+                if not question.answered.is_set() and not thread.answerable:
+                    note = f"nobody who could answer was there for {self._patience_s:g} s"
+                    await self.resolve(approval.id, "reject", note=note)
+            return question.answer
+        finally:
+            self._open.pop(approval.id, None)
+
+    async def resolve(self, approval_id: ApprovalId, decision: Decision, *, note: str = "") -> Thread:
+        """The first answer is recorded and counts; a later one finds nothing to answer."""
+        question = self._open.pop(approval_id, None)
+        if question is None:
+            raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
+        approval = question.approval
+        grant = grant_for(approval.intent, workspace=question.workspace) if decision == "always" else None
+        await question.thread.emit(
+            ApprovalResolved(
+                turn_id=approval.turn_id,
+                approval_id=approval.id,
+                item_id=approval.item_id,
+                decision=decision,
+                grant=grant,
+                note=note,
+            )
+        )
+        question.answer = Answer(decision=decision, note=note)
+        question.answered.set()
+        return question.thread
+
+
+class _Question:
+    def __init__(self, thread: Thread, approval: Approval, workspace: str) -> None:
+        self.thread = thread
+        self.approval = approval
+        self.workspace = workspace
+        self.answered = anyio.Event()
+        self.answer = Answer(decision="void")

@@ -1,0 +1,69 @@
+"""Watchers: a snapshot, then everything after it, with no gap between.
+
+The engine never waits for a watcher. One that falls behind first gets its
+deltas joined, and is cut off when even that is too much: coming back is cheap.
+"""
+
+import anyio
+from msgspec.structs import replace
+
+from hames.domain.events import ItemDelta
+from hames.domain.state import Change, ThreadState
+
+PENDING_CHANGES = 20_000
+PENDING_CHARS = 4 << 20
+
+
+class Watcher:
+    """`answers`: somebody there can decide approvals."""
+
+    def __init__(self, state: ThreadState, *, answers: bool = True) -> None:
+        self.state = state
+        self.answers = answers
+        self.cut_off = ""
+        self._pending: list[Change] = []
+        self._chars = 0
+        self._closed = False
+        self._wake = anyio.Event()
+
+    async def next(self) -> list[Change]:
+        """At least one change; nothing at all once closed or cut off."""
+        while not self._pending:
+            if self._closed:
+                return []
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        changes, self._pending = self._pending, []
+        self._chars = 0
+        return changes
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def put(self, change: Change) -> None:
+        event = change.record.event
+        if isinstance(event, ItemDelta):
+            self._chars += len(event.text)
+            if self._pending and (joined := _joined(self._pending[-1], change, event)):
+                self._pending[-1] = joined
+                return
+        self._pending.append(change)
+        if len(self._pending) > PENDING_CHANGES or self._chars > PENDING_CHARS:
+            self.cut_off = f"fell behind by {len(self._pending)} changes"
+            self._pending = []
+            self.close()
+        self._wake.set()
+
+
+def _joined(last: Change, change: Change, event: ItemDelta) -> Change | None:
+    """Two deltas of one stream as one change: a stalled watcher must not keep a state per token."""
+    before = last.record.event
+    if not isinstance(before, ItemDelta) or (before.item_id, before.stream) != (event.item_id, event.stream):
+        return None
+    record = replace(change.record, event=replace(event, text=before.text + event.text))
+    return Change(record=record, before=last.before, after=change.after)

@@ -1,0 +1,80 @@
+"""Making room: near the end of the window the model summarises, and goes on from the summary.
+
+The log keeps everything; only what the model is shown gets shorter.
+"""
+
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from hames.core.context import messages
+from hames.core.turn import TurnWork
+from hames.domain.errors import ProviderError
+from hames.domain.events import Event, ItemCompleted, UsageReported
+from hames.domain.items import Compaction
+from hames.domain.request import Message, ModelRequest, TextBlock, TextDelta, UsageSeen
+from hames.domain.usage import Usage
+
+FULL = 0.85
+"""How much of the window may be used before room is made."""
+SUMMARY_TOKENS = 4096
+ASK = TextBlock(
+    text="The conversation is getting too long for your context window. Write a summary that lets you go on without"
+    " the rest of it: what the user asked for, in their words where they matter; what was decided and why; which files"
+    " were read and changed and how; which commands were run and what they showed; what is done, and what comes next."
+    " Answer with the summary alone."
+)
+
+
+def due(work: TurnWork) -> bool:
+    """By the last reply's own count of tokens; a thread that was just compacted waits for a new one."""
+    turn = work.turn
+    last = work.thread.state.last_usage.context_tokens
+    if not last or any(isinstance(item, Compaction) and item.step == work.step for item in turn.items):
+        return False
+    room = work.card.context_window - work.max_tokens
+    return last > max(room, work.card.context_window // 2) * FULL
+
+
+async def compact(work: TurnWork) -> bool:
+    """True if there is now a summary to go on from. Failing is no disaster: the conversation stays as it is."""
+    history = messages(work.thread.state)
+    if len(history) < 2:
+        return False
+    item = Compaction(id=work.new_item_id(), step=work.step)
+    await work.start(item)
+    text, usage = "", Usage()
+    request = ModelRequest(
+        model=work.card.model,
+        messages=_asking(history),
+        system=work.system,
+        max_tokens=min(SUMMARY_TOKENS, work.max_tokens),
+        cache_key=work.thread.id,
+    )
+    try:
+        async with aclosing(work.provider.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    text += event.text
+                    await work.thread.delta(work.turn_id, item.id, "summary", event.text)
+                elif isinstance(event, UsageSeen):
+                    usage = event.usage
+    except ProviderError:
+        await work.complete(replace(item, status="failed", summary=text))
+        raise
+    done = replace(item, status="completed" if text.strip() else "failed", summary=text)
+    # The window is as full as the summary is long, whatever the summarising call cost.
+    spent = replace(usage, input_tokens=usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens)
+    events: list[Event] = [
+        ItemCompleted(turn_id=work.turn_id, item=done),
+        UsageReported(turn_id=work.turn_id, model=work.card.id, usage=spent),
+    ]
+    await work.thread.emit(*events)
+    return done.status == "completed"
+
+
+def _asking(history: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The history with the request at its end, in the user's voice."""
+    if history[-1].role == "user":
+        return (*history[:-1], replace(history[-1], blocks=(*history[-1].blocks, ASK)))
+    return (*history, Message(role="user", blocks=(ASK,)))

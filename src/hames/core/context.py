@@ -1,0 +1,169 @@
+"""What the model sees: the state, as messages. Pure.
+
+Valid after anything: an interrupt, a crash, a failed tool. Every call has its
+result in the message after it, because model services refuse a history without.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hames.domain.ids import CallId
+from hames.domain.items import (
+    AgentMessage,
+    Artifact,
+    Call,
+    CommandExecution,
+    Compaction,
+    FileChange,
+    FileInput,
+    ImageInput,
+    Item,
+    LocalImageInput,
+    McpToolCall,
+    Picture,
+    Plan,
+    Reasoning,
+    TextInput,
+    ToolCall,
+    ToolItem,
+    ToolResult,
+    UserMessage,
+    WebSearch,
+)
+from hames.domain.request import (
+    Block,
+    CallBlock,
+    Message,
+    PictureBlock,
+    ReasoningBlock,
+    ResultBlock,
+    SearchBlock,
+    TextBlock,
+)
+from hames.domain.state import ThreadState, Turn
+
+INTERRUPTED = "interrupted; it may have run"
+NOT_EXECUTED = "not executed: an earlier call failed or the turn ended"
+SUMMARY = "The conversation so far was summarised to save space. The summary:\n\n"
+
+TOOL_ITEMS = (CommandExecution, FileChange, McpToolCall, Plan, ToolCall, Artifact)
+
+
+def messages(state: ThreadState) -> tuple[Message, ...]:
+    """Roles alternate; neighbours of one role are joined."""
+    joined: list[tuple[str, list[Block]]] = []
+    for role, blocks in _spoken(state):
+        if not blocks:
+            continue
+        if joined and joined[-1][0] == role:
+            joined[-1][1].extend(blocks)
+        else:
+            joined.append((role, list(blocks)))
+    if joined and joined[0][0] == "assistant":  # a summary that lost its prompt
+        joined.insert(0, ("user", [TextBlock(text="Go on.")]))
+    return tuple(Message(role="user" if role == "user" else "assistant", blocks=tuple(b)) for role, b in joined)
+
+
+def _spoken(state: ThreadState) -> Iterator[tuple[str, list[Block]]]:
+    start, compaction = _beginning(state)
+    if compaction is not None:
+        yield "user", [TextBlock(text=SUMMARY + compaction.summary)]
+    for number, turn in enumerate(state.turns[start:]):
+        after = turn.items.index(compaction) + 1 if compaction is not None and number == 0 else 0
+        if after:  # the prompt that is being worked on stays as it was said
+            yield from (("user", _user_blocks(item)) for item in turn.items[:after] if isinstance(item, UserMessage))
+        yield from _turn(turn, after)
+
+
+def _beginning(state: ThreadState) -> tuple[int, Compaction | None]:
+    for number in range(len(state.turns) - 1, -1, -1):
+        for item in reversed(state.turns[number].items):
+            if isinstance(item, Compaction) and item.status == "completed":
+                return number, item
+    return 0, None
+
+
+class _Step:
+    """One model reply and what it caused."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int, Block]] = []
+        self.calls: list[Call] = []
+        self.answers: dict[CallId, ToolItem] = {}
+        self.added: list[Block] = []
+
+
+def _turn(turn: Turn, after: int) -> Iterator[tuple[str, list[Block]]]:
+    """Step by step: what the model said and asked for, then what came back, then what the user added."""
+    steps: defaultdict[int, _Step] = defaultdict(_Step)
+    for position, item in enumerate(turn.items[after:], start=after):
+        step = steps[item.step]
+        if isinstance(item, TOOL_ITEMS):
+            step.answers[item.call_id] = item
+        elif isinstance(item, UserMessage):
+            step.added += _user_blocks(item)
+        elif (block := _said(item)) is not None:
+            step.said.append((position, block))
+    for called in turn.calls:
+        if called.position >= after:
+            step = steps[called.step]
+            step.calls.append(called.call)
+            step.said.append((called.position, CallBlock(call=called.call)))
+    for number, step in sorted(steps.items()):
+        if number in turn.void_steps:
+            continue
+        step.said.sort(key=lambda pair: (pair[0], isinstance(pair[1], CallBlock)))
+        yield "assistant", [block for _, block in step.said]
+        yield "user", [_result_block(call, step.answers.get(call.id)) for call in step.calls]
+        yield "user", step.added
+
+
+def _result_block(call: Call, item: ToolItem | None) -> ResultBlock:
+    result = _result(item)
+    return ResultBlock(call=call, text=result.text, failed=result.failed, pictures=result.pictures)
+
+
+def _said(item: Item) -> Block | None:
+    match item:
+        case AgentMessage(text=text) if text.strip():
+            return TextBlock(text=text)
+        case Reasoning(opaque=opaque) if opaque is not None:
+            return ReasoningBlock(provider=item.provider, text=item.text, opaque=opaque)
+        case WebSearch(opaque=opaque) if opaque is not None:
+            return SearchBlock(provider=item.provider, opaque=opaque)
+        case _:
+            return None
+
+
+def _result(item: ToolItem | None) -> ToolResult:
+    if item is None:
+        return ToolResult(text=NOT_EXECUTED, failed=True)
+    if item.result is None:
+        said = f"\n{item.output}" if isinstance(item, CommandExecution) and item.output else ""
+        return ToolResult(text=INTERRUPTED + said[-8000:], failed=True)
+    return item.result
+
+
+def _user_blocks(message: UserMessage) -> list[Block]:
+    blocks: list[Block] = []
+    pictures, attachments = iter(message.pictures), iter(message.attachments)
+    for part in message.content:
+        match part:
+            case TextInput(text=text):
+                if text.strip():
+                    blocks.append(TextBlock(text=text))
+            case ImageInput(url=url):
+                blocks.append(_picture_by_url(url))
+            case LocalImageInput():
+                if (picture := next(pictures, None)) is not None:
+                    blocks.append(PictureBlock(picture=picture))
+            case FileInput(path=path):
+                blocks.append(TextBlock(text=f'<file path="{path}">\n{next(attachments, "")}\n</file>'))
+    return blocks or [TextBlock(text="(nothing)")]
+
+
+def _picture_by_url(url: str) -> PictureBlock:
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        return PictureBlock(picture=Picture(media_type=head[5:-7], base64=data))
+    return PictureBlock(url=url)

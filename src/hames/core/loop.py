@@ -1,0 +1,226 @@
+"""The agent loop: ask, carry out, ask again.
+
+One turn of the core specification is one `step` here. Tools run only after the
+whole reply has arrived, so a reply that breaks off has had no effect and can be asked for again.
+"""
+
+from contextlib import aclosing
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from hames.core import compaction
+from hames.core.context import messages
+from hames.core.toolcall import carry_out
+from hames.core.turn import TurnWork
+from hames.domain.errors import ProviderError, StepLimitReached
+from hames.domain.events import (
+    Event,
+    ItemCompleted,
+    Noticed,
+    StepVoided,
+    ToolCalled,
+    UsageReported,
+)
+from hames.domain.ids import CallId, ItemId
+from hames.domain.items import AgentMessage, Call, Item, ItemStatus, Reasoning, Stream, UserMessage, WebSearch, closed
+from hames.domain.request import (
+    ModelRequest,
+    OfferedTool,
+    ProviderNotice,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReplyEnded,
+    SearchEnded,
+    SearchStarted,
+    SummaryDelta,
+    TextDelta,
+    TextEnded,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    UsageSeen,
+)
+from hames.domain.usage import Usage
+
+BROKEN_REPLIES = 2
+"""How often a reply that broke off in the middle is asked for again."""
+
+MESSAGE = AgentMessage(id=ItemId(""), step=0)
+REASONING = Reasoning(id=ItemId(""), step=0)
+SEARCH = WebSearch(id=ItemId(""), step=0, query="")
+
+
+async def run_turn(work: TurnWork) -> str:
+    """Until the model asks for nothing more. Returns its own word for why it stopped."""
+    for _ in range(work.max_steps):
+        reply = await _ask(work)
+        for call in reply.calls:
+            if not await carry_out(work, call):
+                break  # the rest is not executed; the model reads why and reassesses
+        if not reply.calls and not reply.paused and not _steered(work):
+            return reply.word
+    raise StepLimitReached(f"stopped after {work.max_steps} model calls without a final answer")
+
+
+class Reply:
+    """A model reply as it arrives: the open item of each block, and the whole calls."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, ItemId] = {}
+        self.calls: list[Call] = []
+        self.usage: Usage | None = None
+        self.ended: ReplyEnded | None = None
+        self.anything = False
+
+    @property
+    def paused(self) -> bool:
+        return self.ended is not None and self.ended.reason == "pause"
+
+    @property
+    def word(self) -> str:
+        return self.ended.word or self.ended.reason if self.ended else ""
+
+
+async def _ask(work: TurnWork) -> Reply:
+    """One whole reply. What broke off is closed as it stands, and asked for again while that is harmless."""
+    broken = 0
+    while True:
+        if work.compacts and compaction.due(work):
+            await compaction.compact(work)
+        work.step += 1
+        work.steered = _said_by_user(work)
+        reply = Reply()
+        try:
+            await _listen(work, reply)
+            _judge(reply)
+        except ProviderError as failure:
+            await _close(work, reply, broken=True)
+            if failure.info == "ContextWindowExceeded" and work.compacts and await compaction.compact(work):
+                continue
+            if not failure.retryable or not reply.anything or broken >= BROKEN_REPLIES:
+                raise
+            broken += 1
+            await _notice(work, "retry", f"the reply broke off and is asked for again: {failure}")
+            await work.clock.sleep(0.5 * 2**broken)
+        else:
+            return reply
+
+
+async def _listen(work: TurnWork, reply: Reply) -> None:
+    request = ModelRequest(
+        model=work.card.model,
+        messages=messages(work.thread.state),
+        system=work.system,
+        tools=tuple(
+            OfferedTool(name=tool.spec.name, description=tool.spec.description, schema=tool.spec.schema)
+            for tool in work.tools.values()
+        ),
+        max_tokens=work.max_tokens,
+        options=work.settings.options,
+        cache_key=work.thread.id,
+    )
+    async with aclosing(work.provider.stream(request)) as events:
+        async for event in events:
+            match event:
+                case TextDelta(block=block, text=text):
+                    await _stream(work, reply, block, MESSAGE, text=text)
+                case ReasoningDelta(block=block, text=text):
+                    await _stream(work, reply, block, REASONING, text=text)
+                case SummaryDelta(block=block, text=text):
+                    await _stream(work, reply, block, REASONING, text=text, stream="summary")
+                case TextEnded(block=block):
+                    await _finish(work, reply, block)
+                case ReasoningEnded(block=block, opaque=opaque):
+                    if block not in reply.items and opaque is not None:
+                        await _open(work, reply, block, REASONING)
+                    await _finish(work, reply, block, provider=work.provider.name, opaque=opaque)
+                case ToolCallStarted() | ToolCallDelta():
+                    reply.anything = True
+                case ToolCallEnded(call=call):
+                    await _call(work, reply, call)
+                case SearchStarted(block=block, query=query):
+                    await _open(work, reply, block, replace(SEARCH, query=query))
+                case SearchEnded(block=block, query=query, opaque=opaque, failed=failed):
+                    if block not in reply.items:
+                        await _open(work, reply, block, replace(SEARCH, query=query))
+                    status: ItemStatus = "failed" if failed else "completed"
+                    await _finish(work, reply, block, status, query=query, provider=work.provider.name, opaque=opaque)
+                case UsageSeen(usage=usage):
+                    reply.usage = usage
+                case ProviderNotice(name=name, message=message, data=data):
+                    await _notice(work, name, message, data)
+                case ReplyEnded():
+                    reply.ended = event
+                case _ as never:
+                    assert_never(never)
+    await _close(work, reply)
+
+
+async def _stream(work: TurnWork, reply: Reply, block: int, blank: Item, *, text: str, stream: Stream = "text") -> None:
+    item_id = reply.items.get(block) or await _open(work, reply, block, blank)
+    await work.thread.delta(work.turn_id, item_id, stream, text)
+
+
+async def _open(work: TurnWork, reply: Reply, block: int, blank: Item) -> ItemId:
+    reply.anything = True
+    item_id = reply.items[block] = work.new_item_id()
+    await work.start(replace(blank, id=item_id, step=work.step))
+    return item_id
+
+
+async def _finish(work: TurnWork, reply: Reply, block: int, status: ItemStatus = "completed", **fields: object) -> None:
+    item_id = reply.items.pop(block, None)
+    if item_id is not None:
+        await work.complete_open(item_id, status, **fields)
+
+
+async def _call(work: TurnWork, reply: Reply, call: Call) -> None:
+    reply.anything = True
+    if any(call.id == other.id for other in reply.calls):  # some services repeat themselves; results need a name each
+        call = replace(call, id=CallId(f"{call.id}_{len(reply.calls)}"))
+    reply.calls.append(call)
+    await work.thread.emit(ToolCalled(turn_id=work.turn_id, step=work.step, call=call))
+
+
+async def _close(work: TurnWork, reply: Reply, *, broken: bool = False) -> None:
+    """Blocks that were never ended, and the bill. Calls of a broken reply stay: the model reads that they did not run."""
+    events: list[Event] = [
+        ItemCompleted(turn_id=work.turn_id, item=closed(work.item(item_id), "interrupted" if broken else "completed"))
+        for item_id in reply.items.values()
+    ]
+    reply.items.clear()
+    if broken and reply.anything and not reply.calls:
+        events.append(StepVoided(turn_id=work.turn_id, step=work.step))
+    if reply.usage is not None:
+        events.append(UsageReported(turn_id=work.turn_id, model=work.card.id, usage=reply.usage))
+        reply.usage = None
+    if events:
+        await work.thread.emit(*events)
+
+
+def _judge(reply: Reply) -> None:
+    """Raises for an ending that is not one."""
+    match reply.ended:
+        case None:
+            raise ProviderError("the reply ended in the middle", retryable=True, info="ResponseStreamDisconnected")
+        case ReplyEnded(reason="context_exceeded"):
+            raise ProviderError("the conversation no longer fits the model's window", info="ContextWindowExceeded")
+        case ReplyEnded(reason="refusal"):
+            raise ProviderError("the model refused to answer this", info="Refusal")
+        case _:
+            pass
+
+
+async def _notice(work: TurnWork, name: str, message: str, data: object = None) -> None:
+    source = "hames" if name == "retry" else work.provider.name
+    await work.thread.emit(Noticed(source=source, name=name, message=message, turn_id=work.turn_id, data=data))
+
+
+def _said_by_user(work: TurnWork) -> int:
+    return sum(isinstance(item, UserMessage) for item in work.turn.items)
+
+
+def _steered(work: TurnWork) -> bool:
+    """The user said something that the model has not been shown."""
+    return _said_by_user(work) > work.steered

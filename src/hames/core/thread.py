@@ -1,0 +1,199 @@
+"""A thread: the only writer of its log.
+
+Kept before seen: an event is in the log before any watcher hears of it, and
+safe on disk where losing it would break a promise (`SYNCED`). Deltas are told at
+once and kept in bundles; the deltas of one bundle share its number.
+"""
+
+from collections.abc import Callable
+
+import anyio
+from msgspec.structs import replace
+
+from hames.core.broadcast import Watcher
+from hames.domain.errors import HarnessError, StorageFailed
+from hames.domain.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    PromptQueued,
+    PromptRemoved,
+    QueueHeld,
+    Record,
+    SettingsChanged,
+    ThreadArchived,
+    ThreadCreated,
+    ThreadRenamed,
+    TurnEnded,
+    TurnStarted,
+)
+from hames.domain.ids import ItemId, ThreadId, TurnId
+from hames.domain.items import AgentMessage, Reasoning, Stream
+from hames.domain.state import Change, ThreadState, apply, blank, endings, summary
+from hames.ports import Clock, Log
+
+BUNDLE_SECONDS = 0.1
+
+SYNCED = (
+    ThreadCreated,
+    ThreadRenamed,
+    ThreadArchived,
+    SettingsChanged,
+    TurnStarted,
+    ApprovalRequested,
+    ApprovalResolved,
+    PromptQueued,
+    PromptRemoved,
+    QueueHeld,
+    TurnEnded,
+)
+LISTED = (ThreadCreated, ThreadRenamed, ThreadArchived, TurnStarted, TurnEnded, SettingsChanged)
+"""What changes how a list shows the thread."""
+
+Listener = Callable[[Change], None]
+
+
+class Thread:
+    def __init__(self, log: Log, state: ThreadState, clock: Clock) -> None:
+        self.state = state
+        self.log = log
+        self.clock = clock
+        self.failure: HarnessError | None = None
+        self.listeners: list[Listener] = []
+        self._watchers: list[Watcher] = []
+        self._writing = anyio.Lock()
+        self._bundle: list[str] = []
+        self._bundle_record: Record | None = None
+        self._bundle_since = 0.0
+
+    @classmethod
+    async def opened(cls, log: Log, clock: Clock) -> "Thread":
+        """From its log. A turn that the last process left running is closed before anyone looks."""
+        state = blank(log.thread_id)
+        for record in await log.read():
+            state = apply(state, record)
+        thread = cls(log, state, clock)
+        if ends := endings(state, "interrupted: the harness stopped while this turn ran"):
+            held = [QueueHeld(held=True)] if state.queue else []
+            await thread.emit(*ends, *held)
+        return thread
+
+    @property
+    def id(self) -> ThreadId:
+        return self.log.thread_id
+
+    async def emit(self, *events: Event) -> None:
+        """Keep these, then tell them."""
+        async with self._writing:
+            # What is in the log must be told: between the two there is no stopping.
+            with anyio.CancelScope(shield=True):
+                bundle = self._close_bundle()
+                first, now = self.state.seq + 1, self.clock.now_ms()
+                records = [
+                    Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
+                ]
+                await self._keep(bundle + records, sync=any(map(_synced, events)))
+                for record in records:
+                    self._tell(record)
+        if any(isinstance(event, LISTED) for event in events):
+            await self.log.summarize(summary(self.state))
+
+    async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
+        """Tell a piece of text at once; the live file keeps it until its bundle is in the log."""
+        event = ItemDelta(turn_id=turn_id, item_id=item_id, stream=stream, text=text)
+        if self._writing.locked() or not self._fits(event):
+            async with self._writing:
+                with anyio.CancelScope(shield=True):
+                    if bundle := self._close_bundle():
+                        await self._keep(bundle, sync=False)
+        if self._bundle_record is None:
+            self._bundle_since = self.clock.monotonic()
+            self._bundle_record = Record(
+                seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event
+            )
+            record = self._bundle_record
+        else:
+            record = replace(self._bundle_record, event=event)
+        try:
+            self.log.jot(record)
+        except StorageFailed as failure:
+            self.failure = failure
+            raise
+        self._bundle.append(text)
+        self._tell(record)
+
+    async def _keep(self, records: list[Record], *, sync: bool) -> None:
+        try:
+            await self.log.append(records, sync=sync)
+        except StorageFailed as failure:
+            self.failure = failure
+            raise
+
+    def tell_unkept(self, *events: Event) -> None:
+        """When the disk has failed, watchers still hear how it ended; the next start ends it in the log."""
+        for event in events:
+            record = Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
+            self._tell(record)
+
+    def watch(self, *, answers: bool = True) -> Watcher:
+        """Attach and take the snapshot in one breath: no await, no gap."""
+        watcher = Watcher(self.state, answers=answers)
+        self._watchers.append(watcher)
+        return watcher
+
+    @property
+    def answerable(self) -> bool:
+        """Somebody is there who can decide an approval."""
+        return any(watcher.answers and not watcher.closed for watcher in self._watchers) or bool(self.listeners)
+
+    @property
+    def watched(self) -> bool:
+        return any(not watcher.closed for watcher in self._watchers) or bool(self.listeners)
+
+    async def close(self) -> None:
+        for watcher in self._watchers:
+            watcher.close()
+        await self.log.close()
+
+    def _fits(self, event: ItemDelta) -> bool:
+        """It may join the open bundle, or there is none."""
+        if self._bundle_record is None:
+            return True
+        last = self._bundle_record.event
+        return (
+            isinstance(last, ItemDelta)
+            and last.item_id == event.item_id
+            and last.stream == event.stream
+            and self.clock.monotonic() - self._bundle_since < BUNDLE_SECONDS
+        )
+
+    def _close_bundle(self) -> list[Record]:
+        record, self._bundle_record = self._bundle_record, None
+        if record is None:
+            return []
+        text, self._bundle = "".join(self._bundle), []
+        return [replace(record, event=replace(record.event, text=text))]
+
+    def _tell(self, record: Record) -> None:
+        before, self.state = self.state, apply(self.state, record)
+        if not self._watchers and not self.listeners:
+            return
+        change = Change(record=record, before=before, after=self.state)
+        for listener in self.listeners:
+            listener(change)
+        gone = False
+        for watcher in self._watchers:
+            watcher.put(change)
+            gone = gone or watcher.closed
+        if gone:
+            self._watchers = [watcher for watcher in self._watchers if not watcher.closed]
+
+
+def _synced(event: Event) -> bool:
+    """Tool items are an intent before and a fact after: both must survive. Text is kept, and survives a kill."""
+    if isinstance(event, SYNCED):
+        return True
+    return isinstance(event, ItemStarted | ItemCompleted) and not isinstance(event.item, AgentMessage | Reasoning)

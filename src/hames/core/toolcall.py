@@ -1,0 +1,122 @@
+"""One tool call: find, validate, prepare, decide, ask, run. A failure is a result the model reads."""
+
+import logging
+
+import msgspec
+from msgspec.structs import replace
+
+from hames.core.approvals import Ruling, decide
+from hames.core.turn import OUR_STREAMS, TurnWork
+from hames.domain.approvals import Approval, Harmless, RunCommand
+from hames.domain.errors import HarnessError, StorageFailed
+from hames.domain.events import ItemCompleted, ItemStarted
+from hames.domain.ids import ApprovalId, ItemId
+from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
+from hames.domain.json import Json
+from hames.domain.schema import check
+from hames.ports import Job, ToolFailed, Verdict, Work
+
+log = logging.getLogger(__name__)
+
+DECLINED = "The user declined this. Do not try it again in another way; ask, or go on without it."
+
+
+async def carry_out(work: TurnWork, call: Call) -> bool:
+    """True if it went well; the loop stops at the first that did not."""
+    tool = work.tools.get(call.name)
+    if tool is None:
+        offered = ", ".join(sorted(work.tools)) or "none"
+        return await _failed(work, call, None, f"there is no tool {call.name!r}; the tools are: {offered}")
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError) as problem:
+        return await _failed(work, call, None, f"the arguments are not JSON: {problem}")
+    if complaint := check(arguments, tool.spec.schema):
+        return await _failed(work, call, arguments, f"the arguments do not fit: {complaint}")
+    item_id = work.new_item_id()
+    job = Job(call=call, arguments=arguments, item_id=item_id, step=work.step, place=work.place)
+    try:
+        prepared = await tool.prepare(job)
+    except ToolFailed as reason:
+        return await _failed(work, call, arguments, str(reason))
+    await work.start(prepared.item)
+    ruling = _rule(work, prepared)
+    if ruling.action == "deny":
+        return await _refused(work, item_id, f"not allowed: {ruling.reason}")
+    if ruling.action == "ask" and (refusal := await _ask(work, prepared, ruling)):
+        return await _refused(work, item_id, refusal)
+    finished = await _run(work, prepared, ruling)
+    await work.complete(finished)
+    return not (finished.result and finished.result.failed)
+
+
+def _rule(work: TurnWork, prepared: Work) -> Ruling:
+    intent = prepared.intent
+    verdict = Verdict(trusted=False)
+    if isinstance(intent, RunCommand) and work.settings.approval_policy == "unlessTrusted":
+        verdict = work.trust.judge(intent.command, cwd=intent.cwd, workspace=work.place.workspace)
+    return decide(
+        intent,
+        policy=work.settings.approval_policy,
+        sandbox=work.place.sandbox,
+        grants=work.thread.state.grants,
+        verdict=verdict,
+        workspace=work.place.workspace,
+    )
+
+
+async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> str:
+    """Nothing if a person agreed, else what the model is told."""
+    intent = prepared.intent
+    assert not isinstance(intent, Harmless)
+    approval = Approval(
+        id=ApprovalId(work.ids.new("apr")),
+        turn_id=work.turn_id,
+        item_id=prepared.item.id,
+        intent=intent,
+        reason=ruling.reason,
+    )
+    answer = await work.questions.ask(work.thread, approval, workspace=work.place.workspace)
+    if answer.decision in ("once", "always"):
+        return ""
+    return f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
+
+
+async def _run(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolItem:
+    item_id = prepared.item.id
+
+    async def tell(text: str, stream: Stream = "output") -> None:
+        await work.tell(item_id, text, stream)
+
+    try:
+        finished = await prepared.run(tell, ruling.sandbox)
+    except StorageFailed:
+        raise
+    except (ToolFailed, HarnessError) as reason:
+        finished = _with_result(prepared.item, "failed", str(reason))
+    except Exception as bug:
+        log.exception("tool.crashed", extra={"tool": type(prepared.item).__name__})
+        finished = _with_result(prepared.item, "failed", f"the tool failed: {type(bug).__name__}: {bug}")
+    return _with_streams(finished, work.item(item_id))
+
+
+def _with_result(item: ToolItem, status: ItemStatus, text: str) -> ToolItem:
+    return replace(item, status=status, result=ToolResult(text=text, failed=True))
+
+
+def _with_streams(finished: ToolItem, told: Item) -> ToolItem:
+    streams = {name: getattr(told, name) for name in OUR_STREAMS if name in STREAMS[type(finished)]}
+    return replace(finished, **streams)
+
+
+async def _refused(work: TurnWork, item_id: ItemId, text: str) -> bool:
+    await work.complete_open(item_id, "declined", result=ToolResult(text=text, failed=True))
+    return False
+
+
+async def _failed(work: TurnWork, call: Call, arguments: Json, text: str) -> bool:
+    """It never got as far as doing anything, and people see that it was tried."""
+    item = ToolCall(id=work.new_item_id(), step=work.step, call_id=call.id, name=call.name, arguments=arguments)
+    done = replace(item, status="failed", result=ToolResult(text=text, failed=True))
+    await work.thread.emit(ItemStarted(turn_id=work.turn_id, item=item), ItemCompleted(turn_id=work.turn_id, item=done))
+    return False
