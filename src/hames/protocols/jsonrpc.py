@@ -1,0 +1,244 @@
+"""A JSON-RPC peer without I/O: lines in, messages out, and back.
+
+`receive(line)` says what a line means and never raises, whatever the bytes. Checks come in this order: size,
+UTF-8, JSON, shape, handshake, method, named parameters. What fails one of them comes back as a `Refusal`,
+already encoded; the parameters' own shapes, lookup and state are the dialect's and the engine's.
+
+* Every `Request` that comes out is answered exactly once, with `result` or `error`. Both return the bytes
+  to send: nothing yet (`b""`) for a member of a batch whose siblings still wait.
+* A notification is never answered. A response to nothing we asked is dropped.
+* An id is kept as its JSON text and echoed unchanged: no precision is lost, whatever its size.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from hames.domain.ids import ApprovalId
+from hames.domain.json import Json
+from hames.domain.value import Value
+from hames.protocols.framing import Line, TooLong, encode_line
+from hames.protocols.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+NOT_INITIALIZED = -32000
+
+Params = dict[str, Json]
+
+
+class Rules(Value):
+    """How the messages of one protocol differ from another's."""
+
+    version: bool
+    """`jsonrpc: "2.0"` is demanded and sent; otherwise it is ignored and left out."""
+    batches: bool
+    loose_ids: bool
+    """Ids may also be fractions and null."""
+    scalar_params: Literal[-32600, -32602]
+    """Scalar `params` make a malformed message, or a well-formed one with bad parameters (found later)."""
+    opening: str | None = None
+    """The request that must come first, and only once."""
+
+
+class Request(Value):
+    id: bytes
+    """As JSON text."""
+    method: str
+    params: Params
+    batch: "Batch | None" = None
+
+
+class Notification(Value):
+    method: str
+    params: Json
+
+
+class Response(Value):
+    """An answer to what we asked. `about` is what `ask` was given."""
+
+    about: ApprovalId
+    result: Json = None
+    error: Json = None
+
+
+class Refusal(Value):
+    """Nothing to carry out; `line` tells the other side why."""
+
+    line: bytes
+
+
+Incoming = Request | Notification | Response | Refusal
+
+
+class Batch:
+    """Answers that leave together."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.answers: list[bytes] = []
+
+    def line(self) -> bytes:
+        if self.waiting or not self.answers:
+            return b""
+        return encode_line(b"[" + b",".join(self.answers) + b"]")
+
+
+class Peer:
+    """Our side of one conversation: it remembers whether it was opened, and what we asked.
+
+    >>> peer = Peer(Rules(version=True, batches=True, loose_ids=True, scalar_params=-32600), frozenset({"hello"}))
+    >>> [request] = peer.receive(b'{"jsonrpc":"2.0","id":1,"method":"hello"}')
+    >>> peer.result(request, {"ok": True})
+    b'{"jsonrpc":"2.0","id":1,"result":{"ok":true}}\\n'
+    """
+
+    def __init__(self, rules: Rules, methods: frozenset[str], *, opened: bool = False) -> None:
+        """`opened`: somebody has answered the opening request already."""
+        self._rules = rules
+        self._methods = methods
+        self._opened = opened
+        self._head = b'{"jsonrpc":"2.0",' if rules.version else b"{"
+        self._asked: dict[int, ApprovalId] = {}
+        self._last_asked = 0
+
+    def receive(self, line: Line) -> list[Incoming]:
+        if isinstance(line, TooLong):
+            return [self._refuse(_Refused(INVALID_REQUEST, f"a message has at most {line.limit} bytes"))]
+        try:
+            value = parse(line)
+        except Unreadable as why:
+            return [self._refuse(_Refused(PARSE_ERROR, str(why)))]
+        except Repeated as why:
+            if _is_notification(why.value):
+                return []
+            return [self._refuse(_Refused(INVALID_REQUEST, str(why)))]
+        if torn(line):
+            value = [_mended(message) for message in value] if isinstance(value, list) else _mended(value)
+        if isinstance(value, list) and value and self._rules.batches:
+            return self._batch(value)
+        return self._message(value, None)
+
+    def result(self, request: Request, value: Json) -> bytes:
+        if request.method == self._rules.opening:
+            self._opened = True
+        return self._answer(request, b'"result":' + encode(value))
+
+    def error(self, request: Request, code: int, message: str) -> bytes:
+        return self._answer(request, b'"error":' + encode({"code": code, "message": message}))
+
+    def notification(self, method: str, params: Json) -> bytes:
+        return encode_line(self._head + b'"method":' + encode(method) + b',"params":' + encode(params) + b"}")
+
+    def ask(self, method: str, params: Json, about: ApprovalId) -> bytes:
+        """A request of ours; its answer comes out of `receive` as a `Response`."""
+        self._last_asked += 1
+        self._asked[self._last_asked] = about
+        body = b'"id":%d,"method":' % self._last_asked + encode(method) + b',"params":' + encode(params)
+        return encode_line(self._head + body + b"}")
+
+    def settle(self, about: ApprovalId) -> None:
+        """Nobody waits for an answer about this any more."""
+        self._asked = {number: asked for number, asked in self._asked.items() if asked != about}
+
+    def _batch(self, values: list[Json]) -> list[Incoming]:
+        batch = Batch()
+        incoming = [message for value in values for message in self._message(value, batch)]
+        batch.waiting = sum(isinstance(message, Request) for message in incoming)
+        kept: list[Incoming] = [message for message in incoming if not isinstance(message, Refusal)]
+        line = batch.line()  # empty while a request waits: refusals leave with its answer
+        return [*kept, Refusal(line=line)] if line else kept
+
+    def _message(self, value: Json, batch: Batch | None) -> list[Incoming]:
+        try:
+            if not isinstance(value, dict):
+                raise _Refused(INVALID_REQUEST, "a message is a JSON object")
+            if _is_notification(value):
+                return [Notification(method=value["method"], params=value.get("params"))]
+            if "method" not in value and ("result" in value or "error" in value):
+                return self._response(value)
+            return [self._request(value, batch)]
+        except _Refused as refused:
+            return [self._refuse(refused, batch)]
+
+    def _request(self, value: Params, batch: Batch | None) -> Request:
+        rules = self._rules
+        request_id = self._id(value)
+        method = value.get("method")
+        params = value.get("params")
+        if rules.version and value.get("jsonrpc") != "2.0":
+            raise _Refused(INVALID_REQUEST, "member 'jsonrpc' must be '2.0'", request_id)
+        if not isinstance(method, str):
+            raise _Refused(INVALID_REQUEST, "member 'method' must be a string", request_id)
+        if rules.scalar_params == INVALID_REQUEST and not isinstance(params, dict | list | None):
+            raise _Refused(INVALID_REQUEST, "member 'params' must be an object", request_id)
+        if rules.opening is not None and method != rules.opening and not self._opened:
+            raise _Refused(NOT_INITIALIZED, f"send {rules.opening!r} first", request_id)
+        if rules.opening is not None and method == rules.opening and self._opened:
+            raise _Refused(INVALID_REQUEST, f"{method!r} comes once", request_id)
+        if method not in self._methods:
+            raise _Refused(METHOD_NOT_FOUND, f"no method {clipped(method)!r}", request_id)
+        if params is None:
+            params = {}
+        if not isinstance(params, dict):
+            raise _Refused(INVALID_PARAMS, "parameters are named: member 'params' must be an object", request_id)
+        return Request(id=request_id, method=method, params=params, batch=batch)
+
+    def _id(self, value: Params) -> bytes:
+        request_id = value.get("id", ...)
+        match request_id:
+            case bool():
+                pass
+            case str() | int():
+                return encode(request_id)
+            case msgspec.Raw() if self._rules.loose_ids or bytes(request_id).lstrip(b"-").isdigit():
+                return bytes(request_id)
+            case float() | None if self._rules.loose_ids:
+                return encode(request_id)
+            case _:
+                pass
+        kinds = "a string or a number" if self._rules.loose_ids else "a string or an integer"
+        raise _Refused(INVALID_REQUEST, f"a request has a method, and an id that is {kinds}")
+
+    def _response(self, value: Params) -> list[Incoming]:
+        number = value.get("id")
+        if type(number) is not int or number not in self._asked:  # `true` is not 1, and `"1"` is not either
+            return []
+        about = self._asked.pop(number)
+        return [Response(about=about, result=value.get("result"), error=value.get("error"))]
+
+    def _refuse(self, refused: "_Refused", batch: Batch | None = None) -> Refusal:
+        error = encode({"code": refused.code, "message": refused.message})
+        answer = self._head + b'"id":' + refused.request_id + b',"error":' + error + b"}"
+        if batch is not None:
+            batch.answers.append(answer)
+        return Refusal(line=encode_line(answer))
+
+    def _answer(self, request: Request, body: bytes) -> bytes:
+        answer = self._head + b'"id":' + request.id + b"," + body + b"}"
+        if request.batch is None:
+            return encode_line(answer)
+        request.batch.answers.append(answer)
+        request.batch.waiting -= 1
+        return request.batch.line()
+
+
+class _Refused(Exception):
+    def __init__(self, code: int, message: str, request_id: bytes = b"null") -> None:
+        super().__init__(message)
+        self.code, self.message, self.request_id = code, message, request_id
+
+
+def _is_notification(value: Json) -> bool:
+    """By these two signs alone: whatever else is wrong with it, nobody waits for an answer."""
+    return isinstance(value, dict) and "id" not in value and isinstance(value.get("method"), str)
+
+
+def _mended(message: Json) -> Json:
+    """Without lone surrogates, but for the id: that one comes back as it came."""
+    if not isinstance(message, dict):
+        return whole(message)
+    return {name: inner if name == "id" else whole(inner) for name, inner in message.items()}
