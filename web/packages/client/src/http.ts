@@ -1,0 +1,149 @@
+/** What a thread list, a file picker and a time slider ask for: plain requests beside the socket. */
+
+import type {
+  Configuration,
+  FileHit,
+  HarnessState,
+  ServerStatus,
+  StateAt,
+  ThreadPage,
+  ThreadRow,
+  Timeline,
+  Upload,
+} from "./protocol.js";
+
+/** An answer that was not 2xx, in the server's own words. `status` is 0 when there was no answer. */
+export class RequestFailed extends Error {
+  override readonly name = "RequestFailed";
+
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly info: string = "",
+  ) {
+    super(message);
+  }
+}
+
+export type NewThread = Configuration & { title?: string; cwd?: string };
+
+export class HarnessApi {
+  private readonly etags = new Map<string, { etag: string; body: unknown }>();
+
+  /** `origin` is empty in a page: same origin. */
+  constructor(
+    private readonly origin = "",
+    private readonly fetcher: typeof fetch = (...args) => fetch(...args),
+  ) {}
+
+  status(): Promise<ServerStatus> {
+    return this.get("/status");
+  }
+
+  /** The same object as last time when nothing changed. */
+  async threads(query: { search?: string; archived?: boolean; limit?: number; cursor?: string } = {}) {
+    const path = `/threads${parameters(query)}`;
+    const known = this.etags.get(path);
+    const response = await this.ask(path, known ? { headers: { "If-None-Match": known.etag } } : {}, [304]);
+    if (response.status === 304 && known) return known.body as ThreadPage;
+    const body = (await response.json()) as ThreadPage;
+    const etag = response.headers.get("ETag");
+    if (etag) {
+      if (this.etags.size > 32) this.etags.clear();
+      this.etags.set(path, { etag, body });
+    }
+    return body;
+  }
+
+  async create(thread: NewThread = {}): Promise<ThreadRow> {
+    return (await this.post<{ thread: ThreadRow }>("/threads", thread)).thread;
+  }
+
+  read(threadId: string): Promise<{ rev: number; state: HarnessState }> {
+    return this.get(this.of(threadId));
+  }
+
+  async fork(threadId: string, lastSeq?: number): Promise<ThreadRow> {
+    const body = lastSeq === undefined ? {} : { lastSeq };
+    return (await this.post<{ thread: ThreadRow }>(`${this.of(threadId)}/fork`, body)).thread;
+  }
+
+  async archive(threadId: string, archived = true): Promise<ThreadRow> {
+    return (await this.post<{ thread: ThreadRow }>(`${this.of(threadId)}/archive`, { archived })).thread;
+  }
+
+  timeline(threadId: string): Promise<Timeline> {
+    return this.get(`${this.of(threadId)}/timeline`);
+  }
+
+  at(threadId: string, seq: number, signal?: AbortSignal): Promise<StateAt> {
+    return this.get(`${this.of(threadId)}/at/${seq}`, signal);
+  }
+
+  exportUrl(threadId: string, format: "markdown" | "json"): string {
+    return `${this.origin}${this.of(threadId)}/export?format=${format}`;
+  }
+
+  async toolOutput(threadId: string, toolCallId: string): Promise<string> {
+    return (await this.ask(`${this.of(threadId)}/tools/${encodeURIComponent(toolCallId)}/output`)).text();
+  }
+
+  async files(threadId: string, query: string, signal?: AbortSignal): Promise<FileHit[]> {
+    return (await this.get<{ files: FileHit[] }>(`/files${parameters({ thread: threadId, query })}`, signal)).files;
+  }
+
+  async upload(image: Blob, name: string): Promise<Upload> {
+    const response = await this.ask(`/uploads${parameters({ name })}`, {
+      method: "POST",
+      headers: { "Content-Type": image.type },
+      body: image,
+    });
+    return (await response.json()) as Upload;
+  }
+
+  private of(threadId: string): string {
+    return `/threads/${encodeURIComponent(threadId)}`;
+  }
+
+  private async get<T>(path: string, signal?: AbortSignal): Promise<T> {
+    return (await (await this.ask(path, signal ? { signal } : {})).json()) as T;
+  }
+
+  private async post<T>(path: string, body: unknown): Promise<T> {
+    const response = await this.ask(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    return (await response.json()) as T;
+  }
+
+  private async ask(path: string, init: RequestInit = {}, also: number[] = []): Promise<Response> {
+    let response: Response;
+    try {
+      response = await this.fetcher(this.origin + path, { credentials: "same-origin", ...init });
+    } catch (failure) {
+      if (init.signal?.aborted) throw failure;
+      throw new RequestFailed("the server does not answer", 0);
+    }
+    if (!response.ok && !also.includes(response.status)) throw await refusal(response);
+    return response;
+  }
+}
+
+async function refusal(response: Response): Promise<RequestFailed> {
+  const body = (await response.json().catch(() => null)) as { error?: { message?: string; info?: string } } | null;
+  return new RequestFailed(
+    body?.error?.message ?? `the server answered ${response.status}`,
+    response.status,
+    body?.error?.info ?? "",
+  );
+}
+
+function parameters(query: Record<string, string | number | boolean | undefined>): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(query))
+    if (value !== undefined && value !== "") search.set(key, `${value}`);
+  const text = search.toString();
+  return text && `?${text}`;
+}

@@ -1,0 +1,11 @@
+export { ApplyError, type ApplyErrorCode, applyOperations } from "./apply.js";
+export {
+  type ClientSnapshot,
+  type Connection,
+  HarnessClient,
+  type HarnessClientOptions,
+  type PendingSubmit,
+} from "./client.js";
+export { HarnessApi, type NewThread, RequestFailed } from "./http.js";
+export { newId } from "./ids.js";
+export * from "./protocol.js";
