@@ -37,6 +37,13 @@ class Watcher:
         self._chars = 0
         return changes
 
+    def precede(self, changes: list[Change]) -> None:
+        """Put what came before the snapshot in front: this watcher begins further back."""
+        if changes:
+            self.state = changes[0].before
+            self._pending[:0] = changes
+            self._wake.set()
+
     def close(self) -> None:
         self._closed = True
         self._wake.set()

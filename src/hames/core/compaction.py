@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hames.core.context import messages
 from hames.core.turn import TurnWork
 from hames.domain.errors import ProviderError
-from hames.domain.events import Event, ItemCompleted, UsageReported
+from hames.domain.events import ItemCompleted, UsageReported
 from hames.domain.items import Compaction
 from hames.domain.request import Message, ModelRequest, TextBlock, TextDelta, UsageSeen
 from hames.domain.usage import Usage
@@ -61,15 +61,12 @@ async def compact(work: TurnWork) -> bool:
                     usage = event.usage
     except ProviderError:
         await work.complete(replace(item, status="failed", summary=text))
-        raise
+        return False
     done = replace(item, status="completed" if text.strip() else "failed", summary=text)
-    # The window is as full as the summary is long, whatever the summarising call cost.
-    spent = replace(usage, input_tokens=usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens)
-    events: list[Event] = [
+    await work.thread.emit(
         ItemCompleted(turn_id=work.turn_id, item=done),
-        UsageReported(turn_id=work.turn_id, model=work.card.id, usage=spent),
-    ]
-    await work.thread.emit(*events)
+        UsageReported(turn_id=work.turn_id, model=work.card.id, usage=usage),
+    )
     return done.status == "completed"
 
 

@@ -184,7 +184,10 @@ async def _call(work: TurnWork, reply: Reply, call: Call) -> None:
 
 
 async def _close(work: TurnWork, reply: Reply, *, broken: bool = False) -> None:
-    """Blocks that were never ended, and the bill. Calls of a broken reply stay: the model reads that they did not run."""
+    """Blocks that were never ended, and the bill.
+
+    The calls of a broken reply stay in the history: the model reads that they did not run.
+    """
     events: list[Event] = [
         ItemCompleted(turn_id=work.turn_id, item=closed(work.item(item_id), "interrupted" if broken else "completed"))
         for item_id in reply.items.values()

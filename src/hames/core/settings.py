@@ -1,0 +1,58 @@
+"""A thread's settings, from defaults and what clients ask for. Nothing half-valid gets in."""
+
+import os
+
+from msgspec.structs import replace
+
+from hames.domain.errors import InvalidCommand
+from hames.domain.options import Overrides, Settings
+from hames.domain.policy import WorkspaceWrite
+from hames.ports import Models
+
+
+def overridden(settings: Settings, overrides: Overrides, models: Models) -> Settings:
+    """Raises `InvalidCommand` for a model, directory or option that does not exist."""
+    changes: dict[str, object] = {}
+    if overrides.model is not None:
+        changes["model"] = models.find(overrides.model).id
+    if overrides.cwd is not None:
+        changes["cwd"] = directory(overrides.cwd)
+    if overrides.approval_policy is not None:
+        changes["approval_policy"] = overrides.approval_policy
+    if overrides.sandbox is not None:
+        changes["sandbox"] = overrides.sandbox
+        if isinstance(overrides.sandbox, WorkspaceWrite):
+            for root in overrides.sandbox.writable_roots:
+                directory(root)
+    if overrides.agent is not None:
+        changes["agent"] = overrides.agent
+    if overrides.instructions is not None:
+        changes["instructions"] = overrides.instructions
+    if overrides.options is not None:
+        changes["options"] = {**settings.options, **_options(overrides.options, models)}
+    return replace(settings, **changes) if changes else settings
+
+
+def directory(path: str) -> str:
+    """An absolute path to a directory that is there."""
+    if "\0" in path or not os.path.isabs(path):
+        raise InvalidCommand(f"not an absolute path: {path!r}")
+    try:
+        there = os.path.isdir(path)
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        raise InvalidCommand(f"no directory {path!r}")
+    return os.path.realpath(path)
+
+
+def _options(options: dict[str, str], models: Models) -> dict[str, str]:
+    selectors = {selector.id: selector for selector in models.selectors()}
+    for name, choice in options.items():
+        selector = selectors.get(name)
+        if selector is None:
+            raise InvalidCommand(f"no option {name!r}; there are: {', '.join(selectors)}")
+        if all(choice != there.id for there in selector.choices):
+            choices = ", ".join(there.id for there in selector.choices)
+            raise InvalidCommand(f"option {name!r} has no value {choice!r}; its values are: {choices}")
+    return options
