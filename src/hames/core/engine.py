@@ -140,7 +140,8 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         """Interrupts what runs, closes every log."""
-        self._closing = True
+        tasks, self._closing = self._tasks, True
+        assert tasks is not None
         with anyio.CancelScope(shield=True):
             for live in self._live.values():
                 if live.scope is not None:
@@ -149,10 +150,9 @@ class Engine:
                 for live in list(self._live.values()):
                     if live.busy:
                         await live.ended.wait()
-            assert self._tasks is not None
-            self._tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
         try:
-            return await self._tasks.__aexit__(kind, error, trace)
+            return await tasks.__aexit__(kind, error, trace)
         finally:
             with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
                 for live in self._live.values():
@@ -169,12 +169,8 @@ class Engine:
                 return await self._list(command)
             case ReadThread(thread_id=thread_id):
                 return await self._read(thread_id)
-            case ResumeThread():
-                return await self._change_settings(
-                    ChangeSettings(thread_id=command.thread_id, overrides=command.overrides)
-                )
-            case ChangeSettings():
-                return await self._change_settings(command)
+            case ResumeThread() | ChangeSettings():
+                return await self._resume(command)
             case StartTurn():
                 return await self._start_turn(command)
             case SubmitPrompt():
@@ -282,13 +278,13 @@ class Engine:
             raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {live.thread.failure}")
         return live
 
-    async def _change_settings(self, command: ChangeSettings) -> ThreadState:
+    async def _resume(self, command: ChangeSettings | ResumeThread) -> ThreadState:
         live = await self._writable(command.thread_id)
         for event in self._new_settings(live, command):
             await live.thread.emit(event)
         return live.thread.state
 
-    def _new_settings(self, live: Live, command: ChangeSettings | StartTurn) -> list[Event]:
+    def _new_settings(self, live: Live, command: ChangeSettings | ResumeThread | StartTurn) -> list[Event]:
         before = live.thread.state.settings
         after = overridden(before, command.overrides, self.models)
         return [SettingsChanged(settings=after)] if after != before else []

@@ -3,6 +3,7 @@
 import base64
 import os
 import stat
+from pathlib import Path
 
 from anyio import to_thread
 
@@ -30,9 +31,9 @@ async def user_message(
     attachments: list[str] = []
     for part in content:
         if isinstance(part, LocalImageInput):
-            pictures.append(await to_thread.run_sync(_picture, os.path.join(cwd, part.path)))
+            pictures.append(await to_thread.run_sync(_picture, str(Path(cwd, part.path))))
         elif isinstance(part, FileInput):
-            attachments.append(await to_thread.run_sync(_text, os.path.join(cwd, part.path)))
+            attachments.append(await to_thread.run_sync(_text, str(Path(cwd, part.path))))
     return UserMessage(
         id=item_id,
         step=step,

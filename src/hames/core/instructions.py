@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -52,7 +53,7 @@ def effective(settings: Settings) -> Settings:
 
 def _notes(cwd: str) -> str:
     try:
-        fd = os.open(os.path.join(cwd, NOTES), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(Path(cwd, NOTES), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
     try:

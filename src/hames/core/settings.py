@@ -1,6 +1,6 @@
 """A thread's settings, from defaults and what clients ask for. Nothing half-valid gets in."""
 
-import os
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -35,15 +35,15 @@ def overridden(settings: Settings, overrides: Overrides, models: Models) -> Sett
 
 def directory(path: str) -> str:
     """An absolute path to a directory that is there."""
-    if "\0" in path or not os.path.isabs(path):
+    if "\0" in path or not Path(path).is_absolute():
         raise InvalidCommand(f"not an absolute path: {path!r}")
     try:
-        there = os.path.isdir(path)
-    except (OSError, ValueError):
-        there = False
-    if not there:
-        raise InvalidCommand(f"no directory {path!r}")
-    return os.path.realpath(path)
+        found = Path(path).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        raise InvalidCommand(f"no directory {path!r}") from None
+    if not found.is_dir():
+        raise InvalidCommand(f"not a directory: {path!r}")
+    return str(found)
 
 
 def _options(options: dict[str, str], models: Models) -> dict[str, str]:
