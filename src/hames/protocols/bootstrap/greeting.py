@@ -1,0 +1,26 @@
+"""The answer to `initialize`. Standard library only: it is given before anything else is imported."""
+
+from typing import Any
+
+RESULT: dict[str, Any] = {
+    "version": "1.0.0",
+    "capabilities": {
+        "threads": True,
+        "turns": True,
+        "approvals": True,
+        "streaming": True,
+        "persistence": True,
+    },
+}
+
+
+def plain_answer(params: object) -> dict[str, Any] | None:
+    """The result, when these parameters are beyond doubt; otherwise the full decoder judges them."""
+    if params is None or params == {}:
+        return RESULT
+    if not isinstance(params, dict) or params.keys() != {"clientInfo"}:
+        return None
+    client = params["clientInfo"]
+    if not isinstance(client, dict) or not client.keys() <= {"name", "version"} or "name" not in client:
+        return None
+    return RESULT if all(isinstance(word, str) for word in client.values()) else None

@@ -1,0 +1,109 @@
+"""From the wire to the engine's words. Pure; `InvalidCommand` is all it raises."""
+
+from typing import TypeVar, assert_never
+
+import msgspec
+from msgspec import UNSET
+
+from hames.domain.commands import (
+    Command,
+    CreateThread,
+    InterruptTurn,
+    ListThreads,
+    ReadThread,
+    ResolveApproval,
+    StartTurn,
+)
+from hames.domain.errors import InvalidCommand, UnknownMethod
+from hames.domain.ids import ApprovalId, ThreadId
+from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput, UserInput
+from hames.domain.options import Overrides
+from hames.domain.value import Value
+from hames.protocols.bootstrap import messages
+from hames.protocols.dialect import Local
+from hames.protocols.jsonrpc import Params
+
+V = TypeVar("V", bound=Value)
+
+
+class Initialize(Local):
+    pass
+
+
+def decode(method: str, params: Params) -> Command | Local:
+    match method:
+        case "initialize":
+            _read(params, messages.InitializeParams)
+            return Initialize()
+        case "thread.create":
+            return _create(_read(params, messages.ThreadCreateParams))
+        case "thread.list":
+            return ListThreads()
+        case "thread.get":
+            return ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
+        case "turn.start":
+            return _start(_read(params, messages.TurnStartParams))
+        case "turn.cancel":
+            return InterruptTurn(thread_id=ThreadId(_read(params, messages.TurnCancelParams).thread_id))
+        case "approval.respond":
+            answer = _read(params, messages.ApprovalRespondParams)
+            return ResolveApproval(approval_id=ApprovalId(answer.request_id), decision=answer.decision)
+        case _:
+            raise UnknownMethod(f"no method {method!r}")
+
+
+def _read(params: Params, shape: type[V]) -> V:
+    try:
+        return msgspec.convert(params, shape)
+    except msgspec.ValidationError as why:
+        raise InvalidCommand(str(why)) from None
+
+
+def _create(params: messages.ThreadCreateParams) -> CreateThread:
+    directory = params.directory
+    if directory is not UNSET and (not directory.startswith("/") or "\0" in directory):
+        raise InvalidCommand("directory must be an absolute path - at `$.directory`")
+    return CreateThread(
+        title="" if params.title is UNSET else params.title,
+        overrides=Overrides(cwd=None if directory is UNSET else directory),
+    )
+
+
+def _start(params: messages.TurnStartParams) -> StartTurn:
+    content = [_part(part) for part in params.input]
+    said = tuple(part for part in content if not (isinstance(part, TextInput) and not part.text.strip()))
+    if not said:
+        raise InvalidCommand("input says nothing - at `$.input`")
+    model = params.model
+    if model is not UNSET and not (model.provider_id and model.model_id):
+        raise InvalidCommand("providerID and modelID must not be empty - at `$.model`")
+    return StartTurn(
+        thread_id=ThreadId(params.thread_id),
+        content=said,
+        overrides=Overrides(
+            model=None if model is UNSET else f"{model.provider_id}/{model.model_id}",
+            agent=None if params.agent is UNSET else params.agent,
+        ),
+    )
+
+
+def _part(part: messages.InputPart) -> UserInput:
+    match part:
+        case messages.TextPart(text=text):
+            return TextInput(text=text)
+        case messages.ImagePart(url=url, path=path):
+            if url and path is UNSET:
+                return ImageInput(url=url)
+            if path and url is UNSET:
+                return LocalImageInput(path=_path(path))
+            raise InvalidCommand("an image has either a url or a path - at `$.input`")
+        case messages.FilePart(path=path):
+            return FileInput(path=_path(path))
+        case _ as never:
+            assert_never(never)
+
+
+def _path(path: str) -> str:
+    if not path or "\0" in path:
+        raise InvalidCommand("not a path - at `$.input`")
+    return path

@@ -1,0 +1,352 @@
+"""Every message of the protocol, as it stands on the wire.
+
+Times are milliseconds since 1970. A member that may be left out is never null. Members and variants
+beyond the specification's own are additive: a client that ignores what it does not know misses nothing it was promised.
+"""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType, field
+
+from hames.domain.errors import ErrorInfo
+from hames.domain.items import ItemStatus, PlanEntry
+from hames.domain.json import Json
+from hames.domain.policy import AgentName, Decision
+from hames.domain.value import Value
+
+TurnStatus = Literal["running", "completed", "cancelled", "error"]
+ItemType = Literal["user_message", "assistant_message", "tool_exec", "tool_log", "approval", "artifact"]
+
+# What a client sends.
+
+
+class ClientInfo(Value):
+    name: str
+    version: str | UnsetType = UNSET
+
+
+class InitializeParams(Value, rename="camel"):
+    client_info: ClientInfo | UnsetType = UNSET
+
+
+class ThreadCreateParams(Value):
+    """`directory` is absolute and exists; without it the thread works where the server does."""
+
+    title: str | UnsetType = UNSET
+    directory: str | UnsetType = UNSET
+
+
+class ThreadListParams(Value):
+    pass
+
+
+class ThreadGetParams(Value, rename="camel"):
+    thread_id: str
+
+
+class TextPart(Value, tag_field="type", tag="text"):
+    text: str
+
+
+class ImagePart(Value, tag_field="type", tag="image"):
+    """By `url` (`https:` or `data:`), or by the `path` of a file. Exactly one of them."""
+
+    url: str | UnsetType = UNSET
+    path: str | UnsetType = UNSET
+
+
+class FilePart(Value, tag_field="type", tag="file"):
+    """A file the prompt points at; relative paths start at the thread's directory."""
+
+    path: str
+
+
+InputPart = TextPart | ImagePart | FilePart
+
+
+class Model(Value):
+    provider_id: str = field(name="providerID")
+    model_id: str = field(name="modelID")
+
+
+class TurnStartParams(Value, rename="camel"):
+    """`model` and `agent` hold for this turn and those after it."""
+
+    thread_id: str
+    input: list[InputPart]
+    model: Model | UnsetType = UNSET
+    agent: AgentName | UnsetType = UNSET
+
+
+class TurnCancelParams(Value, rename="camel"):
+    thread_id: str
+
+
+class ApprovalRespondParams(Value, rename="camel"):
+    request_id: str
+    decision: Literal["once", "always", "reject"]
+
+
+# What things look like.
+
+
+class ThreadTime(Value):
+    created: int
+    updated: int
+
+
+class Thread(Value, rename="camel"):
+    thread_id: str
+    title: str
+    directory: str
+    time: ThreadTime
+
+
+class TurnTime(Value):
+    started: int
+    completed: int | UnsetType = UNSET
+
+
+class Turn(Value, rename="camel"):
+    turn_id: str
+    thread_id: str
+    status: TurnStatus
+    time: TurnTime
+
+
+class UserMessageData(Value):
+    """`text` is the text parts, joined by blank lines."""
+
+    content: list[InputPart]
+    text: str
+
+
+class AssistantMessageData(Value):
+    """`kind` tells the answer from the thinking, and from a summary that replaces older history for the model."""
+
+    kind: Literal["text", "reasoning", "compaction"]
+    text: str
+    status: ItemStatus
+    summary: str | UnsetType = UNSET
+
+
+class FileChange(Value):
+    """`path` is absolute, `diff` is unified."""
+
+    path: str
+    kind: Literal["add", "modify", "delete"]
+    diff: str
+
+
+class ToolExecData(Value, rename="camel"):
+    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`."""
+
+    tool: str
+    input: dict[str, Any]
+    status: ItemStatus
+    exit_code: int | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+    changes: list[FileChange] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    entries: list[PlanEntry] | UnsetType = UNSET
+    result: str | UnsetType = UNSET
+
+
+class ToolLogData(Value, rename="camel"):
+    """`toolItemId` is the `tool_exec` whose output this is."""
+
+    tool_item_id: str
+    tool: str
+    output: str
+
+
+class ApprovalData(Value, rename="camel"):
+    """The question, and once it is answered the `decision`. `void`: it ended before anyone answered."""
+
+    request_id: str
+    tool_item_id: str
+    tool: str
+    status: Literal["pending", "resolved"]
+    reason: str
+    command: str | UnsetType = UNSET
+    cwd: str | UnsetType = UNSET
+    changes: list[FileChange] | UnsetType = UNSET
+    input: Json | UnsetType = UNSET
+    decision: Decision | UnsetType = UNSET
+
+
+class ArtifactData(Value, rename="camel"):
+    path: str
+    title: str
+    media_type: str
+    status: ItemStatus
+
+
+class _Item(Value, tag_field="type", rename="camel"):
+    item_id: str
+    thread_id: str
+    turn_id: str
+
+
+class UserMessage(_Item, tag="user_message"):
+    data: UserMessageData
+
+
+class AssistantMessage(_Item, tag="assistant_message"):
+    data: AssistantMessageData
+
+
+class ToolExec(_Item, tag="tool_exec"):
+    data: ToolExecData
+
+
+class ToolLog(_Item, tag="tool_log"):
+    data: ToolLogData
+
+
+class ApprovalItem(_Item, tag="approval"):
+    data: ApprovalData
+
+
+class Artifact(_Item, tag="artifact"):
+    data: ArtifactData
+
+
+Item = UserMessage | AssistantMessage | ToolExec | ToolLog | ApprovalItem | Artifact
+
+# What the server answers.
+
+
+class Capabilities(Value):
+    threads: bool
+    turns: bool
+    approvals: bool
+    streaming: bool
+    persistence: bool
+
+
+class InitializeResult(Value):
+    version: str
+    capabilities: Capabilities
+
+
+class ThreadCreateResult(Value):
+    thread: Thread
+
+
+class ThreadListResult(Value):
+    """Newest first."""
+
+    threads: list[Thread]
+
+
+class ThreadGetResult(Value):
+    """An event is a notification as it was sent, with its method as `type`. Streamed text comes in larger pieces."""
+
+    thread: Thread
+    events: list[Json]
+
+
+class TurnStartResult(Value, rename="camel"):
+    turn_id: str
+
+
+class Ok(Value):
+    ok: Literal[True] = True
+
+
+# What the server tells. `seq` is the place in the thread's log, `time` when it happened; pieces of one text share them.
+
+
+class ThreadCreated(Value, rename="camel"):
+    thread_id: str
+    seq: int
+    time: int
+    thread: Thread
+
+
+class TurnNews(Value, rename="camel"):
+    thread_id: str
+    turn_id: str
+    seq: int
+    time: int
+    status: TurnStatus
+    turn: Turn
+
+
+class TurnFailure(Value, rename="camel"):
+    message: str
+    info: ErrorInfo | Literal["Cancelled"]
+    http_status: int | UnsetType = UNSET
+
+
+class TurnFailed(Value, rename="camel"):
+    """`status` tells a failure (`error`) from a turn that was stopped (`cancelled`)."""
+
+    thread_id: str
+    turn_id: str
+    seq: int
+    time: int
+    status: TurnStatus
+    turn: Turn
+    error: TurnFailure
+
+
+class ItemNews(Value, rename="camel"):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    seq: int
+    time: int
+    item: Item
+
+
+class ItemDelta(Value, rename="camel"):
+    """Add `delta` to the item's `data[field]`."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    seq: int
+    time: int
+    field: Literal["text", "summary", "output"]
+    delta: str
+
+
+class ApprovalRequested(Value, rename="camel"):
+    """`itemId` is the `tool_exec` that waits; answer with `approval.respond`. Sent again to a client that returns."""
+
+    request_id: str
+    thread_id: str
+    turn_id: str
+    item_id: str
+    seq: int
+    time: int
+    tool: str
+    reason: str
+    command: str | UnsetType = UNSET
+    cwd: str | UnsetType = UNSET
+    changes: list[FileChange] | UnsetType = UNSET
+    input: Json | UnsetType = UNSET
+
+
+REQUESTS: dict[str, tuple[type[Value], type[Value]]] = {
+    "initialize": (InitializeParams, InitializeResult),
+    "thread.create": (ThreadCreateParams, ThreadCreateResult),
+    "thread.list": (ThreadListParams, ThreadListResult),
+    "thread.get": (ThreadGetParams, ThreadGetResult),
+    "turn.start": (TurnStartParams, TurnStartResult),
+    "turn.cancel": (TurnCancelParams, Ok),
+    "approval.respond": (ApprovalRespondParams, Ok),
+}
+
+NOTIFICATIONS: dict[str, type[Value]] = {
+    "thread.created": ThreadCreated,
+    "turn.started": TurnNews,
+    "turn.completed": TurnNews,
+    "turn.error": TurnFailed,
+    "item.started": ItemNews,
+    "item.delta": ItemDelta,
+    "item.completed": ItemNews,
+    "approval.requested": ApprovalRequested,
+}
