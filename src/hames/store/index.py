@@ -30,6 +30,8 @@ class Index:
     """`path` empty: kept in memory, rebuilt in every process."""
 
     def __init__(self, path: str) -> None:
+        if path:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
         self._db.execute("pragma journal_mode=wal")
         self._db.execute("pragma synchronous=off")

@@ -1,0 +1,249 @@
+"""The effective configuration: defaults < user < trusted project < environment < flags, each value with its origin.
+
+Keys and endpoints come from the process environment or the user's own file, never from a workspace.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import msgspec
+
+from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
+from hames.config.project import ProjectTrust, read_obeyed
+from hames.domain.errors import Misconfigured
+from hames.domain.json import Json
+from hames.domain.policy import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    ExternalSandbox,
+    ReadOnly,
+    SandboxPolicy,
+    WorkspaceWrite,
+)
+from hames.domain.value import Value
+
+SANDBOXES: Final[dict[str, SandboxPolicy]] = {
+    "readOnly": ReadOnly(),
+    "workspaceWrite": WorkspaceWrite(),
+    "dangerFullAccess": DangerFullAccess(),
+    "externalSandbox": ExternalSandbox(),
+}
+
+SECRET = ("api_key", "token", "password", "secret")
+
+
+class Setting(Value):
+    """One value and where it came from."""
+
+    value: Json
+    origin: str
+
+
+class McpServer(Value):
+    """A server to be started or reached, as the user's file or a trusted project names it."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+    enabled: bool = True
+
+
+class Options(Value):
+    """What the rest of the program is told."""
+
+    cwd: Path
+    data_dir: Path
+    state_dir: Path
+    environment: dict[str, str]
+    """Provider keys and endpoints, by the names the providers' own tools use."""
+    model: str = ""
+    approval_policy: ApprovalPolicy = "unlessTrusted"
+    sandbox: SandboxPolicy = WorkspaceWrite()
+    allow_degraded: bool = False
+    """Without bubblewrap, make do with Landlock. Weaker, and said so."""
+    instructions: str = ""
+    max_steps: int = 200
+    log_file: str = ""
+    log_level: str = "warning"
+    extra_path: tuple[str, ...] = ()
+    """Directories added to the fixed PATH of commands."""
+    search_command: str = ""
+    mcp_servers: dict[str, McpServer] = {}
+    settings: dict[str, Setting] = {}
+    """Every effective value with its origin, for people."""
+    untrusted: tuple[str, ...] = ()
+    """Files of the workspace that are not obeyed because it is not trusted."""
+
+
+NAMES: Final = {
+    "model": str,
+    "approval_policy": str,
+    "sandbox": (str, dict),
+    "allow_degraded": bool,
+    "instructions": str,
+    "max_steps": int,
+    "log_file": str,
+    "log_level": str,
+    "extra_path": list,
+    "search_command": str,
+    "mcp_servers": dict,
+}
+OF_PROJECTS: Final = frozenset({"model", "approval_policy", "sandbox", "instructions", "max_steps", "mcp_servers"})
+BY_ENVIRONMENT: Final = {
+    "HAMES_MODEL": "model",
+    "HAMES_APPROVAL_POLICY": "approval_policy",
+    "HAMES_SANDBOX": "sandbox",
+    "HAMES_LOG_FILE": "log_file",
+    "HAMES_LOG_LEVEL": "log_level",
+}
+DEFAULTS: Final[dict[str, Json]] = {
+    "model": "",
+    "approval_policy": "unlessTrusted",
+    "sandbox": "workspaceWrite",
+    "allow_degraded": False,
+    "instructions": "",
+    "max_steps": 200,
+    "log_file": "",
+    "log_level": "warning",
+    "extra_path": [],
+    "search_command": "",
+    "mcp_servers": {},
+}
+
+
+def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
+    """Raises `Misconfigured` with one sentence; nothing is written."""
+    cwd = _directory(flags.get("cwd"))
+    state = user_state(environment)
+    settings = {name: Setting(value=value, origin="default") for name, value in DEFAULTS.items()}
+    path = user_config(environment)
+    user = _toml(_bytes(path), str(path))
+    providers = _table(user.pop("providers", {}), "providers", str(path))
+    _take(settings, user, str(path))
+    trust = ProjectTrust(state)
+    if trust.trusts(cwd):
+        project = _toml(read_obeyed(cwd, PROJECT_CONFIG), PROJECT_CONFIG)
+        if private := project.keys() - OF_PROJECTS:
+            raise Misconfigured(
+                f"{PROJECT_CONFIG} may not set {', '.join(sorted(private))}: that belongs in the user's own file"
+            )
+        _take(settings, project, PROJECT_CONFIG)
+    _take(settings, _by_environment(environment), "environment")
+    _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag")
+    return Options(
+        cwd=cwd,
+        data_dir=data_directory(cwd, flags.get("data_dir")),
+        state_dir=state,
+        environment=_provider_environment(providers, environment),
+        model=settings["model"].value,
+        approval_policy=_approval_policy(settings["approval_policy"]),
+        sandbox=sandbox_policy(settings["sandbox"]),
+        allow_degraded=settings["allow_degraded"].value,
+        instructions=settings["instructions"].value,
+        max_steps=settings["max_steps"].value,
+        log_file=settings["log_file"].value,
+        log_level=_log_level(settings["log_level"]),
+        extra_path=tuple(settings["extra_path"].value),
+        search_command=settings["search_command"].value,
+        mcp_servers=_mcp_servers(settings["mcp_servers"]),
+        settings=settings,
+        untrusted=tuple(trust.asks_for(cwd)),
+    )
+
+
+def sandbox_policy(setting: Setting) -> SandboxPolicy:
+    """By name, or as a table with `type`."""
+    value = setting.value
+    if isinstance(value, str) and value in SANDBOXES:
+        return SANDBOXES[value]
+    try:
+        return msgspec.convert(value, SandboxPolicy, strict=True)
+    except msgspec.ValidationError:
+        names = ", ".join(SANDBOXES)
+        raise Misconfigured(f"sandbox is {value!r} ({setting.origin}); it must be one of {names}") from None
+
+
+def _directory(named: Json) -> Path:
+    cwd = Path(named) if named else Path.cwd()
+    try:
+        found = cwd.resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        raise Misconfigured(f"no directory {str(cwd)!r}; name one that exists with --cwd") from None
+    if not found.is_dir():
+        raise Misconfigured(f"{str(cwd)!r} is not a directory; name one with --cwd")
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as failure:
+        raise Misconfigured(f"cannot read {str(path)!r}: {failure.strerror}") from None
+
+
+def _toml(data: bytes, origin: str) -> dict[str, Json]:
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise Misconfigured(f"{origin} is not valid TOML: {problem}") from None
+
+
+def _table(value: Any, name: str, origin: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise Misconfigured(f"{name} in {origin} must be a table")
+    return value
+
+
+def _take(settings: dict[str, Setting], values: Mapping[str, Json], origin: str) -> None:
+    for name, value in values.items():
+        kind = NAMES.get(name)
+        if kind is None:
+            raise Misconfigured(f"{origin} sets {name!r}, which does not exist; there are: {', '.join(NAMES)}")
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
+        if name == "mcp_servers":
+            value = {**settings[name].value, **value}
+        settings[name] = Setting(value=value, origin=origin)
+
+
+def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:
+    return {name: environment[variable] for variable, name in BY_ENVIRONMENT.items() if environment.get(variable)}
+
+
+def _provider_environment(providers: Mapping[str, Json], environment: Mapping[str, str]) -> dict[str, str]:
+    """The user's file in the words of the environment; the environment itself wins."""
+    found: dict[str, str] = {}
+    for provider, table in providers.items():
+        for name, value in _table(table, f"providers.{provider}", "the user's file").items():
+            if not isinstance(value, str):
+                raise Misconfigured(f"providers.{provider}.{name} must be text")
+            found[f"{provider}_{name}".upper().replace("-", "_")] = value
+    return {**found, **environment}
+
+
+def _approval_policy(setting: Setting) -> ApprovalPolicy:
+    for policy in get_args(ApprovalPolicy):
+        if policy == setting.value:
+            return policy
+    names = ", ".join(get_args(ApprovalPolicy))
+    raise Misconfigured(f"approval_policy is {setting.value!r} ({setting.origin}); it must be one of {names}")
+
+
+def _log_level(setting: Setting) -> str:
+    levels = ("debug", "info", "warning", "error")
+    if setting.value not in levels:
+        raise Misconfigured(f"log_level is {setting.value!r} ({setting.origin}); it must be one of {', '.join(levels)}")
+    return setting.value
+
+
+def _mcp_servers(setting: Setting) -> dict[str, McpServer]:
+    try:
+        return msgspec.convert(setting.value, dict[str, McpServer], strict=True)
+    except msgspec.ValidationError as problem:
+        raise Misconfigured(f"mcp_servers ({setting.origin}): {problem}") from None

@@ -1,0 +1,99 @@
+"""Project trust: nothing a workspace brings is obeyed before the user said so.
+
+Trust is bound to the directory itself (its real path, device and inode) and to
+what was in it: a look-alike, a moved copy or a changed file asks again.
+"""
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from hames.config.paths import PROJECT_CONFIG
+from hames.domain.value import Value
+
+OBEYED = (PROJECT_CONFIG, ".mcp.json")
+"""The files of a workspace that can change what hames does."""
+OBEYED_BYTES = 1 << 20
+
+
+class Trusted(Value):
+    path: str
+    device: int
+    inode: int
+    digest: str
+
+
+class ProjectTrust:
+    """`home` is the user's state directory; what cannot be read there is not trusted."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / "trusted.json"
+
+    def trusts(self, directory: Path) -> bool:
+        found = identity(directory)
+        return found.digest == "" or found in self._known()
+
+    def asks_for(self, directory: Path) -> list[str]:
+        """The files that would be obeyed, and are not yet."""
+        return [] if self.trusts(directory) else sorted(_contents(directory.resolve()))
+
+    def trust(self, directory: Path) -> Trusted:
+        found = identity(directory)
+        self._write([each for each in self._known() if each.path != found.path] + [found])
+        return found
+
+    def revoke(self, directory: Path) -> bool:
+        known = self._known()
+        kept = [each for each in known if each.path != str(directory.resolve())]
+        self._write(kept)
+        return len(kept) < len(known)
+
+    def _known(self) -> list[Trusted]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=list[Trusted])
+        except (OSError, msgspec.DecodeError):
+            return []
+
+    def _write(self, trusted: list[Trusted]) -> None:
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._file.with_suffix(f".{os.getpid()}.new")
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(trusted)))
+        temporary.replace(self._file)
+
+
+def identity(directory: Path) -> Trusted:
+    """The directory and a digest of what it would have us obey; no digest: there is nothing to obey."""
+    real = directory.resolve(strict=True)
+    found = real.stat()
+    digest = hashlib.sha256()
+    contents = _contents(real)
+    for name, data in sorted(contents.items()):
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return Trusted(
+        path=str(real), device=found.st_dev, inode=found.st_ino, digest=digest.hexdigest() if contents else ""
+    )
+
+
+def _contents(directory: Path) -> dict[str, bytes]:
+    """Read without following links and without waiting: a FIFO must not hold up the start."""
+    contents: dict[str, bytes] = {}
+    for name in OBEYED:
+        try:
+            fd = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                contents[name] = os.read(fd, OBEYED_BYTES)
+        finally:
+            os.close(fd)
+    return contents
+
+
+def read_obeyed(directory: Path, name: str) -> bytes:
+    """One of the files, for a directory that is trusted. Nothing if it is not there."""
+    return _contents(directory.resolve()).get(name, b"")
