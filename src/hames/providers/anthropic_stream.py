@@ -1,0 +1,424 @@
+"""Anthropic's stream of a reply: bytes in, model events out. Pure; the wire is somebody else's.
+
+What a newcomer gets wrong: a block that stopped is not always a whole block. When the
+reply runs out of tokens inside a tool call, the service closes the block and only then
+says `max_tokens`. So a call whose JSON is not whole waits for the stop reason.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from hames.domain.errors import ProviderError
+from hames.domain.ids import CallId
+from hames.domain.items import Call
+from hames.domain.json import Json
+from hames.domain.request import (
+    ModelEvent,
+    ProviderNotice,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReplyEnded,
+    SearchEnded,
+    SearchStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    UsageSeen,
+)
+from hames.domain.usage import Usage
+from hames.providers.sse import EventTooLong, SseDecoder
+
+REASONS: dict[str, StopReason] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tools",
+    "max_tokens": "max_tokens",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "model_context_window_exceeded": "context_exceeded",
+}
+CUT_SHORT: frozenset[StopReason] = frozenset({"max_tokens", "context_exceeded", "refusal"})
+"""The last block of such a reply may have been closed in the middle."""
+
+
+class _Text(Struct, tag_field="type", tag="text_delta"):
+    text: str
+
+
+class _Thinking(Struct, tag_field="type", tag="thinking_delta"):
+    thinking: str
+
+
+class _Signature(Struct, tag_field="type", tag="signature_delta"):
+    signature: str
+
+
+class _Input(Struct, tag_field="type", tag="input_json_delta"):
+    partial_json: str
+
+
+class _BlockDelta(Struct, tag_field="type", tag="content_block_delta"):
+    index: int
+    delta: _Text | _Thinking | _Signature | _Input
+
+
+class _BlockStart(Struct, tag_field="type", tag="content_block_start"):
+    index: int
+    content_block: dict[str, Json]
+
+
+class _BlockStop(Struct, tag_field="type", tag="content_block_stop"):
+    index: int
+
+
+class _Start(Struct, tag_field="type", tag="message_start"):
+    message: dict[str, Json]
+
+
+class _Delta(Struct, tag_field="type", tag="message_delta"):
+    delta: dict[str, Json] = {}
+    usage: dict[str, Json] | None = None
+
+
+class _Stop(Struct, tag_field="type", tag="message_stop"):
+    pass
+
+
+class _Ping(Struct, tag_field="type", tag="ping"):
+    pass
+
+
+class _Error(Struct, tag_field="type", tag="error"):
+    error: Json = None
+
+
+_Told = _BlockDelta | _BlockStart | _BlockStop | _Start | _Delta | _Stop | _Ping | _Error
+_decode = msgspec.json.Decoder(_Told).decode
+_decode_any = msgspec.json.Decoder().decode
+_TYPES = frozenset(str(kind.__struct_config__.tag) for kind in _Told.__args__)
+_DELTAS = frozenset(str(kind.__struct_config__.tag) for kind in (_Text, _Thinking, _Signature, _Input))
+
+
+class _Block(Struct):
+    """A block that has started and not stopped."""
+
+    number: int
+    kind: str
+    given: dict[str, Json]
+    parts: list[str] = []
+    signature: str = ""
+
+    @property
+    def input(self) -> str:
+        """The tool input as JSON text. Without any delta it is what the start gave."""
+        return "".join(self.parts) or msgspec.json.encode(self.given.get("input") or {}).decode()
+
+    @property
+    def doubtful(self) -> bool:
+        """It may be half a call: nothing was said, or what was said is not JSON."""
+        return not self.given.get("input") and not _is_json("".join(self.parts).encode())
+
+
+class AnthropicStream:
+    """One reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that.
+
+    A failure is kept, not raised, so that what came before it in the same chunk is not lost.
+    """
+
+    def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
+        self.failure: ProviderError | None = None
+        self.ended = False
+        self.progress = 0
+        """Events that were not pings: what counts as a sign of life."""
+        self._fail = fail
+        self._sse = SseDecoder()
+        self._begun = False
+        self._open: dict[int, _Block] = {}
+        self._blocks = 0
+        self._usage: dict[str, Json] = {}
+        self._word: str | None = None
+        self._held: list[ToolCallEnded] = []
+        self._cut = False
+        """The block that stopped last may be half a call."""
+        self._searches: dict[str, tuple[int, str, Json]] = {}
+        self._run: _Block | None = None
+        self._pieces: list[str] = []
+        self._out: list[ModelEvent] = []
+
+    def feed(self, chunk: bytes) -> list[ModelEvent]:
+        try:
+            told = self._sse.feed(chunk)
+        except EventTooLong as error:
+            self.failure = _malformed(str(error))
+            return []
+        for name, data in told:
+            if self.ended or self.failure:
+                break
+            self._read(name, data)
+        return self._taken()
+
+    def finish(self) -> list[ModelEvent]:
+        """The bytes are over. A reply that has said why it stopped is whole even without its last word."""
+        for name, data in self._sse.finish():
+            if not self.ended and not self.failure and _is_json(data):
+                self._read(name, data)
+        if not self.ended and not self.failure:
+            if self._word is not None:
+                self._end()
+            else:
+                self.failure = _cut_off(begun=self._begun)
+        return self._taken()
+
+    def _taken(self) -> list[ModelEvent]:
+        self._merge()
+        out, self._out = self._out, []
+        return out
+
+    def _merge(self) -> None:
+        """Deltas of one block that arrived together are told together."""
+        block, text = self._run, "".join(self._pieces)
+        self._run, self._pieces = None, []
+        if block is None or not text:
+            return
+        if block.kind == "text":
+            self._out.append(TextDelta(block=block.number, text=text))
+        elif block.kind == "thinking":
+            self._out.append(ReasoningDelta(block=block.number, text=text))
+        elif block.kind == "tool_use":
+            self._out.append(ToolCallDelta(block=block.number, text=text))
+
+    def _read(self, name: bytes, data: bytes) -> None:
+        try:
+            told = _decode(data)
+        except (ValueError, RecursionError):
+            told = self._strange(data)
+        if type(told) is _BlockDelta:
+            self.progress += 1
+            self._stream(told)
+            return
+        if told is None or type(told) is _Ping or name == b"ping":
+            return
+        self.progress += 1
+        self._merge()
+        match told:
+            case _Start(message=message):
+                if not self._begun:
+                    self._begun = True
+                    self._count(message.get("usage"))
+            case _BlockStart(index=index, content_block=given):
+                self._start(index, given)
+            case _BlockStop(index=index):
+                if (block := self._open.pop(index, None)) is not None:
+                    self._stop(block)
+            case _Delta(delta=delta, usage=usage):
+                self._word = _word(delta) or self._word or ""
+                self._explain(delta.get("stop_details"))
+                self._count(usage)
+            case _Stop():
+                self._end()
+            case _Error(error=error):
+                self.failure = self._fail(error)
+            case _:
+                pass
+
+    def _strange(self, data: bytes) -> _Told | None:
+        """Not a shape we know. New kinds of events and deltas are nothing to us; a broken old one is a fault."""
+        if data.strip() == b"[DONE]":  # some gateways close with it
+            return None
+        try:
+            told = _lenient(data)
+            kind, delta = told.get("type"), told.get("delta")
+            if kind not in _TYPES:
+                return None
+            if kind == "content_block_delta" and isinstance(delta, dict) and delta.get("type") not in _DELTAS:
+                return None
+            return msgspec.convert(told, _Told)
+        except (ValueError, RecursionError) as error:
+            self.failure = _malformed(f"{error}")
+            return None
+
+    def _stream(self, told: _BlockDelta) -> None:
+        block = self._open.get(told.index)
+        if block is None:
+            return
+        match told.delta:
+            case _Text(text=text) if block.kind == "text":
+                pass
+            case _Thinking(thinking=text) if block.kind == "thinking":
+                pass
+            case _Input(partial_json=text) if block.kind in ("tool_use", "server_tool_use"):
+                block.parts.append(text)
+            case _Signature(signature=signature):
+                block.signature = signature
+                return
+            case _:
+                return
+        if self._run is not block:
+            self._merge()
+            self._run = block
+        self._pieces.append(text)
+
+    def _start(self, index: int, given: dict[str, Json]) -> None:
+        if (unfinished := self._open.pop(index, None)) is not None:
+            self._abandon(unfinished)
+        block = _Block(number=self._blocks, kind=str(given.get("type")), given=given)
+        self._open[index] = block
+        self._blocks += 1
+        match block.kind:
+            case "text":
+                self._run, self._pieces = block, [_text(given, "text")]
+            case "thinking":
+                self._run, self._pieces = block, [_text(given, "thinking")]
+                block.signature = _text(given, "signature")
+            case "tool_use":
+                self._out.append(ToolCallStarted(block=block.number, name=_text(given, "name")))
+            case _:
+                pass
+
+    def _stop(self, block: _Block) -> None:
+        number = block.number
+        self._cut = block.kind == "tool_use" and block.doubtful
+        match block.kind:
+            case "text":
+                self._out.append(TextEnded(block=number))
+            case "thinking":
+                opaque = {"signature": block.signature} if block.signature else None
+                self._out.append(ReasoningEnded(block=number, opaque=opaque))
+            case "redacted_thinking":
+                self._out.append(ReasoningEnded(block=number, opaque={"redacted": _text(block.given, "data")}))
+            case "tool_use":
+                call = Call(id=CallId(_text(block.given, "id")), name=_text(block.given, "name"), arguments=block.input)
+                ended = ToolCallEnded(block=number, call=call)
+                # A call after one that waits must wait, too: they run in the order they were made.
+                (self._held if self._held or self._cut else self._out).append(ended)
+            case "server_tool_use" if block.given.get("name") == "web_search":
+                self._search(block)
+            case "web_search_tool_result":
+                self._found(block)
+            case _:
+                pass
+
+    def _search(self, block: _Block) -> None:
+        asked = _decode_any(block.input) if _is_json(block.input.encode()) else {}
+        query = str(asked.get("query", "")) if isinstance(asked, dict) else ""
+        use = {**block.given, "input": asked}
+        self._searches[_text(block.given, "id")] = (block.number, query, use)
+        self._out.append(SearchStarted(block=block.number, query=query))
+
+    def _found(self, block: _Block) -> None:
+        number, query, use = self._searches.pop(_text(block.given, "tool_use_id"), (block.number, "", None))
+        if use is None:
+            return
+        failed = not isinstance(block.given.get("content"), list)
+        self._out.append(SearchEnded(block=number, query=query, opaque=[use, block.given], failed=failed))
+
+    def _abandon(self, block: _Block) -> None:
+        """It never stopped. Text is kept as it stands; a call that was cut off is never told."""
+        if block.kind == "text":
+            self._out.append(TextEnded(block=block.number))
+        elif block.kind == "thinking":
+            self._out.append(ReasoningEnded(block=block.number))
+
+    def _end(self) -> None:
+        reason: StopReason = REASONS.get(self._word or "", "unknown")
+        for block in self._open.values():
+            self._abandon(block)
+        self._open.clear()
+        # Only the last block can have been cut; one before it was simply written badly.
+        if self._held and self._cut and reason in CUT_SHORT:
+            del self._held[-1]
+        self._out += self._held
+        for number, query, use in self._searches.values():
+            paused = reason == "pause"  # the service goes on where it was, if it is shown the question again
+            opaque = [use] if paused else None
+            self._out.append(SearchEnded(block=number, query=query, opaque=opaque, failed=not paused))
+        self._out.append(ReplyEnded(reason=reason, word=self._word or ""))
+        self.ended = True
+
+    def _count(self, usage: Json) -> None:
+        if not isinstance(usage, dict):
+            return
+        self._usage |= {name: value for name, value in usage.items() if value is not None}
+        details = self._usage.get("output_tokens_details")
+        self._out.append(
+            UsageSeen(
+                usage=Usage(
+                    input_tokens=_tokens(self._usage, "input_tokens"),
+                    output_tokens=_tokens(self._usage, "output_tokens"),
+                    thinking_tokens=_tokens(details if isinstance(details, dict) else {}, "thinking_tokens"),
+                    cache_read_tokens=_tokens(self._usage, "cache_read_input_tokens"),
+                    cache_write_tokens=_tokens(self._usage, "cache_creation_input_tokens"),
+                )
+            )
+        )
+
+    def _explain(self, details: Json) -> None:
+        if isinstance(details, dict) and isinstance(details.get("explanation"), str):
+            category = details.get("category")
+            self._out.append(
+                ProviderNotice(name="refusal", message=details["explanation"], data={"category": category})
+            )
+
+
+def _word(delta: dict[str, Json]) -> str:
+    return _text(delta, "stop_reason")
+
+
+def _text(given: dict[str, Json], name: str) -> str:
+    value = given.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _tokens(usage: dict[str, Json], name: str) -> int:
+    value = usage.get(name)
+    return max(0, value) if isinstance(value, int) else 0
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _decode_any(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _lenient(data: bytes) -> dict[str, Json]:
+    """The standard library takes half a surrogate pair where msgspec does not; nobody else would take it from us."""
+    import json  # rarely needed, and 10 ms
+
+    told = json.loads(data)
+    if not isinstance(told, dict):
+        raise ValueError("an event that is not an object")  # noqa: TRY004
+    return _whole(told)
+
+
+def _whole(value: Json) -> Json:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_whole(part) for part in value]
+        case dict():
+            return {name: _whole(part) for name, part in value.items()}
+        case _:
+            return value
+
+
+def _malformed(why: str) -> ProviderError:
+    return ProviderError(
+        f"the model service sent a stream that cannot be read: {why}",
+        retryable=True,
+        info="ResponseStreamDisconnected",
+    )
+
+
+def _cut_off(*, begun: bool) -> ProviderError:
+    what = "ended before the answer did" if begun else "was empty"
+    return ProviderError(
+        f"the model service's stream {what}; try again", retryable=True, info="ResponseStreamDisconnected"
+    )

@@ -1,0 +1,140 @@
+"""What went wrong with a model service, as one sentence that says what to do.
+
+Dialects say it differently; they hand a `Refusal` over and get the error a client sees.
+Services like to echo what they were sent, so nothing leaves here with a key in it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+
+from hames.domain.errors import ErrorInfo, ProviderError
+from hames.domain.value import Value
+
+SAID_CHARS = 400
+HIDDEN = "[redacted]"
+
+RETRIED_STATUSES = frozenset({408, 409, 425, 429})
+"""And every 5xx."""
+
+_SECRETS = re.compile(
+    r"(?i)\bsk-[a-z0-9_-]{8,}|\bBearer\s+[^\s\"',}]+"
+    r"|(?:x-api-key|api[_-]?key|authorization)[\"']?\s*[:=]\s*[\"']?[^\s\"',}]+"
+)
+_TOO_LONG = re.compile(
+    r"(?i)prompt is too long|exceed\w* (?:the )?context|context (?:window|length|limit)|too many tokens"
+)
+_OUT_OF_MONEY = re.compile(
+    r"(?i)credit balance|spend(?:ing)? limit|billing|usage limit|insufficient_quota|monthly limit"
+)
+_NO_MODEL = re.compile(r"(?i)\bmodel\b")
+
+
+class Service(Value):
+    """Whose failures these are, in words for people."""
+
+    name: str
+    key_variable: str
+    url: str
+    url_variable: str
+    models: tuple[str, ...] = ()
+    """Worth suggesting when the one asked for is gone."""
+    secrets: tuple[str, ...] = ()
+
+
+class Refusal(Value):
+    """An answer that is not one. `status` 0: it came inside a stream that had begun well."""
+
+    status: int = 0
+    kind: str = ""
+    code: str = ""
+    message: str = ""
+    retry_after_s: float | None = None
+    should_retry: bool | None = None
+    model: str = ""
+
+
+def error(service: Service, refusal: Refusal) -> ProviderError:
+    """The error a client sees."""
+    info, retryable, sentence = _judged(service, refusal)
+    if refusal.should_retry is not None and info not in ("UsageLimitExceeded", "ContextWindowExceeded"):
+        retryable = refusal.should_retry
+    return ProviderError(
+        redact(sentence, service.secrets),
+        retryable=retryable,
+        status=refusal.status or None,
+        info=info,
+        retry_after_s=refusal.retry_after_s,
+    )
+
+
+def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
+    status, name, said = refusal.status, service.name, tidy(refusal.message)
+    kind = f"{refusal.kind} {refusal.code}"
+    if status == 402 or "billing" in kind or "spend_limit" in kind or _broke(status, f"{kind} {said}"):
+        return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
+    if status == 413 or (status in (0, 400) and _TOO_LONG.search(said)):
+        return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
+    if status == 401 or "authentication" in kind:
+        return "Unauthorized", False, f"{name} refused the key; set {service.key_variable} to a valid one"
+    if status == 403:
+        return "Unauthorized", False, f"{name} does not allow this to the key in {service.key_variable}: {said}"
+    if status == 404 and refusal.kind and _NO_MODEL.search(said):
+        current = ", ".join(service.models) or "another one"
+        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}"
+    if status == 404:
+        return "HttpConnectionFailed", False, f"nothing answers at {service.url}; check {service.url_variable}"
+    if status == 429 or "rate_limit" in kind:
+        wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
+        return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
+    if status == 529 or "overloaded" in kind:
+        return "ServerOverloaded", True, f"{name} is overloaded; try again later"
+    if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
+        return "InternalServerError", True, f"{name} failed with status {status or 500}; try again later: {said}"
+    if status in RETRIED_STATUSES:
+        return "Other", True, f"{name} could not take the request (status {status}); try again: {said}"
+    if 300 <= status < 400:
+        return "HttpConnectionFailed", False, f"{service.url} points somewhere else; check {service.url_variable}"
+    return "BadRequest", False, f"{name} refused the request: {said}"
+
+
+def _broke(status: int, said: str) -> bool:
+    return status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(said) is not None
+
+
+def tidy(text: str) -> str:
+    """One line of bounded length, without control characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: SAID_CHARS * 4]).split()).rstrip(".")
+    return line if len(line) <= SAID_CHARS else line[:SAID_CHARS] + "…"
+
+
+def redact(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= 4:
+            text = text.replace(secret, HIDDEN)
+    return _SECRETS.sub(HIDDEN, text)
+
+
+def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
+    """How long the service asks to wait: milliseconds, seconds or a date. Nonsense is no answer."""
+    try:
+        return _sensible(float(headers["retry-after-ms"]) / 1000)
+    except (KeyError, ValueError):
+        pass
+    said = headers.get("retry-after", "")
+    try:
+        return _sensible(float(said))
+    except ValueError:
+        pass
+    try:
+        return _sensible(parsedate_to_datetime(said).timestamp() - now_ms / 1000)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _sensible(seconds: float) -> float | None:
+    return seconds if 0 < seconds < float("inf") else None
+
+
+def should_retry(headers: Mapping[str, str]) -> bool | None:
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", ""))

@@ -1,0 +1,178 @@
+"""HTTP to a model service: one request out, bytes back. Nothing but `ProviderError` comes out of here.
+
+The client is built off the event loop and kept: importing it and preparing TLS takes a
+fifth of a second, which `warm` spends before anybody waits for it.
+"""
+
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import anyio
+from anyio import to_thread
+
+from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError
+from hames.providers.failures import Service, redact, tidy
+from hames.providers.retry import Patience
+
+if TYPE_CHECKING:
+    import httpx2
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+ERROR_BODY_BYTES = 64 * 1024
+DRAIN_SECONDS = 0.5
+WRITE_SECONDS = 60.0
+KEPT_SECONDS = 50.0
+KEPT_CONNECTIONS = 32
+
+_BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+
+
+class Answer:
+    """A response whose headers are in. `read` until it gives nothing."""
+
+    def __init__(self, response: "httpx2.Response", wire: "Wire") -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self._chunks = response.aiter_bytes()
+        self._wire = wire
+        self.alive()
+
+    def alive(self) -> None:
+        """It gave a sign of life: the patience begins anew."""
+        self._deadline = anyio.current_time() + self._wire.patience.idle_s
+
+    async def read(self) -> bytes:
+        """The next bytes, or none at the end. Raises `ProviderError`."""
+        try:
+            with anyio.CancelScope(deadline=self._deadline):
+                return await anext(self._chunks, b"")
+        except self._wire.known as error:
+            raise self._wire.lost(error, "ResponseStreamDisconnected") from None
+        raise self._wire.idle()
+
+    async def all(self) -> bytes:
+        """What there is, up to a bound: errors are short."""
+        body = b""
+        while len(body) < ERROR_BODY_BYTES and (chunk := await self.read()):
+            body += chunk
+        return body[:ERROR_BODY_BYTES]
+
+    async def drain(self) -> None:
+        """Read the end of a body that has said all it will, so that the connection can be used again."""
+        try:
+            with anyio.move_on_after(DRAIN_SECONDS):
+                async for _ in self._chunks:
+                    pass
+        except self._wire.known:
+            pass  # the answer is in; whether the goodbye was proper is nobody's concern
+
+
+class Wire:
+    """A connection pool to one service."""
+
+    def __init__(self, service: Service, headers: Mapping[str, str], *, patience: Patience) -> None:
+        self.patience = patience
+        self.known: tuple[type[Exception], ...] = _BROKEN
+        self._service = service
+        self._headers = dict(headers)
+        self._client: httpx2.AsyncClient | None = None
+        self._building = anyio.Lock()
+        parts = urlsplit(service.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Misconfigured(f"{service.url_variable} must be an http or https address, not {service.url!r}")
+        self._secure = parts.scheme == "https"
+        self._near = parts.hostname in LOOPBACK
+
+    async def warm(self) -> None:
+        """Be ready before the first request."""
+        await self._ready()
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    @asynccontextmanager
+    async def post(self, path: str, body: bytes) -> AsyncGenerator[Answer]:
+        """Raises `ProviderError` for whatever happens before the headers are in."""
+        client = self._client or await self._ready()
+        response = None
+        try:
+            request = client.build_request("POST", self._service.url.rstrip("/") + path, content=body)
+            with anyio.move_on_after(self.patience.idle_s):
+                response = await client.send(request, stream=True)
+        except self.known as error:
+            raise self.lost(error, "HttpConnectionFailed") from None
+        if response is None:
+            raise self.idle()
+        try:
+            yield Answer(response, self)
+        finally:
+            await response.aclose()
+
+    def idle(self) -> ProviderError:
+        return ProviderError(
+            f"{self._service.name} said nothing for {self.patience.idle_s:.0f} s; try again",
+            retryable=True,
+            info="ResponseStreamDisconnected",
+        )
+
+    def lost(self, error: Exception, info: ErrorInfo) -> ProviderError:
+        """What a broken connection means. Headers show up in some of these errors, so none is passed on as it is."""
+        kind, causes = type(error).__name__, list(_causes(error))
+        address = self._service.url
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+            sentence = f"the certificate of {address} is not trusted; set SSL_CERT_FILE if it is your own"
+        elif kind in ("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"):
+            sentence = f"nothing can be sent to {address}; check {self._service.url_variable} and the key"
+        else:
+            retryable, sentence = True, self._broken(kind, causes, info)
+            return ProviderError(self._hidden(sentence), retryable=retryable, info=info)
+        return ProviderError(self._hidden(sentence), info="HttpConnectionFailed")
+
+    def _broken(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
+        address = self._service.url
+        if any(isinstance(cause, socket.gaierror) for cause in causes):
+            return f"no host by the name in {address}; check the network and {self._service.url_variable}"
+        if kind == "ConnectTimeout":
+            return f"{address} did not answer within {self.patience.connect_s:.0f} s; check the network"
+        if kind == "ProxyError":
+            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {tidy(str(causes[0]))}"
+        if kind in ("ConnectError", "WriteTimeout", "PoolTimeout"):
+            return f"{address} cannot be reached; check the network: {tidy(str(causes[0]))}"
+        if info == "ResponseStreamDisconnected":
+            return f"the connection to {self._service.name} broke in the middle of the answer; try again"
+        return f"the connection to {self._service.name} broke before an answer came; try again"
+
+    def _hidden(self, sentence: str) -> str:
+        return redact(sentence, self._service.secrets)
+
+    async def _ready(self) -> "httpx2.AsyncClient":
+        async with self._building:
+            if self._client is None:
+                self._client = await to_thread.run_sync(self._build)
+            return self._client
+
+    def _build(self) -> "httpx2.AsyncClient":
+        import httpx2
+
+        self.known = (*_BROKEN, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
+        return httpx2.AsyncClient(
+            headers=self._headers,
+            verify=self._secure,  # a context for TLS costs 100 ms, and plain HTTP has no use for it
+            trust_env=not self._near,  # proxies are for elsewhere
+            timeout=httpx2.Timeout(None, connect=self.patience.connect_s, write=WRITE_SECONDS),
+            limits=httpx2.Limits(
+                max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS, keepalive_expiry=KEPT_SECONDS
+            ),
+        )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
