@@ -140,6 +140,10 @@ class Peer:
         body = b'"id":%d,"method":' % self._last_asked + encode(method) + b',"params":' + encode(params)
         return encode_line(self._head + body + b"}")
 
+    def asks(self, about: ApprovalId) -> bool:
+        """Whether an answer about this is still awaited."""
+        return about in self._asked.values()
+
     def settle(self, about: ApprovalId) -> None:
         """Nobody waits for an answer about this any more."""
         self._asked = {number: asked for number, asked in self._asked.items() if asked != about}
