@@ -1,0 +1,44 @@
+"""Hames: a coding-agent harness. One engine, every protocol, any model.
+
+Importing this package imports nothing else: names are found when they are used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hames.domain.errors import HarnessError, ProviderError, TurnBusy
+    from hames.functions import tool
+    from hames.library import Config, EventHandler, Harness, PromptCancelled, Tool
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Config": "hames.library",
+    "EventHandler": "hames.library",
+    "Harness": "hames.library",
+    "HarnessError": "hames.domain.errors",
+    "PromptCancelled": "hames.library",
+    "ProviderError": "hames.domain.errors",
+    "Tool": "hames.library",
+    "TurnBusy": "hames.domain.errors",
+    "tool": "hames.functions",
+}
+
+__all__ = [
+    "Config",
+    "EventHandler",
+    "Harness",
+    "HarnessError",
+    "PromptCancelled",
+    "ProviderError",
+    "Tool",
+    "TurnBusy",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'hames' has no attribute {name!r}")

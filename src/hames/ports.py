@@ -121,8 +121,11 @@ class Work(Protocol):
     `policy` is the sandbox this run gets, which may be tighter than the thread's.
     """
 
-    item: ToolItem
-    intent: Intent
+    @property
+    def item(self) -> ToolItem: ...
+
+    @property
+    def intent(self) -> Intent: ...
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem: ...
 
@@ -133,7 +136,8 @@ class Tool(Protocol):
     `prepare` looks and never touches. It raises `ToolFailed` for what the model should read and correct.
     """
 
-    spec: ToolSpec
+    @property
+    def spec(self) -> ToolSpec: ...
 
     async def prepare(self, job: Job) -> Work: ...
 

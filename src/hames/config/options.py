@@ -207,9 +207,8 @@ def _take(settings: dict[str, Setting], values: Mapping[str, Json], origin: str)
             raise Misconfigured(f"{origin} sets {name!r}, which does not exist; there are: {', '.join(NAMES)}")
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
-        if name == "mcp_servers":
-            value = {**settings[name].value, **value}
-        settings[name] = Setting(value=value, origin=origin)
+        merged: Json = {**settings[name].value, **value} if isinstance(value, dict) and name == "mcp_servers" else value
+        settings[name] = Setting(value=merged, origin=origin)
 
 
 def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from hames.core import compaction, inputs, review
+from hames.core import compaction, inputs, lifecycle, review
 from hames.core.approvals import Questions
 from hames.core.broadcast import Watcher
 from hames.core.instructions import effective, system_prompt
@@ -48,7 +48,6 @@ from hames.domain.errors import (
     InvalidCommand,
     ProviderError,
     QueueFull,
-    StorageFailed,
     ThreadInUse,
     ThreadReadOnly,
     TurnBusy,
@@ -68,11 +67,8 @@ from hames.domain.events import (
     ThreadArchived,
     ThreadCreated,
     ThreadRenamed,
-    TurnEnded,
-    TurnError,
     TurnKind,
     TurnStarted,
-    TurnStatus,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import STREAMS, UserInput, UserMessage
@@ -84,7 +80,6 @@ from hames.ports import Clock, Ids, Models, Place, Store, Tool, Tools, Trust
 
 log = logging.getLogger(__name__)
 
-LAST_WORDS_SECONDS = 3.0
 QUEUE_LENGTH = 32
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | None
 
@@ -146,7 +141,7 @@ class Engine:
             for live in self._live.values():
                 if live.scope is not None:
                     live.scope.cancel()
-            with anyio.move_on_after(LAST_WORDS_SECONDS):
+            with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS):
                 for live in list(self._live.values()):
                     if live.busy:
                         await live.ended.wait()
@@ -154,7 +149,7 @@ class Engine:
         try:
             return await tasks.__aexit__(kind, error, trace)
         finally:
-            with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
+            with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS, shield=True):
                 for live in self._live.values():
                     await live.stack.aclose()
                     await live.thread.close()
@@ -384,43 +379,15 @@ class Engine:
         return turn
 
     async def _turn(self, live: Live, turn_id: TurnId, work: Callable[[TurnWork], Awaitable[str]]) -> None:
-        status: TurnStatus = "interrupted"
-        error: TurnError | None = None
-        stop_reason = ""
-        scope = live.scope
-        assert scope is not None
-        try:
-            with scope:
-                stop_reason = await work(await self._prepare(live, turn_id))
-                status = "completed"
-        except HarnessError as failure:
-            status, error = "failed", _turn_error(failure)
-        except Exception:
-            log.exception("turn.crashed", extra={"thread_id": live.thread.id, "turn_id": turn_id})
-            status, error = "failed", TurnError(message="internal error; the log has the details", info="Other")
-        finally:
-            # We may be here because we are being cancelled, and the log must
-            # still be closed: shielded, but not forever.
-            with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
-                await self._end(live, turn_id, status=status, error=error, stop_reason=stop_reason)
-        await self._next(live)
+        async def whole() -> str:
+            return await work(await self._prepare(live, turn_id))
 
-    async def _end(
-        self, live: Live, turn_id: TurnId, *, status: TurnStatus, error: TurnError | None, stop_reason: str
-    ) -> None:
-        thread = live.thread
-        ends = endings(thread.state, "")
-        ended = TurnEnded(turn_id=turn_id, status=status, error=error, stop_reason=stop_reason)
-        held = [QueueHeld(held=True)] if status != "completed" and thread.state.queue else []
-        events = [*ends[:-1], ended, *held]
+        assert live.scope is not None
         try:
-            await thread.emit(*events)
-        except StorageFailed:
-            log.exception("turn.unkept", extra={"thread_id": thread.id, "turn_id": turn_id})
-            thread.tell_unkept(*events)
+            await lifecycle.live(live.thread, turn_id, live.scope, whole)
         finally:
-            thread.log.rest()
             self._release(live)
+        await self._next(live)
 
     async def _prepare(self, live: Live, turn_id: TurnId) -> TurnWork:
         thread = live.thread
@@ -618,8 +585,3 @@ def _already(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:
         if any(isinstance(item, UserMessage) and item.client_id == client_id for item in turn.items):
             return turn
     return None
-
-
-def _turn_error(failure: HarnessError) -> TurnError:
-    status = failure.status if isinstance(failure, ProviderError) else None
-    return TurnError(message=str(failure), info=failure.info, http_status=status)
