@@ -7,9 +7,9 @@ parameters, error numbers and what a change means to a client are all the dialec
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from hames.domain.commands import Command, ResolveApproval, ThreadPage
+from hames.domain.commands import Command, ThreadPage
 from hames.domain.errors import HarnessError
-from hames.domain.ids import ApprovalId
+from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.json import Json
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
@@ -45,9 +45,16 @@ class Local(Value):
     """A request that is answered without the engine. Dialects derive theirs from it."""
 
 
-Follow = Literal["no", "now", "start", "history"]
+class Unfollow(Local):
+    """The client wants to hear no more of this thread."""
+
+    thread_id: ThreadId
+
+
+Follow = Literal["no", "now", "start", "history", "outcome"]
 """What a client hears of a thread after a command: nothing more than before, everything from the moment of
-the command, everything from the thread's first record, or everything after the history in the answer."""
+the command, everything from the thread's first record, everything after the history in the answer, or
+everything after the state in the answer."""
 
 
 class Dialect(Protocol):
@@ -78,7 +85,7 @@ class Dialect(Protocol):
 
     def project(self, change: Change, /) -> Sequence[Outgoing]: ...
 
-    def decide(self, response: Response, /) -> ResolveApproval:
+    def decide(self, response: Response, /) -> Sequence[Command]:
         """What the answer to an `Ask` means. Whatever is not understood is a rejection."""
         ...
 

@@ -102,8 +102,7 @@ class Peer:
         self._methods = methods
         self._opened = opened
         self._head = b'{"jsonrpc":"2.0",' if rules.version else b"{"
-        self._asked: dict[int, ApprovalId] = {}
-        self._last_asked = 0
+        self._asked: set[ApprovalId] = set()
 
     def receive(self, line: Line) -> list[Incoming]:
         if isinstance(line, TooLong):
@@ -134,19 +133,18 @@ class Peer:
         return encode_line(self._head + b'"method":' + encode(method) + b',"params":' + encode(params) + b"}")
 
     def ask(self, method: str, params: Json, about: ApprovalId) -> bytes:
-        """A request of ours; its answer comes out of `receive` as a `Response`."""
-        self._last_asked += 1
-        self._asked[self._last_asked] = about
-        body = b'"id":%d,"method":' % self._last_asked + encode(method) + b',"params":' + encode(params)
+        """A request of ours, under the approval's own name; its answer comes out of `receive` as a `Response`."""
+        self._asked.add(about)
+        body = b'"id":' + encode(about) + b',"method":' + encode(method) + b',"params":' + encode(params)
         return encode_line(self._head + body + b"}")
 
     def asks(self, about: ApprovalId) -> bool:
         """Whether an answer about this is still awaited."""
-        return about in self._asked.values()
+        return about in self._asked
 
     def settle(self, about: ApprovalId) -> None:
         """Nobody waits for an answer about this any more."""
-        self._asked = {number: asked for number, asked in self._asked.items() if asked != about}
+        self._asked.discard(about)
 
     def _batch(self, values: list[Json]) -> list[Incoming]:
         batch = Batch()
@@ -208,10 +206,11 @@ class Peer:
         raise _Refused(INVALID_REQUEST, f"a request has a method, and an id that is {kinds}")
 
     def _response(self, value: Params) -> list[Incoming]:
-        number = value.get("id")
-        if type(number) is not int or number not in self._asked:  # `true` is not 1, and `"1"` is not either
+        about = value.get("id")
+        if not isinstance(about, str) or about not in self._asked:
             return []
-        about = self._asked.pop(number)
+        about = ApprovalId(about)
+        self._asked.discard(about)
         return [Response(about=about, result=value.get("result"), error=value.get("error"))]
 
     def _refuse(self, refused: "_Refused", batch: Batch | None = None) -> Refusal:

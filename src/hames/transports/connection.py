@@ -20,11 +20,11 @@ from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
 from hames.domain.commands import Command
 from hames.domain.errors import HarnessError
-from hames.domain.events import ItemDelta
-from hames.domain.ids import ThreadId
+from hames.domain.events import ItemDelta, Record
+from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.state import Change, ThreadState
 from hames.domain.value import Value
-from hames.protocols.dialect import Ask, Dialect, Follow, Local, Notify, Outcome, Outgoing, Settled
+from hames.protocols.dialect import Ask, Dialect, Follow, Local, Notify, Outcome, Outgoing, Settled, Unfollow
 from hames.protocols.framing import Line, LineDecoder
 from hames.protocols.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response
 
@@ -91,6 +91,8 @@ class Connection:
     async def _answer(self, request: Request, done: "list[_Done]") -> bytes:
         try:
             call = self._dialect.decode(request.method, request.params)
+            if isinstance(call, Unfollow):
+                self._unfollow(call.thread_id)
             if isinstance(call, Local):
                 return self._peer.result(request, self._dialect.local(call, self._engine.models))
             what = await self._carry_out(call)
@@ -134,6 +136,8 @@ class Connection:
                     pass
                 case "start" if state is not None:
                     self._start(state.id, _Follower(await self._engine.watch(state.id, after=0)))
+                case "outcome" if isinstance(outcome, ThreadState):
+                    self._start(outcome.id, await self._beyond(outcome))
                 case "history" if last is not None:
                     self._start(last.record.thread_id, await self._resumed(last))
                 case _:
@@ -155,6 +159,20 @@ class Connection:
         half = isinstance(last.record.event, ItemDelta)
         watcher = await self._engine.watch(last.record.thread_id, after=last.record.seq - half)
         return _Follower(watcher, heard=last)
+
+    async def _beyond(self, state: ThreadState) -> "_Follower":
+        """From behind this state, which is nearly always the present one: then nothing is read again."""
+        watcher = await self._engine.watch(state.id)
+        if watcher.state is state:
+            return _Follower(watcher)
+        watcher.close()
+        half = ItemDelta(turn_id=TurnId(""), item_id=ItemId(""), stream="text", text="")
+        told = Record(seq=state.seq, at_ms=state.updated_at_ms, thread_id=state.id, event=half)
+        return await self._resumed(Change(record=told, before=state, after=state))
+
+    def _unfollow(self, thread_id: ThreadId) -> None:
+        if follower := self._followers.pop(thread_id, None):
+            follower.watcher.close()
 
     async def _tell_changes(self, thread_id: ThreadId, follower: "_Follower") -> None:
         while changes := await follower.watcher.next():
@@ -210,7 +228,8 @@ class Connection:
 
     async def _decide(self, response: Response) -> None:
         try:
-            await self._engine.execute(self._dialect.decide(response))
+            for command in self._dialect.decide(response):
+                await self._engine.execute(command)
         except HarnessError as error:  # somebody else was faster, or the turn is over
             log.info("approval.late", extra={"approval_id": response.about, "why": str(error)})
         except Exception:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hames.domain.commands import Command, CreateThread, ReadThread, ResolveApproval, StartTurn, ThreadPage
+from hames.domain.commands import Command, CreateThread, ReadThread, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
@@ -53,9 +53,9 @@ class Bootstrap:
     def project(self, change: Change) -> Sequence[Notify]:
         return outbound.project(change)
 
-    def decide(self, response: Response) -> ResolveApproval:
+    def decide(self, _response: Response) -> Sequence[Command]:
         """Nothing is asked of the client, so nothing can be answered."""
-        return ResolveApproval(approval_id=response.about, decision="reject")
+        return ()
 
     def code(self, error: HarnessError) -> int:
         return errors.code(error)

@@ -1,0 +1,55 @@
+"""The answer to `initialize`. Standard library only: it can be given before anything else is imported."""
+
+import sys
+from typing import Any
+
+AGENT = "hames"
+
+METHODS: tuple[str, ...] = (
+    "thread/read",
+    "thread/fork",
+    "thread/unarchive",
+    "thread/delete",
+    "thread/name/set",
+    "thread/compact",
+    "thread/compact/start",
+    "thread/settings/update",
+    "thread/turns/list",
+    "thread/loaded/list",
+    "thread/unsubscribe",
+    "thread/queue/add",
+    "thread/queue/list",
+    "thread/queue/delete",
+    "turn/steer",
+)
+"""The requests beside the specification's."""
+
+CODEX_CAPABILITIES = frozenset(
+    {"requestAttestation", "optOutNotificationMethods", "explicitGatewayOauth", "mcpServerOpenaiFormElicitation"}
+)
+
+
+def is_codex(name: str, capabilities: object) -> bool:
+    """Whether this is one of Codex's own clients: by its name, or by a capability that only they have."""
+    if "codex" in name.lower():
+        return True
+    return isinstance(capabilities, dict) and not CODEX_CAPABILITIES.isdisjoint(capabilities)
+
+
+def result(*, version: str, provider: str, home: str, options: bool, reasoning: bool) -> dict[str, Any]:
+    """`options`: there are selectors. `reasoning`: some model shows its thinking."""
+    return {
+        "agentInfo": {"name": AGENT, "version": version, "provider": provider},
+        "capabilities": {
+            "streaming": True,
+            "configOptions": options,
+            "reasoning": reasoning,
+            "plans": True,
+            "review": True,
+            "methods": list(METHODS),
+        },
+        "userAgent": f"{AGENT}/{version} ({sys.platform}; Python {sys.version_info.major}.{sys.version_info.minor})",
+        "codexHome": home,
+        "platformFamily": "unix",
+        "platformOs": "macos" if sys.platform == "darwin" else sys.platform,
+    }

@@ -1,0 +1,402 @@
+"""From the wire to the engine's words. Pure; `InvalidCommand` is all it raises.
+
+A request is either a `Command`, or a `Local` that the dialect answers itself. Where several
+requests lead to the same command (`thread/read`, `config/read` of a thread, …) the dialect knows
+which one it was from the method.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, assert_never
+
+import msgspec
+
+from hames.domain import items as domain
+from hames.domain import policy
+from hames.domain.commands import (
+    ArchiveThread,
+    ChangeSettings,
+    Command,
+    CompactThread,
+    CreateThread,
+    DeleteThread,
+    DropPrompt,
+    ForkThread,
+    InterruptTurn,
+    ListThreads,
+    ReadThread,
+    RenameThread,
+    ResumeThread,
+    ReviewTarget,
+    StartReview,
+    StartTurn,
+    SteerTurn,
+    SubmitPrompt,
+)
+from hames.domain.errors import InvalidCommand, UnknownMethod
+from hames.domain.ids import PromptId, ThreadId, TurnId
+from hames.domain.json import Json
+from hames.domain.options import Overrides
+from hames.domain.policy import AgentName
+from hames.domain.value import Value
+from hames.protocols.dialect import Local, Unfollow
+from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
+from hames.protocols.jsonrpc import Params
+
+V = TypeVar("V", bound=Value)
+
+AGENT_OPTION = "agent"
+"""The one selector that is the harness's own: which profile works."""
+AGENTS: tuple[AgentName, ...] = ("code", "plan", "review")
+
+MAX_INPUT_PARTS = 1_000
+
+
+class Initialize(Local):
+    params: m.InitializeParams
+
+
+class ListModels(Local):
+    limit: int | None = None
+
+
+class ListConfig(Local):
+    pass
+
+
+class SetConfig(Local):
+    id: str
+    value: str
+
+
+class ReadConfig(Local):
+    pass
+
+
+class ListLoaded(Local):
+    pass
+
+
+class Fixed(Local):
+    """A question of Codex's clients that has one answer here."""
+
+    result: Json
+
+
+def read(params: Params, shape: type[V]) -> V:
+    """Raises `InvalidCommand` that names the member."""
+    try:
+        return msgspec.convert(params, shape)
+    except msgspec.ValidationError as why:
+        raise InvalidCommand(_sentence(str(why))) from None
+
+
+def decode(method: str, params: Params) -> Command | Local:
+    route = ROUTES.get(method)
+    if route is None:
+        raise UnknownMethod(f"no method {method!r}")
+    return route(params)
+
+
+def _sentence(why: str) -> str:
+    """msgspec's words, with the member in front.
+
+    >>> _sentence("Expected `int`, got `str` - at `$.limit`")
+    'limit: Expected `int`, got `str`'
+    """
+    words, found, path = why.rpartition(" - at `$")
+    if not found:
+        return f"params: {why}"
+    return f"{path.removesuffix('`').removeprefix('.') or 'params'}: {words}"
+
+
+# --- parts --------------------------------------------------------------------
+
+
+def thread_id(word: str) -> ThreadId:
+    if not word:
+        raise InvalidCommand("threadId: must not be empty")
+    return ThreadId(word)
+
+
+def overrides(
+    params: m.ThreadStartParams | m.ThreadResumeParams | m.ThreadForkParams,
+) -> Overrides:
+    return Overrides(
+        model=params.model,
+        cwd=directory(params.cwd),
+        approval_policy=params.approval_policy,
+        sandbox=sandbox(params.sandbox),
+    )
+
+
+def directory(path: str | None) -> str | None:
+    if path is not None and (not path.startswith("/") or "\0" in path):
+        raise InvalidCommand("cwd: must be an absolute path")
+    return path
+
+
+def sandbox(given: m.SandboxPolicy | None) -> policy.SandboxPolicy | None:
+    match given:
+        case None:
+            return None
+        case m.DangerFullAccess():
+            return policy.DangerFullAccess()
+        case m.ReadOnly():
+            return policy.ReadOnly()
+        case m.WorkspaceWrite(writable_roots=roots, network_access=network):
+            return policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=bool(network))
+        case m.ExternalSandbox(network_access=network):
+            return policy.ExternalSandbox(network_access=network or "restricted")
+        case _ as never:
+            assert_never(never)
+
+
+def chosen(config: dict[str, str] | None) -> tuple[dict[str, str] | None, AgentName | None]:
+    """What a `config` map asks for: the provider's options, and our own."""
+    if config is None:
+        return None, None
+    options = {name: value for name, value in config.items() if name != AGENT_OPTION}
+    return options or None, agent(config[AGENT_OPTION]) if AGENT_OPTION in config else None
+
+
+def agent(word: str) -> AgentName:
+    for name in AGENTS:
+        if name == word:
+            return name
+    raise InvalidCommand(f"option {AGENT_OPTION!r} has no value {word!r}; its values are: {', '.join(AGENTS)}")
+
+
+def content(inputs: Sequence[wire.UserInput]) -> tuple[domain.UserInput, ...]:
+    if len(inputs) > MAX_INPUT_PARTS:
+        raise InvalidCommand(f"input: has more than {MAX_INPUT_PARTS} parts")
+    parts = [_part(part, f"input[{index}]") for index, part in enumerate(inputs)]
+    said = tuple(part for part in parts if not (isinstance(part, domain.TextInput) and not part.text.strip()))
+    if not said:
+        raise InvalidCommand("input: says nothing")
+    return said
+
+
+def _part(part: wire.UserInput, where: str) -> domain.UserInput:
+    match part:
+        case wire.TextInput(text=text):
+            return domain.TextInput(text=text)
+        case wire.ImageInput(url=url):
+            if not url.lower().startswith(("https://", "http://", "data:image/")):
+                raise InvalidCommand(f"{where}.url: must be an https:, http: or data:image/ URL")
+            return domain.ImageInput(url=url)
+        case wire.LocalImageInput(path=path):
+            return domain.LocalImageInput(path=_path(path, where))
+        case wire.FileInput(path=path):
+            return domain.FileInput(path=_path(path, where))
+        case _ as never:
+            assert_never(never)
+
+
+def _path(path: str, where: str) -> str:
+    if not path or "\0" in path:
+        raise InvalidCommand(f"{where}.path: is no path")
+    return path
+
+
+def _given(meta: Json) -> Json:
+    return None if meta is msgspec.UNSET else meta
+
+
+# --- requests -----------------------------------------------------------------
+
+
+def _initialize(params: Params) -> Initialize:
+    return Initialize(params=read(params, m.InitializeParams))
+
+
+def _thread_start(params: Params) -> CreateThread:
+    return CreateThread(overrides=overrides(read(params, m.ThreadStartParams)))
+
+
+def _thread_resume(params: Params) -> ResumeThread:
+    given = read(params, m.ThreadResumeParams)
+    return ResumeThread(thread_id=thread_id(given.thread_id), overrides=overrides(given))
+
+
+def _thread_fork(params: Params) -> ForkThread:
+    given = read(params, m.ThreadForkParams)
+    return ForkThread(
+        thread_id=thread_id(given.thread_id),
+        last_turn_id=None if given.last_turn_id is None else TurnId(given.last_turn_id),
+        overrides=overrides(given),
+    )
+
+
+def _thread_list(params: Params) -> ListThreads:
+    given = read(params, m.ThreadListParams)
+    return ListThreads(
+        cursor=given.cursor, limit=given.limit, archived=bool(given.archived), search=given.search_term or ""
+    )
+
+
+def _thread_read(params: Params) -> ReadThread:
+    return ReadThread(thread_id=thread_id(read(params, m.ThreadReadParams).thread_id))
+
+
+def _turns_list(params: Params) -> ReadThread:
+    return ReadThread(thread_id=thread_id(read(params, m.ThreadTurnsListParams).thread_id))
+
+
+def _of_thread(command: Callable[[ThreadId], Command]) -> Callable[[Params], Command]:
+    return lambda params: command(thread_id(read(params, m.ThreadIdParams).thread_id))
+
+
+def _unsubscribe(params: Params) -> Unfollow:
+    return Unfollow(thread_id=thread_id(read(params, m.ThreadIdParams).thread_id))
+
+
+def _thread_name(params: Params) -> RenameThread:
+    given = read(params, m.ThreadNameSetParams)
+    return RenameThread(thread_id=thread_id(given.thread_id), title=given.name)
+
+
+def _settings_update(params: Params) -> ChangeSettings:
+    given = read(params, m.ThreadSettingsUpdateParams)
+    options, profile = chosen(given.config)
+    changed = Overrides(
+        model=given.model,
+        cwd=directory(given.cwd),
+        approval_policy=given.approval_policy,
+        sandbox=sandbox(given.sandbox_policy),
+        options=options,
+        agent=profile,
+    )
+    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=changed)
+
+
+def _queue_add(params: Params) -> SubmitPrompt:
+    given = read(params, m.ThreadQueueAddParams)
+    return SubmitPrompt(
+        thread_id=thread_id(given.thread_id),
+        content=content(given.input),
+        client_id=given.client_user_message_id,
+        meta=_given(given.meta),
+    )
+
+
+def _queue_delete(params: Params) -> DropPrompt:
+    given = read(params, m.ThreadQueueDeleteParams)
+    return DropPrompt(thread_id=thread_id(given.thread_id), prompt_id=PromptId(given.prompt_id))
+
+
+def _turn_start(params: Params) -> StartTurn:
+    given = read(params, m.TurnStartParams)
+    options, profile = chosen(given.config)
+    return StartTurn(
+        thread_id=thread_id(given.thread_id),
+        content=content(given.input),
+        overrides=Overrides(
+            model=given.model,
+            cwd=directory(given.cwd),
+            approval_policy=given.approval_policy,
+            sandbox=sandbox(given.sandbox_policy),
+            options=options,
+            agent=profile,
+        ),
+        client_id=given.client_user_message_id,
+        meta=_given(given.meta),
+    )
+
+
+def _turn_steer(params: Params) -> SteerTurn:
+    given = read(params, m.TurnSteerParams)
+    return SteerTurn(
+        thread_id=thread_id(given.thread_id),
+        content=content(given.input),
+        turn_id=None if given.expected_turn_id is None else TurnId(given.expected_turn_id),
+    )
+
+
+def _turn_interrupt(params: Params) -> InterruptTurn:
+    given = read(params, m.TurnInterruptParams)
+    return InterruptTurn(thread_id=thread_id(given.thread_id), turn_id=TurnId(given.turn_id))
+
+
+def _review_start(params: Params) -> StartReview:
+    given = read(params, m.ReviewStartParams)
+    return StartReview(thread_id=thread_id(given.thread_id), target=_target(given.target))
+
+
+def _target(target: m.ReviewTarget) -> ReviewTarget:
+    match target:
+        case m.UncommittedChanges():
+            return ReviewTarget(kind="uncommittedChanges")
+        case m.BaseBranch(branch=branch):
+            return ReviewTarget(kind="baseBranch", text=_named(branch, "branch"))
+        case m.Commit(sha=sha):
+            return ReviewTarget(kind="commit", text=_named(sha, "sha"))
+        case m.Custom(instructions=instructions):
+            return ReviewTarget(kind="custom", text=_named(instructions, "instructions"))
+        case _ as never:
+            assert_never(never)
+
+
+def _named(text: str, member: str) -> str:
+    if not text.strip():
+        raise InvalidCommand(f"target.{member}: must not be empty")
+    return text
+
+
+def _model_list(params: Params) -> ListModels:
+    return ListModels(limit=read(params, m.ModelListParams).limit)
+
+
+def _config_list(params: Params) -> ReadThread | ListConfig:
+    given = read(params, m.ConfigListParams)
+    return ListConfig() if given.thread_id is None else ReadThread(thread_id=thread_id(given.thread_id))
+
+
+def _config_read(params: Params) -> ReadThread | ReadConfig:
+    given = read(params, m.ConfigListParams)
+    return ReadConfig() if given.thread_id is None else ReadThread(thread_id=thread_id(given.thread_id))
+
+
+def _config_set(params: Params) -> ChangeSettings | SetConfig:
+    given = read(params, m.ConfigSetParams)
+    if given.thread_id is None:
+        return SetConfig(id=given.id, value=given.value)
+    options, profile = chosen({given.id: given.value})
+    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile))
+
+
+SPECIFIED: dict[str, Callable[[Params], Command | Local]] = {
+    "initialize": _initialize,
+    "thread/start": _thread_start,
+    "thread/resume": _thread_resume,
+    "thread/list": _thread_list,
+    "thread/archive": _of_thread(lambda thread_id: ArchiveThread(thread_id=thread_id)),
+    "turn/start": _turn_start,
+    "turn/interrupt": _turn_interrupt,
+    "review/start": _review_start,
+    "model/list": _model_list,
+    "config/list": _config_list,
+    "config/set": _config_set,
+    "config/read": _config_read,
+}
+
+ADDED: dict[str, Callable[[Params], Command | Local]] = {
+    "thread/read": _thread_read,
+    "thread/fork": _thread_fork,
+    "thread/unarchive": _of_thread(lambda thread_id: ArchiveThread(thread_id=thread_id, archived=False)),
+    "thread/delete": _of_thread(lambda thread_id: DeleteThread(thread_id=thread_id)),
+    "thread/name/set": _thread_name,
+    "thread/compact": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
+    "thread/compact/start": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
+    "thread/settings/update": _settings_update,
+    "thread/turns/list": _turns_list,
+    "thread/loaded/list": lambda _: ListLoaded(),
+    "thread/unsubscribe": _unsubscribe,
+    "thread/queue/add": _queue_add,
+    "thread/queue/list": _of_thread(lambda thread_id: ReadThread(thread_id=thread_id)),
+    "thread/queue/delete": _queue_delete,
+    "turn/steer": _turn_steer,
+}
+"""Beside the specification; told in `capabilities.methods`."""
+
+ROUTES = {**SPECIFIED, **ADDED}

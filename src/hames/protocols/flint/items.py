@@ -1,0 +1,174 @@
+"""Items as flint's clients see them.
+
+The union is open: a client keeps what it does not know (`UnknownItem`) and shows it as
+a tool call. `toolCall`, `artifact` and `contextCompaction` are ours; the rest is the specification's.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET
+
+from hames.domain.json import Json
+from hames.domain.value import Value
+from hames.protocols.flint.wire import ItemStatusWord, Maybe, Wire
+
+
+class TextInput(Wire, tag_field="type", tag="text"):
+    text: str
+
+
+class ImageInput(Wire, tag_field="type", tag="image"):
+    """By http(s) or `data:` URL."""
+
+    url: str
+
+
+class LocalImageInput(Wire, tag_field="type", tag="localImage"):
+    path: str
+
+
+class FileInput(Wire, tag_field="type", tag="file"):
+    """A file the prompt points at; its text is shown to the model."""
+
+    path: str
+
+
+UserInput = TextInput | ImageInput | LocalImageInput | FileInput
+
+
+class UserMessageItem(Wire, tag_field="type", tag="userMessage"):
+    id: str
+    content: list[UserInput]
+    client_id: str | None = None
+
+
+class AgentMessageItem(Wire, tag_field="type", tag="agentMessage"):
+    id: str
+    text: str
+
+
+class ReasoningItem(Wire, tag_field="type", tag="reasoning"):
+    id: str
+    summary: str | Maybe = UNSET
+    content: str | Maybe = UNSET
+
+
+class CommandAction(Wire):
+    """What a command does, as far as it is known. We claim to know nothing."""
+
+    type: Literal["unknown"]
+    command: str
+
+
+class CommandExecutionItem(Wire, tag_field="type", tag="commandExecution"):
+    id: str
+    command: str
+    cwd: str
+    status: ItemStatusWord
+    command_actions: list[CommandAction]
+    exit_code: int | Maybe = UNSET
+    aggregated_output: str | Maybe = UNSET
+    duration_ms: int | Maybe = UNSET
+
+
+class FileUpdateChange(Wire):
+    """`path` is absolute, `diff` is unified."""
+
+    path: str
+    kind: Literal["add", "modify", "delete"]
+    diff: str
+
+
+class FileChangeItem(Wire, tag_field="type", tag="fileChange"):
+    id: str
+    changes: list[FileUpdateChange]
+    status: ItemStatusWord
+
+
+class McpToolCallItem(Wire, tag_field="type", tag="mcpToolCall"):
+    id: str
+    server: str
+    tool: str
+    status: Literal["inProgress", "completed", "failed"]
+    arguments: Json = UNSET
+    result: Json = UNSET
+    error: str | Maybe = UNSET
+
+
+class WebSearchItem(Wire, tag_field="type", tag="webSearch"):
+    id: str
+    query: str
+
+
+class PlanEntry(Wire):
+    step: str
+    status: Literal["pending", "inProgress", "completed", "failed"]
+
+
+class PlanItem(Wire, tag_field="type", tag="plan"):
+    id: str
+    text: str
+    entries: list[PlanEntry] | Maybe = UNSET
+
+
+class ToolCallItem(Wire, tag_field="type", tag="toolCall"):
+    """A tool without an item type of its own: read, grep, glob, …"""
+
+    id: str
+    name: str
+    status: ItemStatusWord
+    arguments: Json = UNSET
+    result: str | Maybe = UNSET
+
+
+class ArtifactItem(Wire, tag_field="type", tag="artifact"):
+    """A file the agent declares as its product."""
+
+    id: str
+    path: str
+    status: ItemStatusWord
+    title: str | Maybe = UNSET
+    media_type: str | Maybe = UNSET
+
+
+class ContextCompactionItem(Wire, tag_field="type", tag="contextCompaction"):
+    """From here on the model sees `summary` instead of what came before."""
+
+    id: str
+    status: ItemStatusWord
+    summary: str | Maybe = UNSET
+
+
+ThreadItem = (
+    UserMessageItem
+    | AgentMessageItem
+    | ReasoningItem
+    | CommandExecutionItem
+    | FileChangeItem
+    | McpToolCallItem
+    | WebSearchItem
+    | PlanItem
+    | ToolCallItem
+    | ArtifactItem
+    | ContextCompactionItem
+)
+
+
+class UnknownItem(Value):
+    """An item of a type this version has never heard of, whole."""
+
+    type: str
+    id: str
+    members: dict[str, Json]
+
+    @property
+    def text(self) -> str:
+        """Whatever it has to say for itself."""
+        for name in ("text", "result", "output", "aggregatedOutput", "summary", "content", "query", "name", "tool"):
+            value = self.members.get(name)
+            if isinstance(value, str) and value:
+                return value
+        return ""
+
+
+AnyItem = ThreadItem | UnknownItem

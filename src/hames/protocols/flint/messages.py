@@ -1,0 +1,579 @@
+"""What is said in flint: parameters, results and notifications, typed once for server and client.
+
+Unknown members are ignored on the way in; a wrong type is refused with the member's name.
+Optional parameters also accept null, which counts as left out.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, field
+
+from hames.domain.json import Json
+from hames.domain.policy import ApprovalPolicy
+from hames.domain.value import Value
+from hames.protocols.flint.items import FileUpdateChange, PlanEntry, ThreadItem, UserInput
+from hames.protocols.flint.wire import Maybe, RequestId, TurnStatusWord, Wire
+
+Limit = Annotated[int, Meta(ge=1)]
+Inputs = Annotated[list[UserInput], Meta(min_length=1)]
+
+
+# --- policies -----------------------------------------------------------------
+
+
+class DangerFullAccess(Wire, tag_field="type", tag="dangerFullAccess"):
+    pass
+
+
+class ReadOnly(Wire, tag_field="type", tag="readOnly"):
+    pass
+
+
+class WorkspaceWrite(Wire, tag_field="type", tag="workspaceWrite"):
+    writable_roots: list[str] | None = None
+    network_access: bool | None = None
+
+
+class ExternalSandbox(Wire, tag_field="type", tag="externalSandbox"):
+    network_access: Literal["restricted", "enabled"] | None = None
+
+
+SandboxPolicy = DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox
+
+
+# --- objects ------------------------------------------------------------------
+
+
+class ThreadStatus(Wire):
+    type: Literal["notLoaded", "idle", "active", "systemError"]
+    active_flags: list[Literal["waitingOnApproval", "waitingOnUserInput"]] | Maybe = UNSET
+
+
+class TurnError(Wire):
+    message: str
+    error_info: str | Maybe = UNSET
+    http_status_code: int | Maybe = UNSET
+
+
+class Turn(Wire):
+    id: str
+    status: TurnStatusWord
+    items: list[ThreadItem]
+    error: TurnError | Maybe = UNSET
+    items_view: Literal["notLoaded", "summary", "full"] = "full"
+    started_at: int | None = None
+    completed_at: int | None = None
+    duration_ms: int | None = None
+
+
+class Thread(Wire):
+    """`createdAt` and `updatedAt` are unix seconds. `turns` is filled where history was asked for."""
+
+    id: str
+    preview: str
+    model_provider: str
+    created_at: int
+    updated_at: int
+    name: str | None
+    session_id: str
+    model: str
+    cwd: str
+    cli_version: str
+    status: ThreadStatus
+    turns: list[Turn] = []
+    forked_from_id: str | None = None
+    ephemeral: bool = False
+    archived: bool = False
+    project_id: str | None = None
+    source: str = "cli"
+
+
+class ConfigSelectOption(Wire):
+    id: str
+    name: str
+    description: str | Maybe = UNSET
+
+
+class ConfigOption(Wire):
+    """One thing to choose. `modelIds` left out: it applies to every model."""
+
+    type: Literal["select"]
+    id: str
+    name: str
+    options: list[ConfigSelectOption]
+    value: str
+    description: str | Maybe = UNSET
+    group: str | Maybe = UNSET
+    model_ids: list[str] | Maybe = UNSET
+
+
+class ReasoningEffort(Wire):
+    reasoning_effort: str
+    description: str
+
+
+class Model(Wire):
+    """`meta` is for display; `_meta` is another member."""
+
+    id: str
+    model: str
+    display_name: str
+    description: str
+    is_default: bool
+    hidden: bool
+    default_reasoning_effort: str
+    supported_reasoning_efforts: list[ReasoningEffort]
+    input_modalities: list[str]
+    details: Json = field(name="meta", default=UNSET)
+
+
+class Usage(Wire):
+    """`inputTokens` counts what was neither read from nor written to a cache."""
+
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int | Maybe = UNSET
+    cache_read_tokens: int | Maybe = UNSET
+    cache_write_tokens: int | Maybe = UNSET
+
+
+class TokenCount(Wire):
+    total_tokens: int
+    input_tokens: int
+    cached_input_tokens: int
+    cache_write_input_tokens: int
+    output_tokens: int
+    reasoning_output_tokens: int
+
+
+class TokenUsage(Wire):
+    """Of the whole thread, and of the last model call."""
+
+    total: TokenCount
+    last: TokenCount
+    model_context_window: int | None
+
+
+class QueuedPrompt(Wire):
+    id: str
+    input: list[UserInput]
+
+
+# --- client to agent ----------------------------------------------------------
+
+
+class ClientInfo(Wire):
+    name: str
+    version: str
+    title: str | None = None
+
+
+class ClientCapabilities(Wire):
+    experimental_api: bool | None = None
+    request_attestation: bool | None = None
+    opt_out_notification_methods: list[str] | None = None
+
+
+class InitializeParams(Wire):
+    client_info: ClientInfo
+    capabilities: ClientCapabilities | None = None
+
+
+class AgentInfo(Wire):
+    name: str
+    version: str
+    provider: str
+
+
+class AgentCapabilities(Wire):
+    """`methods` are the requests offered beside the specification's."""
+
+    streaming: bool
+    config_options: bool
+    reasoning: bool
+    plans: bool
+    review: bool
+    methods: list[str]
+
+
+class InitializeResult(Wire):
+    agent_info: AgentInfo
+    capabilities: AgentCapabilities
+    user_agent: str
+    codex_home: str
+    platform_family: str
+    platform_os: str
+
+
+class ThreadStartParams(Wire):
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+
+
+class ThreadResumeParams(Wire):
+    thread_id: str
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+
+
+class ThreadForkParams(Wire):
+    """`lastTurnId` is the last turn the fork keeps; without it the fork keeps all."""
+
+    thread_id: str
+    last_turn_id: str | None = None
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+
+
+class ThreadOpened(Wire):
+    """The result of `thread/start`, `thread/resume` and `thread/fork`."""
+
+    thread: Thread
+    model_provider: str
+    model: str
+    cwd: str
+    approval_policy: ApprovalPolicy
+    approvals_reviewer: Literal["user"]
+    sandbox: SandboxPolicy
+
+
+class ThreadResult(Wire):
+    thread: Thread
+
+
+class ThreadIdParams(Wire):
+    thread_id: str
+
+
+class ThreadReadParams(Wire):
+    thread_id: str
+    include_turns: bool = True
+
+
+class ThreadListParams(Wire):
+    cursor: str | None = None
+    limit: Limit | None = None
+    archived: bool | None = None
+    search_term: str | None = None
+
+
+class ThreadListResult(Wire):
+    data: list[Thread]
+    next_cursor: str | Maybe = UNSET
+
+
+class ThreadNameSetParams(Wire):
+    thread_id: str
+    name: str
+
+
+class ThreadSettingsUpdateParams(Wire):
+    thread_id: str
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    config: dict[str, str] | None = None
+
+
+class ThreadTurnsListParams(Wire):
+    thread_id: str
+    cursor: str | None = None
+    limit: Limit | None = None
+    sort_direction: Literal["asc", "desc"] | None = None
+
+
+class TurnsPage(Wire):
+    data: list[Turn]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class ThreadLoadedListResult(Wire):
+    data: list[str]
+    next_cursor: str | None
+
+
+class ThreadUnsubscribeResult(Wire):
+    status: Literal["notLoaded", "notSubscribed", "unsubscribed"]
+
+
+class ThreadQueueAddParams(Wire):
+    thread_id: str
+    input: Inputs
+    client_user_message_id: str | None = None
+
+
+class ThreadQueueAddResult(Wire):
+    """The prompt waits, or its turn has started."""
+
+    queued: QueuedPrompt | None = None
+    turn: Turn | None = None
+
+
+class ThreadQueueDeleteParams(Wire):
+    thread_id: str
+    prompt_id: str
+
+
+class ThreadQueueListResult(Wire):
+    data: list[QueuedPrompt]
+    held: bool
+
+
+class TurnStartParams(Wire):
+    thread_id: str
+    input: Inputs
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    config: dict[str, str] | None = None
+    client_user_message_id: str | None = None
+
+
+class TurnResult(Wire):
+    turn: Turn
+
+
+class TurnSteerParams(Wire):
+    thread_id: str
+    input: Inputs
+    expected_turn_id: str | None = None
+
+
+class TurnSteerResult(Wire):
+    turn_id: str
+
+
+class TurnInterruptParams(Wire):
+    thread_id: str
+    turn_id: str
+
+
+class UncommittedChanges(Wire, tag_field="type", tag="uncommittedChanges"):
+    pass
+
+
+class BaseBranch(Wire, tag_field="type", tag="baseBranch"):
+    branch: str
+
+
+class Commit(Wire, tag_field="type", tag="commit"):
+    sha: str
+
+
+class Custom(Wire, tag_field="type", tag="custom"):
+    instructions: str
+
+
+ReviewTarget = UncommittedChanges | BaseBranch | Commit | Custom
+
+
+class ReviewStartParams(Wire):
+    thread_id: str
+    target: ReviewTarget
+
+
+class ReviewStartResult(Wire):
+    turn: Turn
+    review_thread_id: str
+
+
+class ModelListParams(Wire):
+    limit: Limit | None = None
+    cursor: str | None = None
+
+
+class ModelListResult(Wire):
+    data: list[Model]
+    next_cursor: str | Maybe = UNSET
+
+
+class ConfigListParams(Wire):
+    """Of a thread, when one is named; else of the connection."""
+
+    thread_id: str | None = None
+
+
+class ConfigSetParams(Wire):
+    id: str
+    value: str
+    thread_id: str | None = None
+
+
+class ConfigOptions(Wire):
+    options: list[ConfigOption]
+
+
+class ConfigReadResult(Wire):
+    model: str
+    cwd: str
+    approval_policy: ApprovalPolicy
+    sandbox_policy: SandboxPolicy
+    options: list[ConfigOption]
+
+
+# --- agent to client: notifications -------------------------------------------
+
+
+class ThreadStarted(Wire):
+    thread: Thread
+
+
+class ThreadNamed(Wire):
+    thread_id: str
+    thread_name: str
+
+
+class ThreadMentioned(Wire):
+    """`thread/archived`, `thread/unarchived`, `thread/deleted`."""
+
+    thread_id: str
+
+
+class ThreadStatusChanged(Wire):
+    thread_id: str
+    status: ThreadStatus
+
+
+class ThreadSettings(Wire):
+    model: str
+    model_provider: str
+    cwd: str
+    approval_policy: ApprovalPolicy
+    sandbox_policy: SandboxPolicy
+    config: dict[str, str]
+
+
+class ThreadSettingsUpdated(Wire):
+    thread_id: str
+    thread_settings: ThreadSettings
+
+
+class ThreadQueueChanged(Wire):
+    thread_id: str
+    queue: list[QueuedPrompt]
+    held: bool
+
+
+class TokenUsageUpdated(Wire):
+    """`usage` is the turn's so far; `tokenUsage` has the thread's and the last call's."""
+
+    thread_id: str
+    turn_id: str
+    usage: Usage
+    token_usage: TokenUsage
+
+
+class TurnChanged(Wire):
+    """`turn/started` and `turn/completed`."""
+
+    thread_id: str
+    turn: Turn
+
+
+class TurnPlanUpdated(Wire):
+    thread_id: str
+    turn_id: str
+    explanation: str
+    plan: list[PlanEntry]
+
+
+class ItemStarted(Wire):
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+    started_at_ms: int
+
+
+class ItemCompleted(Wire):
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+    completed_at_ms: int
+
+
+class Delta(Value, rename="camel"):
+    """The one message that is sent by the thousand: no `_meta`, nothing to leave out."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class Notice(Wire):
+    """A notification of the provider's own, under its own name."""
+
+    thread_id: str
+    message: str
+    turn_id: str | Maybe = UNSET
+    data: Json = UNSET
+
+
+class ServerRequestResolved(Wire):
+    """A question that was asked is settled: by somebody's answer, or because the turn ended."""
+
+    thread_id: str
+    request_id: RequestId
+
+
+# --- agent to client: requests ------------------------------------------------
+
+ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
+
+
+class CommandApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    command: str
+    cwd: str
+    started_at_ms: int
+    command_actions: list[Json]
+    available_decisions: list[ApprovalWord]
+    reason: str | Maybe = UNSET
+
+
+class FileChangeApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    changes: list[FileUpdateChange]
+    started_at_ms: int
+    available_decisions: list[ApprovalWord]
+    reason: str | Maybe = UNSET
+
+
+class McpApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    server: str
+    tool: str
+    started_at_ms: int
+    available_decisions: list[ApprovalWord]
+    arguments: Json = UNSET
+    reason: str | Maybe = UNSET
+
+
+class ToolApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    name: str
+    started_at_ms: int
+    available_decisions: list[ApprovalWord]
+    arguments: Json = UNSET
+    reason: str | Maybe = UNSET
+
+
+class ApprovalResponse(Wire):
+    decision: ApprovalWord

@@ -1,0 +1,155 @@
+"""The engine's words, told in flint: one `Change` in, what its watchers hear out.
+
+Pure, and the same for both shapes. Silence is written down.
+"""
+
+from typing import assert_never
+
+from hames.domain.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    Noticed,
+    PromptQueued,
+    PromptRemoved,
+    QueueHeld,
+    SettingsChanged,
+    StepVoided,
+    ThreadArchived,
+    ThreadCreated,
+    ThreadRenamed,
+    ToolCalled,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+)
+from hames.domain.ids import ThreadId, TurnId
+from hames.domain.items import AgentMessage, Item, Plan, Reasoning, WebSearch
+from hames.domain.json import Json
+from hames.domain.state import Change, ThreadState
+from hames.protocols.dialect import Ask, Notify, Outgoing, Settled
+from hames.protocols.flint import messages as m
+from hames.protocols.flint import seed
+from hames.protocols.flint.shape import Shape
+
+Said = AgentMessage | Reasoning | WebSearch
+"""What the model service itself brings forth."""
+
+
+def project(change: Change, shape: Shape) -> list[Outgoing]:
+    """What this change means to a client that has heard everything before it."""
+    record, state = change.record, change.after
+    event, thread_id = record.event, record.thread_id
+    if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
+        return _delta(thread_id, event, state, shape)
+    match event:
+        case ThreadCreated():
+            return started(state, shape)
+        case ThreadRenamed(title=title):
+            return [Notify(method="thread/name/updated", params=m.ThreadNamed(thread_id=thread_id, thread_name=title))]
+        case ThreadArchived(archived=archived):
+            method = "thread/archived" if archived else "thread/unarchived"
+            return [Notify(method=method, params=m.ThreadMentioned(thread_id=thread_id))]
+        case SettingsChanged(settings=settings):
+            told = {"threadId": thread_id, "threadSettings": shape.settings(settings)}
+            return [Notify(method="thread/settings/updated", params=told)]
+        case TurnStarted(turn_id=turn_id):
+            return [_status(state), *_turn("turn/started", state, turn_id, shape)]
+        case ItemStarted(turn_id=turn_id, item=item):
+            return _item("item/started", change, turn_id, item, shape) if _is_new(change, turn_id) else []
+        case ItemCompleted(turn_id=turn_id, item=item):
+            unseen = _item("item/started", change, turn_id, item, shape) if _is_new(change, turn_id) else []
+            done = _item("item/completed", change, turn_id, item, shape)
+            return [*unseen, *done, *_plan(thread_id, turn_id, item, shape)]
+        case ToolCalled():
+            return []  # told when it runs, as an item
+        case StepVoided(turn_id=turn_id, step=step):
+            return _voided(state, turn_id, step, shape)
+        case ApprovalRequested(approval=approval):
+            method, params = shape.ask(state, approval, record.at_ms)
+            return [_status(state), Ask(method=method, params=params, approval_id=approval.id)]
+        case ApprovalResolved(approval_id=approval_id):
+            if all(approval.id != approval_id for approval in change.before.approvals):
+                return []
+            told = m.ServerRequestResolved(thread_id=thread_id, request_id=approval_id)
+            settled = Notify(method="serverRequest/resolved", params=told)
+            return [Settled(approval_id=approval_id), settled, _status(state)]
+        case UsageReported():
+            return [Notify(method="thread/tokenUsage/updated", params=shape.usage(state, event))]
+        case PromptQueued() | PromptRemoved() | QueueHeld():
+            return [Notify(method="thread/queue/changed", params=shape.queue(state))]
+        case Noticed():
+            return list(shape.notices(thread_id, event))
+        case TurnEnded(turn_id=turn_id):
+            return [*shape.failure(thread_id, event), _status(state), *_turn("turn/completed", state, turn_id, shape)]
+        case _ as never:
+            assert_never(never)
+
+
+def started(state: ThreadState, shape: Shape) -> list[Outgoing]:
+    """`thread/started`. History travels in the answer that comes before it, not here."""
+    return [Notify(method="thread/started", params={"thread": shape.thread(state, turns=False)})]
+
+
+def questions(state: ThreadState, shape: Shape) -> list[Outgoing]:
+    """The approvals that wait for an answer, for a client that has just come."""
+    asks: list[Outgoing] = []
+    for approval in state.approvals:
+        turn = state.turn(approval.turn_id)
+        method, params = shape.ask(state, approval, state.updated_at_ms if turn is None else turn.started_at_ms)
+        asks.append(Ask(method=method, params=params, approval_id=approval.id))
+    return asks
+
+
+def _delta(thread_id: ThreadId, event: ItemDelta, state: ThreadState, shape: Shape) -> list[Outgoing]:
+    item = state.item(event.item_id)
+    told = None if item is None else shape.delta(thread_id, event, item)
+    return [] if told is None else [told]
+
+
+def _status(state: ThreadState) -> Notify:
+    told = m.ThreadStatusChanged(thread_id=state.id, status=seed.status(state))
+    return Notify(method="thread/status/changed", params=told)
+
+
+def _turn(method: str, state: ThreadState, turn_id: TurnId, shape: Shape) -> list[Outgoing]:
+    turn = state.turn(turn_id)
+    return [] if turn is None else [Notify(method=method, params={"threadId": state.id, "turn": shape.turn(turn)})]
+
+
+def _item(method: str, change: Change, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
+    shown = shape.item(item)
+    if shown is None:
+        return []
+    at = "startedAtMs" if method == "item/started" else "completedAtMs"
+    told: Json = {"threadId": change.after.id, "turnId": turn_id, "item": shown, at: change.record.at_ms}
+    return [Notify(method=method, params=told)]
+
+
+def _is_new(change: Change, turn_id: TurnId) -> bool:
+    """Whether this change brought an item. By count, because a search would look at every item of a long turn."""
+    before, after = change.before.turn(turn_id), change.after.turn(turn_id)
+    return after is not None and len(after.items) > (len(before.items) if before else 0)
+
+
+def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> list[Outgoing]:
+    """What was shown of a reply that broke off stays where it is; a client may grey it out."""
+    turn = state.turn(turn_id)
+    ids = [item.id for item in (turn.items if turn else ()) if item.step == step and isinstance(item, Said)]
+    notice = Noticed(
+        source="hames",
+        name="reply_voided",
+        message="the answer broke off and is asked for again",
+        turn_id=turn_id,
+        data={"itemIds": ids},
+    )
+    return list(shape.notices(state.id, notice)) if ids else []
+
+
+def _plan(thread_id: ThreadId, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
+    if not isinstance(item, Plan) or item.status != "completed":
+        return []
+    told = {"threadId": thread_id, "turnId": turn_id, "explanation": item.text, "plan": shape.plan(item)}
+    return [Notify(method="turn/plan/updated", params=told)]

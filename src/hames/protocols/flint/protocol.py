@@ -1,0 +1,305 @@
+"""flint, as a connection needs it: no `jsonrpc` member, a handshake, questions asked of the client.
+
+One object per connection. It remembers what a session is: who the client is (and so which shape it
+gets), what was chosen with `config/set`, and which thread was opened last.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from hames.domain.commands import (
+    ArchiveThread,
+    ChangeSettings,
+    Command,
+    CompactThread,
+    CreateThread,
+    DropPrompt,
+    ForkThread,
+    InterruptTurn,
+    ReadThread,
+    ResolveApproval,
+    ResumeThread,
+    StartReview,
+    StartTurn,
+    SteerTurn,
+    SubmitPrompt,
+    ThreadPage,
+)
+from hames.domain.errors import HarnessError, InvalidCommand
+from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsChanged
+from hames.domain.ids import ApprovalId, ThreadId, TurnId
+from hames.domain.json import Json
+from hames.domain.options import Overrides, Settings
+from hames.domain.policy import Decision
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
+from hames.ports import Models
+from hames.protocols.dialect import Follow, Local, Outcome, Outgoing, Unfollow
+from hames.protocols.flint import codex, codex_inbound, errors, greeting, inbound, outbound
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.options import applying, check, options
+from hames.protocols.flint.seed import Seed, sandbox
+from hames.protocols.flint.shape import About, Shape
+from hames.protocols.flint.wire import Empty
+from hames.protocols.jsonrpc import Params, Response, Rules
+
+TURNS_PAGE = 50
+
+_DECISIONS: dict[str, Decision] = {"accept": "once", "acceptForSession": "always"}
+
+
+class Flint:
+    rules = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+    methods = frozenset({*inbound.ROUTES, *codex_inbound.FIXED})
+
+    def __init__(self, about: About, models: Models, defaults: Settings) -> None:
+        self._about = about
+        self._models = models
+        self._defaults = defaults
+        self._codex = False
+        self._shape: Shape = Seed(about, self._window)
+        self._method = ""
+        self._params: Params = {}
+        self._chosen: list[tuple[str, str]] = []
+        self._applied: dict[ThreadId, int] = {}
+        self._last: ThreadState | None = None
+        self._loaded: dict[ThreadId, None] = {}
+        self._asked: dict[ApprovalId, tuple[ThreadId, TurnId]] = {}
+
+    # -- in
+
+    def decode(self, method: str, params: Params) -> Command | Local:
+        self._method, self._params = method, params
+        if method in codex_inbound.FIXED:
+            return codex_inbound.FIXED[method](params)
+        command = codex_inbound.decode(method, params) if self._codex else inbound.decode(method, params)
+        match command:
+            case CreateThread():
+                return replace(command, overrides=self._with_choices(command.overrides, None))
+            case StartTurn(thread_id=thread_id):
+                return replace(command, overrides=self._with_choices(command.overrides, thread_id))
+            case _:
+                return command
+
+    def local(self, request: Local, models: Models) -> Json:
+        match request:
+            case inbound.Initialize(params=params):
+                return self._initialize(params)
+            case inbound.Fixed(result=result):
+                return result
+            case codex_inbound.EmptyPage():
+                return self._shape.page([], None)
+            case inbound.ListModels(limit=limit):
+                default = models.find(models.default).id
+                return self._shape.models(list(models.cards())[:limit], models.selectors(), default)
+            case inbound.ListConfig():
+                return m.ConfigOptions(options=self._options(self._session()))
+            case inbound.SetConfig(id=name, value=value):
+                check(models.selectors(), name, value)
+                self._chosen.append((name, value))
+                return m.ConfigOptions(options=self._options(self._session()))
+            case inbound.ReadConfig():
+                return self._config(self._session())
+            case inbound.ListLoaded():
+                return m.ThreadLoadedListResult(data=list(self._loaded), next_cursor=None)
+            case Unfollow(thread_id=thread_id):
+                heard = thread_id in self._loaded
+                self._loaded.pop(thread_id, None)
+                return m.ThreadUnsubscribeResult(status="unsubscribed" if heard else "notSubscribed")
+            case _:
+                raise InvalidCommand(f"nothing answers {self._method!r}")
+
+    def decide(self, response: Response) -> Sequence[Command]:
+        """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
+        result = response.result
+        word = result.get("decision") if isinstance(result, dict) and response.error is None else None
+        decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
+        answer = ResolveApproval(approval_id=response.about, decision=decision)
+        where = self._asked.get(response.about)
+        if word == "cancel" and where is not None:
+            return [answer, InterruptTurn(thread_id=where[0], turn_id=where[1])]
+        return [answer]
+
+    # -- out
+
+    def follow(self, command: Command) -> Follow:
+        match command:
+            case CreateThread() | ResumeThread() | ForkThread():
+                return "outcome"
+            case StartTurn() | SubmitPrompt() | StartReview() | CompactThread():
+                return "now"
+            case _:
+                return "no"
+
+    def answer(self, command: Command, outcome: Outcome, history: Sequence[Change]) -> Json:  # noqa: ARG002
+        match outcome:
+            case ThreadPage(threads=threads, next_cursor=next_cursor):
+                return self._shape.page([self._shape.listed(thread) for thread in threads], next_cursor)
+            case Turn():
+                return self._turn_answer(command, outcome)
+            case QueuedPrompt():
+                return m.ThreadQueueAddResult(queued=Seed(self._about, self._window).queued(outcome))
+            case ThreadState():
+                return self._thread_answer(command, outcome)
+            case None:
+                return Empty()
+
+    def greet(self, command: Command, state: ThreadState, history: Sequence[Change]) -> Sequence[Outgoing]:  # noqa: ARG002
+        self._loaded[state.id] = None
+        for approval in state.approvals:
+            self._asked[approval.id] = (state.id, approval.turn_id)
+        asked = outbound.questions(state, self._shape)
+        if isinstance(command, CreateThread | ResumeThread | ForkThread):
+            return [*outbound.started(state, self._shape), *asked]
+        return asked
+
+    def project(self, change: Change) -> Sequence[Outgoing]:
+        match change.record.event:
+            case SettingsChanged() if self._last is not None and self._last.id == change.after.id:
+                self._last = change.after
+            case ApprovalRequested(approval=approval):
+                self._asked[approval.id] = (change.after.id, approval.turn_id)
+            case ApprovalResolved(approval_id=approval_id):
+                self._asked.pop(approval_id, None)
+            case _:
+                pass
+        return outbound.project(change, self._shape)
+
+    def code(self, error: HarnessError) -> int:
+        return errors.code(error, errors.CODEX if self._codex else errors.FLINT)
+
+    # -- the session
+
+    def _initialize(self, params: m.InitializeParams) -> Json:
+        self.meet(params.client_info.name, self._params.get("capabilities"))
+        return greeting.result(
+            version=self._about.version,
+            provider=self._about.provider,
+            home=self._about.home,
+            options=True,
+            reasoning=any(card.reasoning for card in self._models.cards()),
+        )
+
+    def meet(self, name: str, capabilities: Json) -> None:
+        """From here on this client gets the shape it can read."""
+        self._codex = greeting.is_codex(name, capabilities)
+        if self._codex:
+            self._shape = codex.Codex(self._about, self._window)
+
+    def _session(self) -> Settings:
+        """What the next turn of the thread opened last would run with; before there is one, what a new one would."""
+        settings = self._defaults if self._last is None else self._last.settings
+        applied = 0 if self._last is None else self._applied.get(self._last.id, 0)
+        return _with(settings, dict(self._chosen[applied:]))
+
+    def _with_choices(self, given: Overrides, thread_id: ThreadId | None) -> Overrides:
+        """What `config/set` chose since this thread's last turn goes along; what the request says comes first."""
+        applied = 0 if thread_id is None else self._applied.get(thread_id, 0)
+        chosen = dict(self._chosen[applied:])
+        if thread_id is not None:
+            self._applied[thread_id] = len(self._chosen)
+        agent = chosen.pop(inbound.AGENT_OPTION, None)
+        wanted = {**chosen, **(given.options or {})}
+        if self._codex:  # they send an effort whether the model knows it or not
+            wanted = applying(self._models.selectors(), self._model(given), wanted)
+        return replace(
+            given,
+            options=wanted or None,
+            agent=given.agent or (inbound.agent(agent) if agent else None),
+        )
+
+    def _model(self, given: Overrides) -> str:
+        if given.model is not None:
+            return self._models.find(given.model).id
+        return (self._defaults if self._last is None else self._last.settings).model
+
+    def _options(self, settings: Settings) -> list[m.ConfigOption]:
+        return options(self._models.selectors(), {**settings.options, inbound.AGENT_OPTION: settings.agent})
+
+    def _config(self, settings: Settings) -> Json:
+        if self._codex:
+            return codex.config(settings, self._window(settings.model))
+        return m.ConfigReadResult(
+            model=settings.model,
+            cwd=settings.cwd,
+            approval_policy=settings.approval_policy,
+            sandbox_policy=sandbox(settings.sandbox),
+            options=self._options(settings),
+        )
+
+    def _window(self, model: str) -> int | None:
+        try:
+            return self._models.find(model).context_window
+        except HarnessError:
+            return None
+
+    # -- answers
+
+    def _turn_answer(self, command: Command, turn: Turn) -> Json:
+        shown = self._shape.turn(turn)
+        match command:
+            case StartReview(thread_id=thread_id):
+                return {"turn": shown, "reviewThreadId": thread_id}
+            case SubmitPrompt():
+                return {"queued": None, "turn": shown}
+            case _:
+                return {"turn": shown}
+
+    def _thread_answer(self, command: Command, state: ThreadState) -> Json:
+        match command:
+            case CreateThread() | ResumeThread() | ForkThread():
+                self._last = state
+                if isinstance(command, CreateThread):
+                    self._applied[state.id] = len(self._chosen)
+                return self._shape.opened(state, turns=not self._params.get("excludeTurns"))
+            case ReadThread():
+                return self._read_answer(state)
+            case SteerTurn():
+                return {"turnId": state.running.id if state.running else ""}
+            case ArchiveThread(archived=False):
+                return {"thread": self._shape.thread(state, turns=False)}
+            case ChangeSettings() if self._method == "config/set":
+                return m.ConfigOptions(options=self._options(state.settings))
+            case ChangeSettings() | DropPrompt() | InterruptTurn():
+                return Empty()
+            case _:
+                return Empty()
+
+    def _read_answer(self, state: ThreadState) -> Json:
+        match self._method:
+            case "config/list":
+                return m.ConfigOptions(options=self._options(state.settings))
+            case "config/read":
+                return self._config(state.settings)
+            case "thread/queue/list":
+                told = Seed(self._about, self._window).queue(state)
+                return m.ThreadQueueListResult(data=told.queue, held=told.held)
+            case "thread/turns/list":
+                return self._turns(state, inbound.read(self._params, m.ThreadTurnsListParams))
+            case _:
+                given = self._params.get("includeTurns")
+                turns = bool(given) if given is not None else not self._codex
+                return {"thread": self._shape.thread(state, turns=turns), "readState": None}
+
+    def _turns(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
+        """A cursor is the id of the last turn told."""
+        newest_first = params.sort_direction != "asc"
+        turns = list(reversed(state.turns)) if newest_first else list(state.turns)
+        if params.cursor is not None:
+            places = [place for place, turn in enumerate(turns) if turn.id == params.cursor]
+            if not places:
+                raise InvalidCommand("cursor: is none that this list has given")
+            turns = turns[places[0] + 1 :]
+        page = turns[: params.limit or TURNS_PAGE]
+        rest = len(turns) > len(page)
+        return {
+            "data": [self._shape.turn(turn) for turn in page],
+            "nextCursor": page[-1].id if rest else None,
+            "backwardsCursor": page[0].id if page else None,
+        }
+
+
+def _with(settings: Settings, chosen: dict[str, str]) -> Settings:
+    options = {**settings.options, **{name: value for name, value in chosen.items() if name != inbound.AGENT_OPTION}}
+    agent = chosen.get(inbound.AGENT_OPTION)
+    return replace(settings, options=options, agent=inbound.agent(agent) if agent else settings.agent)
