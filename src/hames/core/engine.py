@@ -308,7 +308,7 @@ class Engine:
         """The same history under another name. What was open at that point is closed there."""
         await self._read(command.thread_id)
         records = await self._store.read(command.thread_id)
-        last = records[-1].seq if command.last_seq is None else command.last_seq
+        last = _fork_point(records, command)
         kept = [record for record in records if record.seq <= last]
         if not kept:
             raise InvalidCommand(f"thread {command.thread_id!r} has no record {last}")
@@ -545,6 +545,15 @@ def _changes(thread_id: ThreadId, records: list[Record]) -> list[Change]:
         before, state = state, apply(state, record)
         changes.append(Change(record=record, before=before, after=state))
     return changes
+
+
+def _fork_point(records: list[Record], command: ForkThread) -> int:
+    if command.last_turn_id is None:
+        return records[-1].seq if command.last_seq is None else command.last_seq
+    turn = [record.seq for record in records if getattr(record.event, "turn_id", None) == command.last_turn_id]
+    if not turn:
+        raise InvalidCommand(f"thread {command.thread_id!r} has no turn {command.last_turn_id!r}")
+    return turn[-1]
 
 
 def _past(records: list[Record], *, after: int, until: ThreadState) -> list[Change]:

@@ -86,10 +86,11 @@ class ResolveApproval(Value):
 
 
 class ForkThread(Value):
-    """A new thread with this one's history, up to `last_seq` (all of it by default)."""
+    """A new thread with this one's history, up to `last_seq` or the end of `last_turn_id` (all of it by default)."""
 
     thread_id: ThreadId
     last_seq: int | None = None
+    last_turn_id: TurnId | None = None
     overrides: Overrides = Overrides()
 
 
