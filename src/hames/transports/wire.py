@@ -1,0 +1,70 @@
+"""The process's own stdin and stdout, taken away from everybody else. Standard library only.
+
+After `claim`, whatever prints to stdout prints to stderr, and whatever reads stdin reads nothing: only the
+protocol has the real ones. Pipes are opened anew, so that making ours non-blocking does not change the end that a
+parent or a sibling still holds.
+"""
+
+import os
+import stat
+from typing import NamedTuple
+
+
+class Wire(NamedTuple):
+    """Two file descriptors that no child inherits."""
+
+    incoming: int
+    outgoing: int
+
+
+class Start(NamedTuple):
+    """How far a conversation has come: the wire, what was read from it, and whether the opening was answered."""
+
+    wire: Wire
+    received: bytes = b""
+    opened: bool = False
+
+
+def claim() -> Wire:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):  # closed at start: or the next file opened would become the wire
+        if not _is_open(number):
+            os.dup2(null, number, inheritable=True)
+    wire = Wire(incoming=_own(0, os.O_RDONLY), outgoing=_own(1, os.O_WRONLY))
+    os.dup2(null, 0, inheritable=True)
+    os.dup2(2, 1, inheritable=True)
+    os.close(null)
+    return wire
+
+
+def unblock_stderr() -> None:
+    """Let a log line be lost when nobody reads stderr: waiting would stop the server."""
+    if stat.S_ISFIFO(os.fstat(2).st_mode) and (number := _reopened(2, os.O_WRONLY | os.O_NONBLOCK)) is not None:
+        os.dup2(number, 2, inheritable=True)
+        os.close(number)
+
+
+def _own(number: int, mode: int) -> int:
+    """Another descriptor for the same thing."""
+    fifo = stat.S_ISFIFO(os.fstat(number).st_mode)
+    # Without O_NONBLOCK, opening a pipe whose other end is gone would wait for ever.
+    found = _reopened(number, mode | os.O_NONBLOCK) if fifo else None
+    if found is None:
+        return os.dup(number)
+    os.set_blocking(found, True)
+    return found
+
+
+def _reopened(number: int, mode: int) -> int | None:
+    try:
+        return os.open(f"/proc/self/fd/{number}", mode)
+    except OSError:
+        return None
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
