@@ -4,7 +4,8 @@ Importing this package imports nothing else: names are found when they are used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # not typing's: that takes as long to import as the interpreter takes to start
 
 if TYPE_CHECKING:
     from hames.domain.errors import HarnessError, ProviderError, TurnBusy
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'hames' has no attribute {name!r}")

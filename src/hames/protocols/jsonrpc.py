@@ -96,11 +96,10 @@ class Peer:
     b'{"jsonrpc":"2.0","id":1,"result":{"ok":true}}\\n'
     """
 
-    def __init__(self, rules: Rules, methods: frozenset[str], *, opened: bool = False) -> None:
-        """`opened`: somebody has answered the opening request already."""
+    def __init__(self, rules: Rules, methods: frozenset[str]) -> None:
         self._rules = rules
         self._methods = methods
-        self._opened = opened
+        self._opened = False
         self._head = b'{"jsonrpc":"2.0",' if rules.version else b"{"
         self._asked: set[ApprovalId] = set()
 

@@ -42,20 +42,23 @@ class Outbox(Protocol):
 
 
 class Connection:
-    def __init__(
-        self, engine: Engine, dialect: Dialect, outbox: Outbox, tasks: TaskGroup, *, opened: bool = False
-    ) -> None:
-        """`opened`: the dialect's opening request was answered before this connection existed."""
+    def __init__(self, engine: Engine, dialect: Dialect, outbox: Outbox, tasks: TaskGroup) -> None:
         self._engine = engine
         self._dialect = dialect
         self._outbox = outbox
         self._tasks = tasks
-        self._peer = Peer(dialect.rules, dialect.methods, opened=opened)
+        self._peer = Peer(dialect.rules, dialect.methods)
         self._followers: dict[ThreadId, _Follower] = {}
         self._speaking = anyio.Lock(fast_acquire=True)
 
-    async def serve(self, chunks: AsyncIterable[bytes]) -> None:
-        """Returns when no more chunks come and every request was answered."""
+    async def serve(self, chunks: AsyncIterable[bytes], *, answered: bytes = b"") -> None:
+        """Returns when no more chunks come and every request was answered.
+
+        `answered` is a line that came before them and has its answer: we only take note of it.
+        """
+        for message in self._peer.receive(answered) if answered else []:
+            if isinstance(message, Request):
+                await self._answer(message, [])
         decoder = LineDecoder()
         async for chunk in chunks:
             for line in decoder.feed(chunk):

@@ -38,8 +38,8 @@ async def serve(open_engine: Callable[[], AbstractAsyncContextManager[Engine]], 
         await tasks.start(ending.watch_signals)
         async with anyio.create_task_group() as followers:  # outlives the engine: clients hear how turns ended
             async with open_engine() as engine:
-                connection = Connection(engine, dialect, outbox, followers, opened=start.opened)
-                await connection.serve(inbox)
+                connection = Connection(engine, dialect, outbox, followers)
+                await connection.serve(inbox, answered=start.answered)
                 ending.begin()
             followers.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_SECONDS
         with anyio.move_on_after(LAST_WORDS_SECONDS):

@@ -1,28 +1,31 @@
-"""The process's own stdin and stdout, taken away from everybody else. Standard library only.
+"""The process's own stdin and stdout, taken away from everybody else.
 
 After `claim`, whatever prints to stdout prints to stderr, and whatever reads stdin reads nothing: only the
 protocol has the real ones. Pipes are opened anew, so that making ours non-blocking does not change the end that a
 parent or a sibling still holds.
+
+Imported before the first answer: nothing but `os` and what it brings.
 """
 
 import os
 import stat
-from typing import NamedTuple
 
 
-class Wire(NamedTuple):
+class Wire:
     """Two file descriptors that no child inherits."""
 
-    incoming: int
-    outgoing: int
+    def __init__(self, *, incoming: int, outgoing: int) -> None:
+        self.incoming = incoming
+        self.outgoing = outgoing
 
 
-class Start(NamedTuple):
-    """How far a conversation has come: the wire, what was read from it, and whether the opening was answered."""
+class Start:
+    """How far a conversation has come: the wire, a first line that was answered already, and what came after it."""
 
-    wire: Wire
-    received: bytes = b""
-    opened: bool = False
+    def __init__(self, wire: Wire, *, answered: bytes = b"", received: bytes = b"") -> None:
+        self.wire = wire
+        self.answered = answered
+        self.received = received
 
 
 def claim() -> Wire:

@@ -1,8 +1,6 @@
-"""The answer to `initialize`. Standard library only: it is given before anything else is imported."""
+"""The answer to `initialize`. It is given before anything else is imported: not even `typing` is."""
 
-from typing import Any
-
-RESULT: dict[str, Any] = {
+RESULT: dict[str, object] = {
     "version": "1.0.0",
     "capabilities": {
         "threads": True,
@@ -14,7 +12,7 @@ RESULT: dict[str, Any] = {
 }
 
 
-def plain_answer(params: object) -> dict[str, Any] | None:
+def plain_answer(params: object) -> dict[str, object] | None:
     """The result, when these parameters are beyond doubt; otherwise the full decoder judges them."""
     if params is None or params == {}:
         return RESULT

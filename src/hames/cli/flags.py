@@ -1,0 +1,27 @@
+"""The flags that every command shares, and the options they lead to."""
+
+import os
+from argparse import ArgumentParser, Namespace
+
+from hames.config.options import Options, load
+
+SHARED = {
+    "--cwd": ("DIR", "the workspace (default: here)"),
+    "--data-dir": ("DIR", "where threads are kept (default: .harness in the workspace)"),
+    "--model": ("MODEL", "provider/model, or a bare model name"),
+    "--approval-policy": ("POLICY", "never, unlessTrusted or always"),
+    "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
+    "--log-file": ("FILE", "write logs there instead of stderr"),
+    "--log-level": ("LEVEL", "debug, info, warning or error"),
+}
+
+
+def add_shared(parser: ArgumentParser) -> None:
+    for name, (value, words) in SHARED.items():
+        parser.add_argument(name, metavar=value, help=words)
+
+
+def options(args: Namespace) -> Options:
+    """The effective configuration. Raises `Misconfigured`."""
+    names = [name.removeprefix("--").replace("-", "_") for name in SHARED]
+    return load({name: getattr(args, name) for name in names}, os.environ)

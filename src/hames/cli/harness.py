@@ -1,0 +1,31 @@
+"""Serve bootstrap, JSON-RPC 2.0, over stdin and stdout: one message a line, until stdin ends.
+
+  hames harness --cwd path/to/repo
+  echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}' | hames harness
+
+stdout carries the protocol and nothing else; logs go to stderr or to --log-file. `bootstrap harness` is the same.
+Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option.
+"""
+
+from argparse import ArgumentParser, Namespace
+
+import anyio
+
+from hames import logs
+from hames.app import open_engine
+from hames.cli import flags
+from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.transports import stdio
+from hames.transports.wire import Start, claim, unblock_stderr
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    flags.add_shared(parser)
+
+
+def run(args: Namespace) -> int:
+    start = args.start or Start(claim())
+    options = flags.options(args)
+    unblock_stderr()
+    logs.set_up(level=options.log_level, file=options.log_file)
+    return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options), Bootstrap(), start))

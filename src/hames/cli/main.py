@@ -1,0 +1,81 @@
+"""The command line: one lazy module per command.
+
+A command is a module of this package with a docstring (what it does, with examples), `add_arguments(parser)` and
+`run(args) -> int`. Nothing is imported here that a server does not need before its first answer.
+"""
+
+import sys
+
+from hames.cli import fast
+
+COMMANDS = {
+    "run": "one prompt, streamed; the exit code is the outcome",
+    "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
+    "app-server": "serve flint (JSONL, shaped like Codex) over stdin and stdout",
+    "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
+    "runner": "serve a sandbox runner over HTTP and SSE",
+    "demo": "a real task on a scripted model: no key, no network",
+    "threads": "list, show, export, archive and fork threads",
+    "models": "list the models there are",
+    "doctor": "check what this machine offers",
+    "schema": "write JSON Schema and TypeScript types of the protocols",
+    "trust": "say that a project's own configuration may be obeyed",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        start = fast.start(words)
+        return _run(words, start)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(words: list[str], start: object) -> int:
+    import argparse
+    from importlib import import_module
+
+    program = sys.argv[0].rpartition("/")[2] or "hames"
+    if not words or words[0] not in _offered():
+        return _help(program, words)
+    module = import_module(f"hames.cli.{words[0].replace('-', '_')}")
+    parser = argparse.ArgumentParser(
+        prog=f"{program} {words[0]}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    args = parser.parse_args(words[1:])
+    args.start = start
+
+    from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
+
+    try:
+        return module.run(args)
+    except HarnessError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InvalidCommand | Misconfigured) else 1
+
+
+def _help(program: str, words: list[str]) -> int:
+    from hames import __version__
+
+    if words[:1] == ["--version"]:
+        print(f"hames {__version__}")
+        return 0
+    asked = words[:1] in (["-h"], ["--help"])
+    lines = [f"usage: {program} COMMAND [OPTIONS]", ""]
+    lines += [f"  {name:<12} {COMMANDS[name]}" for name in _offered()]
+    lines += ["", f"{program} COMMAND --help says more; {program} --version says which this is."]
+    if words and not asked:
+        lines.insert(0, f"{program}: no command {words[0]!r}")
+    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
+    return 0 if asked else 2
+
+
+def _offered() -> list[str]:
+    """The commands of this installation: a part that is not installed is not offered."""
+    from importlib.util import find_spec
+
+    return [name for name in COMMANDS if find_spec(f"hames.cli.{name.replace('-', '_')}") is not None]
