@@ -6,7 +6,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A shared machine has no deadlines. Where changes are judged the same examples are tried each time: a law that
+# fails there fails for everyone. `make fuzz` sets HYPOTHESIS_PROFILE=long.
+hypothesis.settings.register_profile(
+    "short",
+    max_examples=60,
+    deadline=None,
+    derandomize=os.environ.get("CI") == "true",
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("short"), max_examples=5000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,291 @@
+"""The teller of histories: does to a thread what an engine could do, with every choice drawn.
+
+It keeps no fold of its own: what an item completes with is what was said, so that
+the laws compare two things and not one thing with itself.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Intent, RunCommand, UseTool
+from hames.domain.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    Noticed,
+    PromptQueued,
+    PromptRemoved,
+    QueueHeld,
+    Record,
+    SettingsChanged,
+    StepVoided,
+    ThreadArchived,
+    ThreadCreated,
+    ThreadRenamed,
+    ToolCalled,
+    TurnEnded,
+    TurnError,
+    TurnStarted,
+    UsageReported,
+)
+from hames.domain.ids import ApprovalId, CallId, ItemId, PromptId, ThreadId, TurnId
+from hames.domain.items import (
+    STREAMS,
+    AgentMessage,
+    Artifact,
+    Call,
+    CommandExecution,
+    Compaction,
+    FileChange,
+    FileUpdate,
+    Item,
+    McpToolCall,
+    Plan,
+    PlanEntry,
+    Reasoning,
+    TextInput,
+    ToolCall,
+    ToolItem,
+    ToolResult,
+    UserMessage,
+    WebSearch,
+    closed,
+)
+from hames.domain.options import Settings
+from hames.domain.policy import CommandGrant, Decision
+from hames.domain.usage import Usage
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn
+
+THREAD = ThreadId("ses_history")
+WORDS = ("Hello", " wörld", "\n", "{}", "\u2028", "😀", "done. ")
+
+
+class _Stopped(Exception):
+    """The turn is over before its time."""
+
+
+class Teller:
+    """Tells one history, making it up on the way."""
+
+    def __init__(self, draw: "DrawFn") -> None:
+        from hypothesis import strategies as st
+
+        self._draw = draw
+        self._st = st
+        self._records: list[Record] = []
+        self._now = 1_700_000_000_000
+        self._names = 0
+        self._turn = TurnId("")
+        self._open: dict[ItemId, Item] = {}
+        self._asked: dict[ApprovalId, Approval] = {}
+        self._queue: list[PromptId] = []
+        self._settings = Settings(model="anthropic/claude", cwd="/w")
+
+    def history(self, max_turns: int) -> list[Record]:
+        self._tell(ThreadCreated(settings=self._settings, title=self._one_of(("", "A title"))))
+        for _ in range(self._number(0, max_turns)):
+            self._aside()
+            self._tell_turn()
+        if self._perhaps():
+            self._tell(ThreadArchived(archived=True))
+        return self._records
+
+    # What is drawn
+
+    def _one_of(self, choices: Sequence[Any]) -> Any:
+        return self._draw(self._st.sampled_from(choices))
+
+    def _number(self, low: int, high: int) -> int:
+        return self._draw(self._st.integers(low, high))
+
+    def _perhaps(self) -> bool:
+        return self._draw(self._st.booleans())
+
+    def _seldom(self) -> bool:
+        return self._number(0, 7) == 7
+
+    def _name(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}_{self._names}"
+
+    # What is told
+
+    def _tell(self, event: Event) -> None:
+        self._now += self._number(0, 3)
+        seq = self._records[-1].seq + 1 if self._records else 1
+        self._records.append(Record(seq=seq, at_ms=self._now, thread_id=THREAD, event=event))
+
+    def _start(self, item: Item) -> ItemId:
+        self._tell(ItemStarted(turn_id=self._turn, item=item))
+        self._open[item.id] = item
+        return item.id
+
+    def _complete(self, item_id: ItemId, **fields: Any) -> None:
+        self._tell(ItemCompleted(turn_id=self._turn, item=replace(self._open.pop(item_id), **fields)))
+
+    def _stream(self, item_id: ItemId) -> None:
+        """One bundle into one of the item's streams."""
+        item = self._open[item_id]
+        streams = sorted(STREAMS[type(item)])
+        if not streams:
+            return
+        stream, pieces = self._one_of(streams), [self._one_of(WORDS) for _ in range(self._number(1, 3))]
+        for position, text in enumerate(pieces):
+            delta = ItemDelta(turn_id=self._turn, item_id=item_id, stream=stream, text=text)
+            if position == 0:
+                self._tell(delta)
+            else:
+                self._records.append(replace(self._records[-1], event=delta))
+            item = replace(item, **{stream: getattr(item, stream) + text})
+        self._open[item_id] = item
+
+    def _tell_turn(self) -> None:
+        self._turn = TurnId(self._name("turn"))
+        self._tell(TurnStarted(turn_id=self._turn, kind=self._one_of(("prompt", "review", "compact"))))
+        self._say_as_user(step=0)
+        status, error = "completed", None
+        try:
+            for step in range(1, self._number(1, 3) + 1):
+                self._tell_step(step)
+        except _Stopped:
+            status = self._one_of(("interrupted", "failed"))
+            error = TurnError(message="no more", info="Other") if status == "failed" else None
+            self._close_all()
+        self._tell(TurnEnded(turn_id=self._turn, status=status, error=error, stop_reason="end_turn"))
+
+    def _say_as_user(self, step: int) -> None:
+        content = (TextInput(text=self._one_of(WORDS)),)
+        self._complete(self._start(UserMessage(id=ItemId(self._name("item")), step=step, content=content)))
+
+    def _close_all(self) -> None:
+        for approval in list(self._asked.values()):
+            self._answer(approval, "void")
+        for item_id, item in list(self._open.items()):
+            self._complete(item_id, status=closed(item, "interrupted").status)
+
+    def _stop_here(self) -> None:
+        if self._seldom():
+            raise _Stopped
+
+    def _tell_step(self, step: int) -> None:
+        self._tell_reply(step)
+        calls = [self._call() for _ in range(self._number(0, 3))]
+        for call in calls:
+            self._tell(ToolCalled(turn_id=self._turn, step=step, call=call))
+        self._tell(UsageReported(turn_id=self._turn, model="claude", usage=Usage(input_tokens=3, output_tokens=5)))
+        self._aside()
+        for call in calls:
+            if not self._tell_tool(self._tool_item(call, step)):
+                break
+        if self._seldom():
+            self._say_as_user(step)
+
+    def _tell_reply(self, step: int) -> None:
+        """Blocks of one reply may stream side by side."""
+        kinds: list[Callable[[ItemId], Item]] = [
+            lambda name: AgentMessage(id=name, step=step),
+            lambda name: Reasoning(id=name, step=step),
+            lambda name: WebSearch(id=name, step=step, query="q"),
+            lambda name: Compaction(id=name, step=step),
+        ]
+        blocks = [self._start(self._one_of(kinds)(ItemId(self._name("item")))) for _ in range(self._number(0, 2))]
+        for _ in range(self._number(0, 3) if blocks else 0):
+            self._stop_here()
+            self._stream(self._one_of(blocks))
+        for item_id in self._draw(self._st.permutations(blocks)):
+            self._complete(item_id, status="completed")
+        if self._seldom():
+            self._tell(StepVoided(turn_id=self._turn, step=step))
+
+    def _call(self) -> Call:
+        return Call(id=CallId(self._name("call")), name=self._one_of(("shell", "edit", "plan")), arguments="{}")
+
+    def _tool_item(self, call: Call, step: int) -> ToolItem:
+        name, call_id = ItemId(self._name("item")), call.id
+        update = FileUpdate(path="/w/a", kind=self._one_of(("add", "modify", "delete")), diff="@@\n+x\n")
+        kinds: list[ToolItem] = [
+            CommandExecution(id=name, step=step, call_id=call_id, command="ls", cwd="/w"),
+            FileChange(id=name, step=step, call_id=call_id, changes=(update,)),
+            McpToolCall(id=name, step=step, call_id=call_id, server="s", tool="t", arguments={"a": 1}),
+            Plan(id=name, step=step, call_id=call_id, entries=(PlanEntry(step="one", status="inProgress"),)),
+            ToolCall(id=name, step=step, call_id=call_id, name=call.name, arguments={}),
+            Artifact(id=name, step=step, call_id=call_id, path="/w/out"),
+        ]
+        return self._one_of(kinds)
+
+    def _tell_tool(self, item: ToolItem) -> bool:
+        """Whether the next call may run."""
+        item_id = self._start(item)
+        if (intent := _intent(item)) and self._perhaps() and not self._allowed(item, intent):
+            self._complete(item_id, status="declined", result=ToolResult(text="declined", failed=True))
+            return False
+        for _ in range(self._number(0, 2)):
+            self._stop_here()
+            self._stream(item_id)
+        failed = self._seldom()
+        result = ToolResult(text="so it went", failed=failed)
+        self._complete(item_id, status="failed" if failed else "completed", result=result)
+        return not failed
+
+    def _allowed(self, item: ToolItem, intent: Any) -> bool:
+        approval = Approval(id=ApprovalId(self._name("apr")), turn_id=self._turn, item_id=item.id, intent=intent)
+        self._asked[approval.id] = approval
+        self._tell(ApprovalRequested(approval=approval))
+        self._stop_here()
+        decision: Decision = self._one_of(("once", "always", "reject"))
+        self._answer(approval, decision)
+        return decision != "reject"
+
+    def _answer(self, approval: Approval, decision: Decision) -> None:
+        del self._asked[approval.id]
+        granted = decision == "always" and isinstance(approval.intent, RunCommand)
+        self._tell(
+            ApprovalResolved(
+                turn_id=approval.turn_id,
+                approval_id=approval.id,
+                item_id=approval.item_id,
+                decision=decision,
+                grant=CommandGrant(command="ls", cwd="/w") if granted else None,
+            )
+        )
+
+    def _aside(self) -> None:
+        """What happens beside the work."""
+        match self._number(0, 9):
+            case 0:
+                self._tell(Noticed(source="hames", name="retry", message="once more"))
+            case 1:
+                self._tell(ThreadRenamed(title=self._one_of(WORDS)))
+            case 2:
+                self._queue.append(PromptId(self._name("prompt")))
+                self._tell(PromptQueued(prompt_id=self._queue[-1], content=(TextInput(text="next"),)))
+            case 3 if self._queue:
+                self._tell(PromptRemoved(prompt_id=self._queue.pop(0)))
+            case 4:
+                self._tell(QueueHeld(held=self._perhaps()))
+            case 5:
+                self._settings = replace(self._settings, model=self._one_of(("openai/gpt", "anthropic/claude")))
+                self._tell(SettingsChanged(settings=self._settings))
+            case _:
+                pass
+
+
+def _intent(item: ToolItem) -> Intent | None:
+    match item:
+        case CommandExecution(command=command, cwd=cwd):
+            return RunCommand(command=command, cwd=cwd)
+        case FileChange(changes=changes):
+            return ChangeFiles(changes=changes)
+        case McpToolCall(server=server, tool=tool, arguments=arguments):
+            return CallMcp(server=server, tool=tool, arguments=arguments)
+        case ToolCall(name=name, arguments=arguments):
+            return UseTool(name=name, arguments=arguments)
+        case Plan() | Artifact():
+            return None
