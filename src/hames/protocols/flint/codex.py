@@ -442,7 +442,7 @@ def _model(card: ModelCard, selectors: Sequence[Selector], default: str) -> Memb
         "id": told.id,
         "model": told.model,
         "displayName": told.display_name,
-        "description": told.description,
+        "description": card.description,
         "isDefault": told.is_default,
         "hidden": told.hidden,
         "defaultReasoningEffort": told.default_reasoning_effort,

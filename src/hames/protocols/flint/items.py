@@ -4,12 +4,12 @@ The union is open: a client keeps what it does not know (`UnknownItem`) and show
 a tool call. `toolCall`, `artifact` and `contextCompaction` are ours; the rest is the specification's.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
+import msgspec
 from msgspec import UNSET
 
 from hames.domain.json import Json
-from hames.domain.value import Value
 from hames.protocols.flint.wire import ItemStatusWord, Maybe, Wire
 
 
@@ -65,7 +65,7 @@ class CommandExecutionItem(Wire, tag_field="type", tag="commandExecution"):
     command: str
     cwd: str
     status: ItemStatusWord
-    command_actions: list[CommandAction]
+    command_actions: list[CommandAction] = []
     exit_code: int | Maybe = UNSET
     aggregated_output: str | Maybe = UNSET
     duration_ms: int | Maybe = UNSET
@@ -139,7 +139,25 @@ class ContextCompactionItem(Wire, tag_field="type", tag="contextCompaction"):
     summary: str | Maybe = UNSET
 
 
-ThreadItem = (
+class UnknownItem(Wire, tag_field="type", tag="unknown"):
+    """An item of a type this version has never heard of, whole. A client's word: it is never on the wire."""
+
+    id: str
+    kind: str
+    """Its own `type`."""
+    members: dict[str, Json]
+
+    @property
+    def text(self) -> str:
+        """Whatever it has to say for itself."""
+        for name in ("text", "result", "output", "aggregatedOutput", "summary", "content", "query", "name", "tool"):
+            value = self.members.get(name)
+            if isinstance(value, str) and value:
+                return value
+        return ""
+
+
+KnownItem = (
     UserMessageItem
     | AgentMessageItem
     | ReasoningItem
@@ -153,22 +171,23 @@ ThreadItem = (
     | ContextCompactionItem
 )
 
+ThreadItem = KnownItem | UnknownItem
 
-class UnknownItem(Value):
-    """An item of a type this version has never heard of, whole."""
-
-    type: str
-    id: str
-    members: dict[str, Json]
-
-    @property
-    def text(self) -> str:
-        """Whatever it has to say for itself."""
-        for name in ("text", "result", "output", "aggregatedOutput", "summary", "content", "query", "name", "tool"):
-            value = self.members.get(name)
-            if isinstance(value, str) and value:
-                return value
-        return ""
+TYPES: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(KnownItem))
 
 
-AnyItem = ThreadItem | UnknownItem
+def read_item(value: Json) -> ThreadItem:
+    """Raises nothing: what cannot be read is kept as it is.
+
+    >>> read_item({"type": "agentMessage", "id": "i1", "text": "Hello"}).text
+    'Hello'
+    >>> read_item({"type": "hologram", "id": "i2", "text": "Boo"}).text
+    'Boo'
+    """
+    members: dict[str, Json] = value if isinstance(value, dict) else {"value": value}
+    if members.get("type") in TYPES:
+        try:
+            return msgspec.convert(members, KnownItem)
+        except msgspec.ValidationError:
+            pass
+    return UnknownItem(id=str(members.get("id", "")), kind=str(members.get("type", "")), members=members)

@@ -1,5 +1,8 @@
 """What is said in flint: parameters, results and notifications, typed once for server and client.
 
+A member with a default that is not `UNSET` is ours, beside the specification: we always send it, and our client
+does without it when another server does not.
+
 Unknown members are ignored on the way in; a wrong type is refused with the member's name.
 Optional parameters also accept null, which counts as left out.
 """
@@ -16,6 +19,10 @@ from hames.protocols.flint.wire import Maybe, RequestId, TurnStatusWord, Wire
 
 Limit = Annotated[int, Meta(ge=1)]
 Inputs = Annotated[list[UserInput], Meta(min_length=1)]
+
+
+class Empty(Wire):
+    """`{}`."""
 
 
 # --- policies -----------------------------------------------------------------
@@ -73,13 +80,13 @@ class Thread(Wire):
     preview: str
     model_provider: str
     created_at: int
-    updated_at: int
-    name: str | None
-    session_id: str
-    model: str
-    cwd: str
-    cli_version: str
-    status: ThreadStatus
+    updated_at: int = 0
+    name: str | None = None
+    session_id: str = ""
+    model: str = ""
+    cwd: str = ""
+    cli_version: str = ""
+    status: ThreadStatus | None = None
     turns: list[Turn] = []
     forked_from_id: str | None = None
     ephemeral: bool = False
@@ -116,14 +123,14 @@ class Model(Wire):
     """`meta` is for display; `_meta` is another member."""
 
     id: str
-    model: str
     display_name: str
-    description: str
     is_default: bool
-    hidden: bool
-    default_reasoning_effort: str
-    supported_reasoning_efforts: list[ReasoningEffort]
-    input_modalities: list[str]
+    description: str | Maybe = UNSET
+    model: str = ""
+    hidden: bool = False
+    default_reasoning_effort: str = "none"
+    supported_reasoning_efforts: list[ReasoningEffort] = []
+    input_modalities: list[str] = []
     details: Json = field(name="meta", default=UNSET)
 
 
@@ -193,16 +200,16 @@ class AgentCapabilities(Wire):
     reasoning: bool
     plans: bool
     review: bool
-    methods: list[str]
+    methods: list[str] = []
 
 
 class InitializeResult(Wire):
     agent_info: AgentInfo
     capabilities: AgentCapabilities
-    user_agent: str
-    codex_home: str
-    platform_family: str
-    platform_os: str
+    user_agent: str = ""
+    codex_home: str = ""
+    platform_family: str = ""
+    platform_os: str = ""
 
 
 class ThreadStartParams(Wire):
@@ -235,12 +242,12 @@ class ThreadOpened(Wire):
     """The result of `thread/start`, `thread/resume` and `thread/fork`."""
 
     thread: Thread
-    model_provider: str
-    model: str
-    cwd: str
-    approval_policy: ApprovalPolicy
-    approvals_reviewer: Literal["user"]
-    sandbox: SandboxPolicy
+    model_provider: str = ""
+    model: str = ""
+    cwd: str = ""
+    approval_policy: ApprovalPolicy | None = None
+    approvals_reviewer: Literal["user"] = "user"
+    sandbox: SandboxPolicy | None = None
 
 
 class ThreadResult(Wire):
@@ -469,7 +476,7 @@ class TokenUsageUpdated(Wire):
     thread_id: str
     turn_id: str
     usage: Usage
-    token_usage: TokenUsage
+    token_usage: TokenUsage | None = None
 
 
 class TurnChanged(Wire):
@@ -490,14 +497,14 @@ class ItemStarted(Wire):
     thread_id: str
     turn_id: str
     item: ThreadItem
-    started_at_ms: int
+    started_at_ms: int = 0
 
 
 class ItemCompleted(Wire):
     thread_id: str
     turn_id: str
     item: ThreadItem
-    completed_at_ms: int
+    completed_at_ms: int = 0
 
 
 class Delta(Value, rename="camel"):
@@ -536,9 +543,9 @@ class CommandApprovalParams(Wire):
     item_id: str
     command: str
     cwd: str
-    started_at_ms: int
-    command_actions: list[Json]
-    available_decisions: list[ApprovalWord]
+    started_at_ms: int = 0
+    command_actions: list[Json] = []
+    available_decisions: list[ApprovalWord] = []
     reason: str | Maybe = UNSET
 
 
@@ -547,8 +554,8 @@ class FileChangeApprovalParams(Wire):
     turn_id: str
     item_id: str
     changes: list[FileUpdateChange]
-    started_at_ms: int
-    available_decisions: list[ApprovalWord]
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
     reason: str | Maybe = UNSET
 
 
@@ -558,8 +565,8 @@ class McpApprovalParams(Wire):
     item_id: str
     server: str
     tool: str
-    started_at_ms: int
-    available_decisions: list[ApprovalWord]
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 
@@ -569,8 +576,8 @@ class ToolApprovalParams(Wire):
     turn_id: str
     item_id: str
     name: str
-    started_at_ms: int
-    available_decisions: list[ApprovalWord]
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 

@@ -40,7 +40,6 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
 from hames.protocols.flint.seed import Seed, sandbox
 from hames.protocols.flint.shape import About, Shape
-from hames.protocols.flint.wire import Empty
 from hames.protocols.jsonrpc import Params, Response, Rules
 
 TURNS_PAGE = 50
@@ -142,7 +141,7 @@ class Flint:
             case ThreadState():
                 return self._thread_answer(command, outcome)
             case None:
-                return Empty()
+                return m.Empty()
 
     def greet(self, command: Command, state: ThreadState, history: Sequence[Change]) -> Sequence[Outgoing]:  # noqa: ARG002
         self._loaded[state.id] = None
@@ -261,9 +260,9 @@ class Flint:
             case ChangeSettings() if self._method == "config/set":
                 return m.ConfigOptions(options=self._options(state.settings))
             case ChangeSettings() | DropPrompt() | InterruptTurn():
-                return Empty()
+                return m.Empty()
             case _:
-                return Empty()
+                return m.Empty()
 
     def _read_answer(self, state: ThreadState) -> Json:
         match self._method:

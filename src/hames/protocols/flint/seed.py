@@ -327,7 +327,7 @@ def model(card: ModelCard, selectors: Sequence[Selector], default: str) -> m.Mod
         id=card.id,
         model=card.id,
         display_name=card.display_name,
-        description=card.description,
+        description=spoken(card.description),
         is_default=card.id == default,
         hidden=bool(card.successor),
         default_reasoning_effort=effort.default if effort else "none",

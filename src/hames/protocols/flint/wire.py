@@ -23,10 +23,6 @@ class Wire(Value, rename="camel", kw_only=True):
     meta: Json = field(name="_meta", default=UNSET)
 
 
-class Empty(Wire):
-    """`{}`."""
-
-
 TurnStatusWord = Literal["inProgress", "completed", "interrupted", "failed"]
 ItemStatusWord = Literal["inProgress", "completed", "failed", "declined"]
 

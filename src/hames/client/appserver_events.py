@@ -1,0 +1,302 @@
+"""What an agent tells its client, as typed events.
+
+`read_event` turns a notification into one and raises nothing: a method nobody here knows, or a
+message in a shape of tomorrow, becomes an `Unknown` with everything in it.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from hames.domain.json import Json
+from hames.domain.value import Value
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import PlanEntry, ThreadItem, read_item
+
+
+class ThreadStarted(Value):
+    """It was made, resumed or forked."""
+
+    thread: m.Thread
+
+
+class ThreadRenamed(Value):
+    thread_id: str
+    name: str
+
+
+class ThreadArchived(Value):
+    thread_id: str
+    archived: bool
+
+
+class StatusChanged(Value):
+    thread_id: str
+    status: m.ThreadStatus
+
+
+class SettingsChanged(Value):
+    thread_id: str
+    settings: m.ThreadSettings
+
+
+class QueueChanged(Value):
+    thread_id: str
+    queue: list[m.QueuedPrompt]
+    held: bool
+
+
+class TurnStarted(Value):
+    thread_id: str
+    turn: m.Turn
+
+
+class TurnCompleted(Value):
+    """However it ended: `turn.status` says how, `turn.items` has all of it."""
+
+    thread_id: str
+    turn: m.Turn
+
+
+class PlanUpdated(Value):
+    thread_id: str
+    turn_id: str
+    explanation: str
+    plan: list[PlanEntry]
+
+
+class UsageUpdated(Value):
+    thread_id: str
+    turn_id: str
+    usage: m.Usage
+    token_usage: m.TokenUsage | None = None
+
+
+class ItemStarted(Value):
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+
+
+class ItemDelta(Value):
+    """A piece of what an item says. `channel` is the method behind `item/`: `reasoning/textDelta`, …"""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    channel: str
+    text: str
+
+
+class ItemCompleted(Value):
+    """The item's final state, which counts: deltas may be forgotten."""
+
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+
+
+class ApprovalAsked(Value):
+    """Something waits for a decision. `params` is the question, by its type."""
+
+    request_id: str
+    thread_id: str
+    method: str
+    params: m.CommandApprovalParams | m.FileChangeApprovalParams | m.McpApprovalParams | m.ToolApprovalParams
+
+
+class ApprovalSettled(Value):
+    """Decided, by this client or another, or void because the turn ended."""
+
+    thread_id: str
+    request_id: str
+
+
+class Unknown(Value):
+    """A notification this version does not know: a provider's own, or one of tomorrow's."""
+
+    method: str
+    params: Json
+
+    @property
+    def thread_id(self) -> str | None:
+        found = self.params.get("threadId") if isinstance(self.params, dict) else None
+        return found if isinstance(found, str) else None
+
+
+class Closed(Value):
+    """The last event of all: the agent is gone, or we are."""
+
+    why: str
+    thread_id: None = None
+
+
+AgentEvent = (
+    ThreadStarted
+    | ThreadRenamed
+    | ThreadArchived
+    | StatusChanged
+    | SettingsChanged
+    | QueueChanged
+    | TurnStarted
+    | TurnCompleted
+    | PlanUpdated
+    | UsageUpdated
+    | ItemStarted
+    | ItemDelta
+    | ItemCompleted
+    | ApprovalAsked
+    | ApprovalSettled
+    | Unknown
+    | Closed
+)
+
+
+def thread_of(event: AgentEvent) -> str | None:
+    """Which thread it is about."""
+    return event.thread.id if isinstance(event, ThreadStarted) else event.thread_id
+
+
+def read_event(method: str, params: Json) -> AgentEvent:
+    try:
+        if method in _DELTAS:
+            return _delta(method, params)
+        if method in _EVENTS:
+            return _EVENTS[method](with_items(params))
+    except (msgspec.ValidationError, KeyError, TypeError):
+        pass
+    return Unknown(method=method, params=params)
+
+
+def read_question(request_id: str, method: str, params: Json) -> ApprovalAsked | None:
+    """None for a request that is no approval, or none that can be read."""
+    if (shape := _QUESTIONS.get(method)) is None:
+        return None
+    try:
+        asked = msgspec.convert(params, shape)
+    except msgspec.ValidationError:
+        return None
+    return ApprovalAsked(request_id=request_id, thread_id=asked.thread_id, method=method, params=asked)
+
+
+def with_items(value: Json) -> Json:
+    """The same members, with every item read; an item of an unknown type is kept whole."""
+    if not isinstance(value, dict):
+        return value
+    found = dict(value)
+    if "item" in found:
+        found["item"] = read_item(found["item"])
+    if isinstance(found.get("items"), list):
+        found["items"] = [read_item(item) for item in found["items"]]
+    for name in ("turn", "thread"):
+        if isinstance(found.get(name), dict):
+            found[name] = with_items(found[name])
+    for name in ("turns", "data"):
+        if isinstance(found.get(name), list):
+            found[name] = [with_items(one) for one in found[name]]
+    return found
+
+
+def _read(params: Json, shape: type[m.Wire]) -> Json:
+    return msgspec.convert(params, shape, from_attributes=True)
+
+
+def _delta(method: str, params: Json) -> ItemDelta:
+    told = msgspec.convert(params, m.Delta)
+    return ItemDelta(
+        thread_id=told.thread_id,
+        turn_id=told.turn_id,
+        item_id=told.item_id,
+        channel=method.removeprefix("item/"),
+        text=told.delta,
+    )
+
+
+def _usage(params: Json) -> UsageUpdated:
+    told = msgspec.convert(params, m.TokenUsageUpdated)
+    return UsageUpdated(thread_id=told.thread_id, turn_id=told.turn_id, usage=told.usage, token_usage=told.token_usage)
+
+
+def _settings(params: Json) -> SettingsChanged:
+    told = msgspec.convert(params, m.ThreadSettingsUpdated)
+    return SettingsChanged(thread_id=told.thread_id, settings=told.thread_settings)
+
+
+def _queue(params: Json) -> QueueChanged:
+    told = msgspec.convert(params, m.ThreadQueueChanged)
+    return QueueChanged(thread_id=told.thread_id, queue=told.queue, held=told.held)
+
+
+def _plan(params: Json) -> PlanUpdated:
+    told = msgspec.convert(params, m.TurnPlanUpdated)
+    return PlanUpdated(thread_id=told.thread_id, turn_id=told.turn_id, explanation=told.explanation, plan=told.plan)
+
+
+def _turn(kind: type[TurnStarted] | type[TurnCompleted]) -> Callable[[Json], AgentEvent]:
+    def read(params: Json) -> AgentEvent:
+        told: m.TurnChanged = _read(params, m.TurnChanged)
+        return kind(thread_id=told.thread_id, turn=told.turn)
+
+    return read
+
+
+def _item(kind: type[ItemStarted] | type[ItemCompleted]) -> Callable[[Json], AgentEvent]:
+    def read(params: Json) -> AgentEvent:
+        return kind(thread_id=_text(params, "threadId"), turn_id=_text(params, "turnId"), item=params["item"])
+
+    return read
+
+
+def _text(params: Json, name: str) -> str:
+    return msgspec.convert(params[name], str)
+
+
+_DELTAS = frozenset(
+    {
+        "item/agentMessage/delta",
+        "item/reasoning/textDelta",
+        "item/reasoning/summaryTextDelta",
+        "item/commandExecution/outputDelta",
+        "item/fileChange/outputDelta",
+        "item/mcpToolCall/outputDelta",
+        "item/plan/delta",
+        "item/toolCall/outputDelta",
+        "item/contextCompaction/delta",
+    }
+)
+
+_EVENTS: dict[str, Callable[[Json], AgentEvent]] = {
+    "thread/started": lambda params: ThreadStarted(thread=_read(params, m.ThreadStarted).thread),
+    "thread/name/updated": lambda params: ThreadRenamed(
+        thread_id=_text(params, "threadId"), name=_text(params, "threadName")
+    ),
+    "thread/archived": lambda params: ThreadArchived(thread_id=_text(params, "threadId"), archived=True),
+    "thread/unarchived": lambda params: ThreadArchived(thread_id=_text(params, "threadId"), archived=False),
+    "thread/status/changed": lambda params: StatusChanged(
+        thread_id=_text(params, "threadId"), status=msgspec.convert(params["status"], m.ThreadStatus)
+    ),
+    "thread/settings/updated": _settings,
+    "thread/queue/changed": _queue,
+    "thread/tokenUsage/updated": _usage,
+    "turn/started": _turn(TurnStarted),
+    "turn/completed": _turn(TurnCompleted),
+    "turn/plan/updated": _plan,
+    "item/started": _item(ItemStarted),
+    "item/completed": _item(ItemCompleted),
+    "serverRequest/resolved": lambda params: ApprovalSettled(
+        thread_id=_text(params, "threadId"), request_id=_text(params, "requestId")
+    ),
+}
+
+_QUESTIONS: dict[
+    str,
+    type[m.CommandApprovalParams]
+    | type[m.FileChangeApprovalParams]
+    | type[m.McpApprovalParams]
+    | type[m.ToolApprovalParams],
+] = {
+    "item/commandExecution/requestApproval": m.CommandApprovalParams,
+    "item/fileChange/requestApproval": m.FileChangeApprovalParams,
+    "item/mcpToolCall/requestApproval": m.McpApprovalParams,
+    "item/toolCall/requestApproval": m.ToolApprovalParams,
+}

@@ -1,0 +1,231 @@
+"""The wire below `AppServerClient`: requests and answers, events for whoever listens, questions for whoever decides."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, Self
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from hames.client.appserver_events import (
+    AgentEvent,
+    ApprovalAsked,
+    ApprovalSettled,
+    Closed,
+    read_event,
+    read_question,
+    thread_of,
+)
+from hames.domain.json import Json
+from hames.protocols.flint.messages import ApprovalWord
+from hames.protocols.framing import LineDecoder, TooLong
+
+OnApproval = Callable[[ApprovalAsked], Awaitable[ApprovalWord]]
+"""Decides. It is cancelled when the question is settled elsewhere; if it fails, the answer is `decline`."""
+
+METHOD_NOT_FOUND = -32601
+MAX_LINE_BYTES = 1 << 30
+"""What a turn can hold, and more: an agent of our own choosing is not cut short."""
+
+
+class AppServerError(Exception):
+    """A request was refused. `code` is one of flint's numbers."""
+
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class ConnectionClosed(Exception):
+    """The agent is gone; nobody will answer."""
+
+
+class Stream(Protocol):
+    """Bytes both ways. Any of anyio's byte streams is one."""
+
+    async def receive(self, max_bytes: int = ...) -> bytes:
+        """Raises `anyio.EndOfStream` when the other side is done."""
+        ...
+
+    async def send(self, item: bytes) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Events:
+    """Events from the moment this was made. Iterate it; `close` it when done."""
+
+    def __init__(self, feed: MemoryObjectReceiveStream[AgentEvent]) -> None:
+        self._feed = feed
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AgentEvent:
+        try:
+            return await self._feed.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Link:
+    """One connection, before and beside the typed methods."""
+
+    def __init__(self, stream: Stream, tasks: TaskGroup, on_approval: OnApproval | None) -> None:
+        self.closed = ""
+        """Why nothing more will come, once nothing will."""
+        self._stream = stream
+        self._tasks = tasks
+        self._on_approval = on_approval
+        self._sending = anyio.Lock()
+        self._last_id = 0
+        self._waiting: dict[int, _Answer] = {}
+        self._feeds: list[tuple[MemoryObjectSendStream[AgentEvent], str | None]] = []
+        self._asked: dict[str, anyio.CancelScope | None] = {}
+
+    def events(self, thread_id: str | None = None) -> Events:
+        """Everything from now on, or what concerns one thread. Nothing is dropped, so take what comes."""
+        send, receive = anyio.create_memory_object_stream[AgentEvent](float("inf"))
+        if self.closed:
+            send.send_nowait(Closed(why=self.closed))
+            send.close()
+        else:
+            self._feeds.append((send, thread_id))
+        return Events(receive)
+
+    async def answer(self, request_id: str, decision: ApprovalWord) -> None:
+        """Decide an approval that no callback decides. One that is settled already is left alone."""
+        if self._asked.pop(request_id, ...) is not ...:
+            await self.send({"id": request_id, "result": {"decision": decision}})
+
+    async def request(self, method: str, params: Json = None) -> Json:
+        """Any request at all, with its result as it came. Raises `AppServerError` and `ConnectionClosed`."""
+        if self.closed:
+            raise ConnectionClosed(self.closed)
+        self._last_id += 1
+        number, answer = self._last_id, _Answer()
+        self._waiting[number] = answer
+        try:
+            await self.send({"id": number, "method": method, "params": {} if params is None else params})
+            await answer.arrived.wait()
+        finally:
+            self._waiting.pop(number, None)
+        if answer.error is not None:
+            raise answer.error
+        return answer.result
+
+    async def send(self, message: Json) -> None:
+        try:
+            async with self._sending:
+                await self._stream.send(msgspec.json.encode(message) + b"\n")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            self.end("the agent does not listen any more")
+            raise ConnectionClosed(self.closed) from None
+
+    async def listen(self) -> None:
+        decoder = LineDecoder(limit=MAX_LINE_BYTES)
+        try:
+            while True:
+                for line in decoder.feed(await self._stream.receive()):
+                    self._hear(line)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            for line in decoder.end():
+                self._hear(line)
+        self.end("the agent closed the connection")
+
+    def end(self, why: str) -> None:
+        if self.closed:
+            return
+        self.closed = why
+        for answer in self._waiting.values():
+            answer.fail(ConnectionClosed(why))
+        self._tell(Closed(why=why))
+        for feed, _ in self._feeds:
+            feed.close()
+        self._feeds.clear()
+
+    def _hear(self, line: bytes | TooLong) -> None:
+        try:
+            message = None if isinstance(line, TooLong) else msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        match message:
+            case {"method": str(method), "id": str() | int() as request_id}:
+                self._tasks.start_soon(self._be_asked, request_id, method, message.get("params"))
+            case {"method": str(method)}:
+                self._tell(read_event(method, message.get("params")))
+            case {"id": int(number)} if number in self._waiting:
+                self._waiting[number].settle(message)
+            case _:
+                return
+
+    def _tell(self, event: AgentEvent) -> None:
+        if isinstance(event, ApprovalSettled) and (scope := self._asked.pop(event.request_id, None)) is not None:
+            scope.cancel()
+        about = thread_of(event)
+        for feed, thread_id in list(self._feeds):
+            if thread_id is not None and about is not None and about != thread_id:
+                continue
+            try:
+                feed.send_nowait(event)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._feeds.remove((feed, thread_id))
+
+    async def _be_asked(self, request_id: str | int, method: str, params: Json) -> None:
+        question = read_question(request_id, method, params) if isinstance(request_id, str) else None
+        try:
+            if question is None:
+                error = {"code": METHOD_NOT_FOUND, "message": f"no method {method!r}"}
+                await self.send({"id": request_id, "error": error})
+            elif self._on_approval is None:
+                self._asked[question.request_id] = None
+                self._tell(question)
+            else:
+                await self._decide(self._on_approval, question)
+        except ConnectionClosed:
+            return
+
+    async def _decide(self, on_approval: OnApproval, question: ApprovalAsked) -> None:
+        decision: ApprovalWord = "decline"
+        with anyio.CancelScope() as scope:
+            self._asked[question.request_id] = scope
+            self._tell(question)
+            try:
+                decision = await on_approval(question)
+            except Exception:
+                await self.answer(question.request_id, "decline")
+                raise
+        if not scope.cancelled_caught:
+            await self.answer(question.request_id, decision)
+
+
+class _Answer:
+    def __init__(self) -> None:
+        self.arrived = anyio.Event()
+        self.result: Json = None
+        self.error: AppServerError | ConnectionClosed | None = None
+
+    def settle(self, message: dict[str, Json]) -> None:
+        if isinstance(error := message.get("error"), dict):
+            code, words = error.get("code"), error.get("message")
+            self.error = AppServerError(
+                code if isinstance(code, int) else 0, words if isinstance(words, str) else "refused", error.get("data")
+            )
+        self.result = message.get("result")
+        self.arrived.set()
+
+    def fail(self, error: ConnectionClosed) -> None:
+        self.error = error
+        self.arrived.set()
