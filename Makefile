@@ -46,7 +46,7 @@ contracts: setup ## who may import whom
 	$(BIN)/lint-imports
 
 fuzz: setup ## long fuzzing of everything that reads bytes
-	$(PYTEST) tests/fuzz -n $(WORKERS) --dist loadfile
+	HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz tests/property -n $(WORKERS) --dist loadfile
 
 crash: setup ## kill -9 at random points
 	$(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
