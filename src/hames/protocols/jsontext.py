@@ -10,6 +10,7 @@ value of any other type. A string may hold lone surrogates, which JSON allows an
 import json
 import math
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -139,11 +140,12 @@ def _checked(line: bytes, value: Json) -> Json:
 
 def _deep(value: Json) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return bool(level)
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(inner, dict | list) for inner in level)
+
+
+def _inside(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
