@@ -1,0 +1,57 @@
+"""Names inside a workspace that the agent does not change without a person's word.
+
+Each of them makes some program act later, outside every sandbox: git, an editor, a shell, another agent.
+They are guarded also while they do not exist.
+"""
+
+GUARDED: tuple[str, ...] = (
+    ".git",
+    ".harness",
+    ".hames",
+    ".agents",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".envrc",
+    ".gemini",
+    ".idea",
+    ".mcp.json",
+    ".vscode",
+)
+"""At the top of a workspace."""
+
+GUARDED_WHERE_THEY_EXIST: tuple[str, ...] = (
+    ".gitconfig",
+    ".gitmodules",
+    ".ripgreprc",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".cshrc",
+    ".inputrc",
+    ".kshrc",
+    ".login",
+    ".profile",
+    ".tcshrc",
+    ".xprofile",
+    ".xsession",
+    ".zlogin",
+    ".zlogout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+)
+"""Obeyed only in a home directory: guarded there always, elsewhere once they exist."""
+
+
+def is_guarded(name: str) -> bool:
+    """Whether a top-level name of a workspace is a guard rail. Case is folded, as some file systems do.
+
+    >>> is_guarded(".Git"), is_guarded("src"), is_guarded(".zshrc")
+    (True, False, True)
+    """
+    return name.casefold() in _ALL
+
+
+_ALL = frozenset((*GUARDED, *GUARDED_WHERE_THEY_EXIST))

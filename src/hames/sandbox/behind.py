@@ -1,0 +1,93 @@
+"""Plans for a run behind each kind of wall."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from tempfile import mkdtemp
+
+from hames.domain.value import Value
+from hames.ports import Launch
+from hames.sandbox import bubblewrap as bwrap
+from hames.sandbox import landlock as locks
+from hames.sandbox import macos, seccomp
+from hames.sandbox.guards import guards
+from hames.sandbox.limits import limited
+from hames.sandbox.mounts import Mount
+from hames.sandbox.placeholders import Placeholders
+from hames.sandbox.plan import Plan
+from hames.sandbox.planted import planted
+
+
+class Reach(Value):
+    """How far a run may reach. `roots` are writable, real paths; none for a read-only run."""
+
+    roots: tuple[str, ...]
+    network: bool
+    home: str
+    hidden: tuple[str, ...] = ()
+    scratch: str = ""
+
+
+def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
+    """Puts placeholders on the disk; the plan's `closing` takes them away."""
+    held: list[Placeholders] = []
+    guarded: list[Mount] = []
+    started = time.time()
+
+    def closing() -> list[str]:
+        notes = [note for placeholders in held for note in placeholders.leave()]
+        return [*notes, *(_planted_note(path) for root in reach.roots for path in planted(root, since=started))]
+
+    try:
+        for root in reach.roots:
+            placeholders = Placeholders(root)
+            held.append(placeholders)
+            placeholders.lock()
+            guarded += placeholders.stand(guards(root, home=reach.home))
+        view = bwrap.View(
+            workspace=os.path.realpath(launch.workspace),
+            roots=reach.roots,
+            guards=tuple(guarded),
+            network=reach.network,
+            home=reach.home,
+            hidden=reach.hidden,
+            scratch=reach.scratch,
+        )
+        argv = limited(launch.argv, launch.limits, walled=True)
+        filter_fd = seccomp.file()
+        words = bwrap.arguments(found, view, cwd=launch.cwd, filter_fd=filter_fd, argv=argv)
+    except BaseException:
+        closing()
+        raise
+    return Plan(argv=words, cwd="/", contained=True, tmp="/tmp", files=[filter_fd], closing=closing)
+
+
+def landlock(launch: Launch, reach: Reach) -> Plan:
+    """Landlock cannot give a private `/tmp`, so the program is told of another one."""
+    tmp = mkdtemp(prefix="hames-")
+    filter_fd = seccomp.file()
+    settings = json.dumps({"writable": [*reach.roots, tmp], "network": reach.network})
+    inner = limited(launch.argv, launch.limits, walled=False)
+    argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), settings, *inner)
+    closing = partial(_without, tmp)
+    return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, files=[filter_fd], closing=closing)
+
+
+def seatbelt(launch: Launch, reach: Reach) -> Plan:
+    tmp = os.path.realpath(mkdtemp(prefix="hames-"))
+    text = macos.profile(roots=reach.roots, home=reach.home, scratch=tmp, network=reach.network, hidden=reach.hidden)
+    argv = macos.arguments(text, limited(launch.argv, launch.limits, walled=False))
+    return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, closing=partial(_without, tmp))
+
+
+def _without(tmp: str) -> Sequence[str]:
+    shutil.rmtree(tmp, ignore_errors=True)
+    return ()
+
+
+def _planted_note(path: str) -> str:
+    return f"the command left a git repository in {path!r}: git runs its hooks and settings for whoever works there"

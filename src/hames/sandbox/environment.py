@@ -1,0 +1,69 @@
+"""What a child finds in its environment: a list of names that may pass, never a list of names that may not.
+
+Every key, token and socket address of the parent stays behind because nobody named it.
+"""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+JOB = "HAMES_JOB"
+"""Marks everything a command starts, so that it can be found when the command is over."""
+
+_PASSED = ("LANG", "LANGUAGE", "LOGNAME", "TZ", "USER")
+
+
+def child_environment(
+    parent: Mapping[str, str],
+    *,
+    home: str,
+    job: str,
+    extra_path: Sequence[str] = (),
+    inherit: Sequence[str] = (),
+    tmp: str = "",
+) -> dict[str, str]:
+    """The whole environment of a child. `inherit` are further names a person chose, taken from `parent`.
+
+    `tmp` is the private temporary directory behind walls. The home directory is read-only there, so caches go to it.
+    """
+    names = (*_PASSED, *inherit, *(name for name in parent if name.startswith("LC_")))
+    child = {name: parent[name] for name in names if name in parent}
+    child.setdefault("LANG", "C.UTF-8")
+    child |= {
+        "HOME": home,
+        "PATH": ":".join((*extra_path, *SYSTEM_PATH)),
+        "SHELL": "/bin/sh",
+        "TERM": "dumb",
+        "TMPDIR": tmp or parent.get("TMPDIR", "/tmp"),
+        # A pager would wait for a key that nobody presses, a password prompt for a password.
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+        JOB: job,
+    }
+    if tmp:
+        child |= {"XDG_CACHE_HOME": f"{tmp}/.cache", "npm_config_cache": f"{tmp}/.npm"}
+    return child
+
+
+def safe_directories(directories: Sequence[str], *, writable: Sequence[str]) -> tuple[str, ...]:
+    """Those that may stand on a child's PATH: nobody else can put a program there, and neither can the agent."""
+    return tuple(found for name in directories if (found := _safe(name, writable)) is not None)
+
+
+def _safe(name: str, writable: Sequence[str]) -> str | None:
+    if not name.startswith("/") or ":" in name:
+        return None
+    real = os.path.realpath(name)
+    try:
+        about = Path(real).stat()
+    except OSError:
+        return None
+    if not stat.S_ISDIR(about.st_mode) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return None
+    if about.st_uid not in (0, os.getuid()):
+        return None
+    return None if any(real == root or real.startswith(root.rstrip("/") + "/") for root in writable) else real

@@ -1,0 +1,140 @@
+"""Everything a program started: how to find it, and how to end it.
+
+A process that calls `setsid` and forks twice has left the process group, the
+session and the tree of parents; only the environment it was started with still
+says whose it is.
+
+This file also runs alone, as the guardian: it is told which families there are,
+and when the harness is gone, however it went, it ends them. It imports the
+standard library only, so that it starts fast and needs nothing installed.
+"""
+
+# pathlib would double what the guardian imports.
+# ruff: noqa: PTH112, PTH123, PTH208
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from typing import NamedTuple
+
+GRACE_SECONDS = 0.25
+LIMIT_SECONDS = 1.5
+
+
+class Seen(NamedTuple):
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    dead: bool
+
+
+def look(pid: int) -> Seen | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    # The name is in parentheses and may contain anything, also parentheses.
+    state, parent, group, session = text[text.rindex(b")") + 2 :].split(b" ", 4)[:4]
+    return Seen(pid, int(parent), int(group), int(session), state in (b"Z", b"X"))
+
+
+def find(root: int, job: str, *, since_root: bool = False) -> set[int]:
+    """The living members of the family, the root included.
+
+    `since_root` looks only at processes younger than the root: much cheaper, and right unless process
+    numbers have gone round once since it started.
+    """
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    if since_root:
+        numbers = _younger(numbers, root)
+    table = {seen.pid: seen for number in numbers if (seen := look(number)) is not None and not seen.dead}
+    mark = f"HAMES_JOB={job}".encode()
+    members = {
+        seen.pid for seen in table.values() if root in (seen.pid, seen.group, seen.session) or _marked(seen.pid, mark)
+    }
+    # Nobody can join a session from outside, so whoever shares one with a member is a descendant.
+    while True:
+        sessions = {table[pid].session for pid in members}
+        more = {seen.pid for seen in table.values() if seen.parent in members or seen.session in sessions}
+        if more <= members:
+            return members
+        members |= more
+
+
+def _younger(numbers: list[int], root: int) -> list[int]:
+    with open("/proc/loadavg", "rb") as file:
+        last = int(file.read().rsplit(b" ", 1)[1])
+    if last >= root:
+        return [number for number in numbers if root <= number <= last]
+    return [number for number in numbers if number >= root or number <= last]
+
+
+def _marked(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def tell(members: Collection[int], number: int) -> None:
+    for pid in members:
+        with suppress(OSError):
+            os.kill(pid, number)
+
+
+def end(root: int, job: str, *, spare: Collection[int] = (), grace_s: float = GRACE_SECONDS) -> bool:
+    """Ask the family to stop, then make it. True when nobody is left.
+
+    `spare`: who is not asked, only made: a wrapper whose end is everybody's end.
+    """
+    if not os.path.isdir("/proc/self"):
+        with suppress(OSError):
+            os.killpg(root, signal.SIGKILL)
+        return True
+    deadline = time.monotonic() + grace_s
+    tell(find(root, job) - set(spare), signal.SIGTERM)
+    while time.monotonic() < deadline and find(root, job) - set(spare):
+        time.sleep(0.005)
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while members := _frozen(root, job):
+        tell(members, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def _frozen(root: int, job: str) -> set[int]:
+    """All members, stopped: what forks faster than it is killed is stopped first."""
+    members: set[int] = set()
+    for _ in range(50):
+        found = find(root, job)
+        if found <= members:
+            return found
+        tell(found - members, signal.SIGSTOP)
+        members |= found
+    return members
+
+
+def _guard() -> None:
+    """Lines `+ PID JOB` and `- PID JOB` until the pipe closes; then nobody is left to be polite to."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    families: set[tuple[int, str]] = set()
+    for line in sys.stdin:
+        sign, pid, job = line.split()
+        (families.add if sign == "+" else families.discard)((int(pid), job))
+    for pid, job in families:
+        end(pid, job, grace_s=0)
+
+
+if __name__ == "__main__":
+    _guard()

@@ -1,0 +1,65 @@
+"""The guardian: one small process that outlives the harness by a moment, and ends what it left running.
+
+Behind walls the kernel does this. Outside them nothing else would notice a harness that was killed with SIGKILL.
+"""
+
+import contextlib
+import subprocess
+import sys
+import threading
+
+from hames.sandbox import family
+
+
+class Guardian:
+    """Started with the first program it is told of; started again if somebody ended it."""
+
+    def __init__(self) -> None:
+        self._program: subprocess.Popen[bytes] | None = None
+        self._families: dict[str, int] = {}
+        self._turn = threading.Lock()
+
+    def watch(self, pid: int, job: str) -> None:
+        with self._turn:
+            self._families[job] = pid
+            self._say(f"+ {pid} {job}\n")
+
+    def forget(self, job: str) -> None:
+        with self._turn:
+            pid = self._families.pop(job, None)
+            if pid is not None:
+                self._say(f"- {pid} {job}\n")
+
+    def close(self) -> None:
+        """The same as being killed, for the guardian: it ends what is left, then itself."""
+        if self._program is not None and self._program.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._program.stdin.close()
+            self._program.wait()
+            self._program = None
+
+    def _say(self, line: str) -> None:
+        if self._program is None or not self._written(line):
+            self._program = self._start()
+            self._written("".join(f"+ {pid} {job}\n" for job, pid in self._families.items()))
+
+    def _written(self, text: str) -> bool:
+        assert self._program is not None and self._program.stdin is not None
+        try:
+            self._program.stdin.write(text.encode())
+        except OSError:
+            return False
+        return True
+
+    @staticmethod
+    def _start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", family.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+            cwd="/",
+            env={},
+        )

@@ -1,0 +1,178 @@
+"""The guard rails inside a writable directory: git's own programs, and what other agents and editors obey.
+
+`git commit` works; `hooks`, `config` and whatever else makes git run a program stay read-only. A mount point
+cannot be renamed or unlinked from inside, and nothing links across it, so each guarded name is one. What does
+not exist gets a placeholder for the time of the run.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
+from hames.domain.value import Value
+from hames.sandbox.mounts import Mount, inside
+
+_CONFIG_BYTES = 262_144
+_MENTIONS = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n#;]+)", re.IGNORECASE | re.MULTILINE)
+
+PLACEHOLDER_MODE = 0o555
+SAME_DIRECTORY = ".\n"
+"""As `.git/commondir` it changes nothing. Without a guard, that file could move git's configuration elsewhere."""
+
+
+class Guards(Value):
+    """`directories` and `files` are placeholders to make; `links` are guarded names that are symbolic links, which
+    cannot be mount points and are compared after the run."""
+
+    mounts: tuple[Mount, ...] = ()
+    directories: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+
+
+class _Survey:
+    """Looks at one writable root and collects what has to be guarded there."""
+
+    def __init__(self, root: str, home: str) -> None:
+        self.root = Path(root)
+        self.home = home
+        self.mounts: list[Mount] = []
+        self.pins: list[Mount] = []
+        self.directories: list[str] = []
+        self.files: list[tuple[str, str]] = []
+        self.links: list[tuple[str, str]] = []
+
+    def take(self) -> Guards:
+        for name in GUARDED:
+            if name != ".git":
+                self.guard(self.root / name)
+        for name in GUARDED_WHERE_THEY_EXIST:
+            if str(self.root) == self.home or os.path.lexists(self.root / name):
+                self.guard(self.root / name)
+        self.git(self.root / ".git")
+        shut = [mount.path for mount in self.mounts if mount.how != "write"]
+        # A directory that is only held in place must not reopen one that is shut.
+        pins = [pin for pin in self.pins if not any(inside(pin.path, path) for path in shut)]
+        return Guards(
+            mounts=(*pins, *self.mounts),
+            directories=tuple(dict.fromkeys(self.directories)),
+            files=tuple(dict.fromkeys(self.files)),
+            links=tuple(self.links),
+        )
+
+    def guard(self, path: Path) -> None:
+        """Nothing of it can be changed, now or when it would appear."""
+        mode = _mode(path)
+        if mode is None or _is_placeholder(path, mode):
+            self.directories.append(str(path))
+            self.mounts.append(Mount(path=str(path), how="hidden"))
+        elif stat.S_ISLNK(mode):
+            self.links.append((str(path), str(path.readlink())))
+            self.hold(Path(os.path.realpath(path)))
+        else:
+            self.mounts.append(Mount(path=str(path), how="read"))
+
+    def guard_file(self, path: Path, content: str = "") -> None:
+        """The same for a file that git would stumble over if it were a directory."""
+        mode = _mode(path)
+        if mode is None or _is_placeholder(path, mode, content):
+            self.files.append((str(path), content))
+        if mode is not None and stat.S_ISLNK(mode):
+            self.links.append((str(path), str(path.readlink())))
+        else:
+            self.mounts.append(Mount(path=str(path), how="read"))
+
+    def hold(self, path: Path, *, directory: bool = True) -> None:
+        """Read-only where it is inside the root, with every directory above it held in place."""
+        if path == self.root or not inside(str(path), str(self.root)) or not path.parent.is_dir():
+            return
+        for parent in path.relative_to(self.root).parents[:-1]:
+            self.pins.append(Mount(path=str(self.root / parent), how="write"))
+        if directory or path.exists():
+            self.guard(path)
+        else:
+            self.guard_file(path)
+
+    def read(self, *paths: Path) -> None:
+        self.mounts += [Mount(path=str(path), how="read") for path in paths if path.exists()]
+
+    def git(self, git: Path) -> None:
+        mode = _mode(git)
+        if mode is not None and stat.S_ISDIR(mode) and not _is_placeholder(git, mode):
+            self.repository(git)
+            return
+        self.guard(git)
+        if mode is not None and stat.S_ISREG(mode) and (admin := _linked_worktree(git)) is not None:
+            common = admin.parent.parent
+            self.repository(common)
+            self.mounts.append(Mount(path=str(admin), how="write"))
+            self.read(common / "HEAD", common / "index", admin / "commondir", admin / "gitdir")
+            if _has_worktree_config(common):
+                self.guard_file(admin / "config.worktree")
+
+    def repository(self, git: Path) -> None:
+        self.mounts.append(Mount(path=str(git), how="write"))
+        self.guard(git / "hooks")
+        self.guard_file(git / "config")
+        self.guard_file(git / "commondir", SAME_DIRECTORY)
+        for name in ("modules", "worktrees"):
+            if os.path.lexists(git / name):
+                self.guard(git / name)
+        if _has_worktree_config(git):
+            self.guard_file(git / "config.worktree")
+        for key, value in _MENTIONS.findall(_text(git / "config")):
+            # What git's configuration includes, and where it takes hooks from.
+            hooks = key.lower() == "hookspath"
+            named = Path(value.strip().replace("~", self.home, 1) if value.strip()[:2] == "~/" else value.strip())
+            self.hold(Path(os.path.realpath((self.root if hooks else git) / named)), directory=hooks)
+
+
+def guards(root: str, *, home: str) -> Guards:
+    """What has to be guarded in one writable root. `root` is a real path."""
+    return _Survey(root, home).take()
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return None
+
+
+def _is_placeholder(path: Path, mode: int, content: str = "") -> bool:
+    """Left by a run that was killed: nobody else makes an empty thing of this mode under these names."""
+    if stat.S_ISDIR(mode):
+        return stat.S_IMODE(mode) == PLACEHOLDER_MODE and not any(path.iterdir())
+    return stat.S_ISREG(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE and _text(path) == content
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_CONFIG_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _has_worktree_config(git: Path) -> bool:
+    return "worktreeconfig" in _text(git / "config").lower()
+
+
+def _linked_worktree(dot_git: Path) -> Path | None:
+    """The administrative directory of a linked worktree, if it is one that its repository knows.
+
+    The `.git` file came with the workspace and may point anywhere; the way back is in the repository.
+    """
+    text = _text(dot_git)
+    if not text.startswith("gitdir: "):
+        return None
+    admin = Path(os.path.realpath(dot_git.parent / text.removeprefix("gitdir: ").strip()))
+    if admin.parent.name != "worktrees" or _text(admin / "commondir").strip() != "../..":
+        return None
+    back = _text(admin / "gitdir").strip()
+    common = admin.parent.parent
+    if not back or os.path.realpath(back) != str(dot_git) or not (common / "objects").is_dir():
+        return None
+    return admin

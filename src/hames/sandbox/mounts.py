@@ -1,0 +1,51 @@
+"""What a sandboxed program sees of the file system, as a list that sorts itself.
+
+A mount hides what is below it, so parents come first. Paths are real paths: a
+mount point that is reached through a symbolic link is not where it seems to be.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from hames.domain.errors import SandboxUnavailable
+from hames.domain.value import Value
+
+How = Literal["read", "write", "hidden", "masked", "scratch"]
+"""`hidden` is an empty directory instead, `masked` an empty file instead, `scratch` a private writable directory."""
+
+
+class Mount(Value):
+    path: str
+    how: How
+
+
+def ordered(mounts: Iterable[Mount]) -> list[Mount]:
+    """Parents before children; of two for the same path, the later one."""
+    last = {mount.path: mount for mount in mounts}
+    return sorted(last.values(), key=lambda mount: (len(Path(mount.path).parts), mount.path))
+
+
+def inside(path: str, root: str) -> bool:
+    """Whether `path` is `root` or below it, by name alone."""
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def writable_roots(workspace: str, roots: Sequence[str]) -> list[str]:
+    """The directories that become writable, resolved.
+
+    One that lies inside another is writable with it and is not resolved itself: what is inside a writable
+    directory can be replaced by a link to anywhere, and then the next command would be given anywhere.
+
+    Raises `SandboxUnavailable` for a workspace or a root that cannot be one.
+    """
+    named = list(dict.fromkeys(os.path.normpath(root) for root in (workspace, *roots)))
+    outermost = [root for root in named if not any(root != other and inside(root, other) for other in named)]
+    real = [os.path.realpath(root) for root in outermost]
+    for name, root in zip(outermost, real, strict=True):
+        if not name.startswith("/") or any(inside(root, kernel) for kernel in ("/dev", "/proc", "/sys")):
+            raise SandboxUnavailable(f"{name!r} cannot be a writable root")
+    if not Path(workspace).is_dir():
+        raise SandboxUnavailable(f"no directory {workspace!r} to work in")
+    return [root for root in real if Path(root).is_dir()]

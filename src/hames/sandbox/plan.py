@@ -1,0 +1,26 @@
+"""A plan: everything decided about one run before it starts. Each kind of wall makes one.
+
+Plans are made in a worker thread (they look at disks); the program is started from the event loop's own.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Plan:
+    """`contained`: the kernel ends everything with the wrapper. `tmp` is the private temporary directory, if there
+    is one. `files` are handed to the program and closed here afterwards. `closing` undoes what planning did and
+    returns notes; it may be called twice."""
+
+    argv: Sequence[str]
+    cwd: str
+    contained: bool
+    tmp: str = ""
+    files: list[int] = field(default_factory=list[int])
+    closing: Callable[[], Sequence[str]] = tuple
+
+    def close_files(self) -> None:
+        while self.files:
+            os.close(self.files.pop())
