@@ -5,8 +5,8 @@ it: clients come and go.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
 from typing import Self, assert_never
 
@@ -97,17 +97,29 @@ class Rules(Value):
     """Replaces our own instructions altogether."""
 
 
+class Run:
+    """A turn under way. It may still be tidying up when the next one starts."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.work: TurnWork | None = None
+        self.over = anyio.Event()
+
+
 class Live:
     """A loaded thread and what runs on it."""
 
     def __init__(self, thread: Thread) -> None:
         self.thread = thread
-        self.scope: anyio.CancelScope | None = None
-        self.busy = False
-        self.ended = anyio.Event()
-        self.work: TurnWork | None = None
+        self.claimed = False
+        self.run: Run | None = None
         self.tools: list[Tool] | None = None
         self.stack = AsyncExitStack()
+
+    @property
+    def busy(self) -> bool:
+        """Free the moment watchers hear that the turn has ended: whoever hears it may start the next."""
+        return self.claimed or self.thread.state.running is not None
 
 
 class Engine:
@@ -133,21 +145,21 @@ class Engine:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         """Interrupts what runs, closes every log."""
         tasks, self._closing = self._tasks, True
         assert tasks is not None
         with anyio.CancelScope(shield=True):
-            for live in self._live.values():
-                if live.scope is not None:
-                    live.scope.cancel()
+            runs = [live.run for live in self._live.values() if live.run is not None]
+            for run in runs:
+                run.scope.cancel()
             with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS):
-                for live in list(self._live.values()):
-                    if live.busy:
-                        await live.ended.wait()
+                for run in runs:
+                    await run.over.wait()
             tasks.cancel_scope.cancel()
         try:
-            return await tasks.__aexit__(kind, error, trace)
+            # Without the error: the group would wrap it, and whoever left with it wants it as it was.
+            await tasks.__aexit__(None, None, None)
         finally:
             with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS, shield=True):
                 for live in self._live.values():
@@ -325,31 +337,25 @@ class Engine:
 
     async def _start_turn(self, command: StartTurn) -> Turn:
         live = await self._writable(command.thread_id)
-        self._claim(live)
-        try:
+        with self._claim(live):
             changed = self._new_settings(live, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
             cwd = (settings or live.thread.state.settings).cwd
             message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
-            turn_id = await self._begin(live, "prompt", message, before=changed, meta=command.meta)
-        except BaseException:
-            self._release(live)
-            raise
-        return self._run(live, turn_id, run_turn)
+            return await self._begin(live, "prompt", run_turn, message=message, before=changed, meta=command.meta)
 
-    def _claim(self, live: Live) -> None:
+    @contextmanager
+    def _claim(self, live: Live) -> Generator[None]:
         """No await between looking and taking: two at once cannot both win."""
         if live.busy:
             raise TurnBusy(f"thread {live.thread.id!r} already runs a turn")
         if self._closing:
             raise HarnessError("the harness is stopping")
-        live.busy = True
-        live.ended = anyio.Event()
-
-    def _release(self, live: Live) -> None:
-        live.busy = False
-        live.scope = live.work = None
-        live.ended.set()
+        live.claimed = True
+        try:
+            yield
+        finally:
+            live.claimed = False
 
     async def _message(
         self, content: tuple[UserInput, ...], step: int, cwd: str, client_id: str | None, meta: Json
@@ -361,32 +367,38 @@ class Engine:
         )
 
     async def _begin(
-        self, live: Live, kind: TurnKind, message: UserMessage | None, *, before: list[Event], meta: Json = None
-    ) -> TurnId:
+        self,
+        live: Live,
+        kind: TurnKind,
+        work: Callable[[TurnWork], Awaitable[str]],
+        *,
+        message: UserMessage | None,
+        before: Sequence[Event] = (),
+        meta: Json = None,
+    ) -> Turn:
+        """Keep that it has started, then let it run. Only whoever claimed the thread may."""
         turn_id = TurnId(self._ids.new("turn"))
         said: list[Event] = []
         if message is not None:
             said = [ItemStarted(turn_id=turn_id, item=message), ItemCompleted(turn_id=turn_id, item=message)]
-        await live.thread.emit(*before, TurnStarted(turn_id=turn_id, kind=kind, meta=meta), *said)
-        return turn_id
-
-    def _run(self, live: Live, turn_id: TurnId, work: Callable[[TurnWork], Awaitable[str]]) -> Turn:
         assert self._tasks is not None
-        live.scope = anyio.CancelScope()
-        self._tasks.start_soon(self._turn, live, turn_id, work)
-        turn = live.thread.state.turn(turn_id)
-        assert turn is not None
-        return turn
+        live.run = run = Run()
+        with anyio.CancelScope(shield=True):  # a turn that is in the log runs, even if whoever asked has gone
+            await live.thread.emit(*before, TurnStarted(turn_id=turn_id, kind=kind, meta=meta), *said)
+            self._tasks.start_soon(self._turn, live, run, turn_id, work)
+        return live.thread.state.turns[-1]
 
-    async def _turn(self, live: Live, turn_id: TurnId, work: Callable[[TurnWork], Awaitable[str]]) -> None:
+    async def _turn(self, live: Live, run: Run, turn_id: TurnId, work: Callable[[TurnWork], Awaitable[str]]) -> None:
         async def whole() -> str:
-            return await work(await self._prepare(live, turn_id))
+            run.work = await self._prepare(live, turn_id)
+            return await work(run.work)
 
-        assert live.scope is not None
         try:
-            await lifecycle.live(live.thread, turn_id, live.scope, whole)
+            await lifecycle.live(live.thread, turn_id, run.scope, whole)
         finally:
-            self._release(live)
+            run.over.set()
+            if live.run is run:
+                live.run = None
         await self._next(live)
 
     async def _prepare(self, live: Live, turn_id: TurnId) -> TurnWork:
@@ -405,7 +417,7 @@ class Engine:
         reads_only = settings.agent != "code"
         tools = {tool.spec.name: tool for tool in live.tools if not (reads_only and tool.spec.writes)}
         system = self.rules.system_prompt if self.rules.system_prompt is not None else system_prompt(settings)
-        work = TurnWork(
+        return TurnWork(
             thread=thread,
             turn_id=turn_id,
             settings=settings,
@@ -421,18 +433,16 @@ class Engine:
             max_steps=settings.max_steps or self.rules.max_steps,
             max_tokens=settings.max_tokens or self.rules.max_tokens or card.max_output,
         )
-        live.work = work
-        return work
 
     async def _interrupt(self, command: InterruptTurn) -> ThreadState:
         live = await self._open(command.thread_id)
         running = live.thread.state.running
-        if running is None or not live.busy or (command.turn_id is not None and running.id != command.turn_id):
+        if running is None or (command.turn_id is not None and running.id != command.turn_id):
             raise TurnNotFound(
                 f"turn {command.turn_id!r} is not running" if command.turn_id else "no turn is running on this thread"
             )
-        if live.scope is not None:
-            live.scope.cancel()
+        if live.run is not None:
+            live.run.scope.cancel()
         return live.thread.state
 
     async def _steer(self, command: SteerTurn) -> ThreadState:
@@ -441,9 +451,11 @@ class Engine:
         if running is None or (command.turn_id is not None and running.id != command.turn_id):
             raise TurnNotFound("no such turn is running on this thread")
         message = await self._message(command.content, 0, live.thread.state.settings.cwd, None, None)
-        if live.work is None or live.work.turn_id != running.id:
+        now = live.thread.state.running
+        if now is None or now.id != running.id:
             raise TurnNotFound("the turn has just ended")
-        message = replace(message, step=live.work.step)
+        step = live.run.work.step if live.run is not None and live.run.work is not None else 0
+        message = replace(message, step=step)
         await live.thread.emit(
             ItemStarted(turn_id=running.id, item=message), ItemCompleted(turn_id=running.id, item=message)
         )
@@ -462,8 +474,9 @@ class Engine:
         message = await self._message(review.prompt(command.target), 0, live.thread.state.settings.cwd, None, None)
 
         async def work(work: TurnWork) -> str:
-            live.work = review.reading(work)
-            return await run_turn(live.work)
+            assert live.run is not None
+            live.run.work = review.reading(work)
+            return await run_turn(live.run.work)
 
         return await self._special(command.thread_id, "review", work, message)
 
@@ -475,13 +488,8 @@ class Engine:
         message: UserMessage | None,
     ) -> Turn:
         live = await self._writable(thread_id)
-        self._claim(live)
-        try:
-            turn_id = await self._begin(live, kind, message, before=[])
-        except BaseException:
-            self._release(live)
-            raise
-        return self._run(live, turn_id, work)
+        with self._claim(live):
+            return await self._begin(live, kind, work, message=message)
 
     # -- the queue
 
@@ -516,20 +524,15 @@ class Engine:
         if live.busy or not state.queue or state.queue_held or self._closing or live.thread.failure is not None:
             return
         prompt = state.queue[0]
-        self._claim(live)
-        try:
-            message = await self._message(prompt.content, 0, state.settings.cwd, prompt.id, prompt.meta)
-            turn_id = await self._begin(
-                live, "prompt", message, before=[PromptRemoved(prompt_id=prompt.id)], meta=prompt.meta
-            )
-        except HarnessError as failure:
-            self._release(live)
-            log.warning("queue.dropped", extra={"thread_id": live.thread.id, "why": str(failure)})
-            return
-        except BaseException:
-            self._release(live)
-            raise
-        self._run(live, turn_id, run_turn)
+        with self._claim(live):
+            removed = PromptRemoved(prompt_id=prompt.id)
+            try:
+                message = await self._message(prompt.content, 0, state.settings.cwd, prompt.id, prompt.meta)
+            except InvalidCommand as problem:  # a file it points at has gone since
+                why = f"a queued prompt was dropped: {problem}"
+                await live.thread.emit(removed, Noticed(source="hames", name="prompt_dropped", message=why))
+                return
+            await self._begin(live, "prompt", run_turn, message=message, before=[removed], meta=prompt.meta)
 
     async def _drop(self, command: DropPrompt) -> ThreadState:
         live = await self._writable(command.thread_id)

@@ -1,0 +1,165 @@
+"""An engine in the test's own hands: real core, real or memory store, a model that plays a script."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+
+from hames.core.broadcast import Watcher
+from hames.core.engine import Engine, Rules
+from hames.domain.approvals import Harmless, Intent, UseTool
+from hames.domain.commands import CreateThread, StartTurn
+from hames.domain.events import ApprovalRequested, Event, TurnEnded
+from hames.domain.ids import ThreadId
+from hames.domain.items import TextInput, ToolCall, ToolResult
+from hames.domain.options import Overrides, Settings
+from hames.domain.policy import ApprovalPolicy, SandboxPolicy
+from hames.domain.state import Change, ThreadState, Turn
+from hames.ports import Clock, Job, Models, Place, Provider, Store, Tell, Tool, ToolSpec, Trust, Verdict
+from hames.store.memory import MemoryStore
+from hames.testing.clock import CountingIds, FakeClock
+from hames.testing.scripts import OneModel
+
+Run = Callable[[dict[str, object], Tell], Awaitable[str]]
+
+
+class PlainTool:
+    """A tool from a coroutine. `intent` decides whether it is asked about."""
+
+    def __init__(self, name: str, run: Run, *, intent: Intent | None = None, schema: object = None) -> None:
+        self.spec = ToolSpec(name=name, description=f"The tool {name}.", schema=schema or {"type": "object"})
+        self.intent = intent or Harmless()
+        self.run = run
+
+    async def prepare(self, job: Job) -> "PlainWork":
+        return PlainWork(self, job)
+
+
+class PlainWork:
+    def __init__(self, tool: PlainTool, job: Job) -> None:
+        self.tool = tool
+        self.job = job
+        self.intent = tool.intent
+        self.item = ToolCall(
+            id=job.item_id, step=job.step, call_id=job.call.id, name=job.call.name, arguments=job.arguments
+        )
+
+    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolCall:
+        text = await self.tool.run(self.job.arguments, tell)
+        return replace(self.item, status="completed", result=ToolResult(text=text))
+
+
+async def echo(arguments: dict[str, object], tell: Tell) -> str:
+    await tell(str(arguments))
+    return f"echo {arguments}"
+
+
+async def stuck(arguments: dict[str, object], tell: Tell) -> str:
+    await tell("begun")
+    await anyio.sleep_forever()
+    return "never"
+
+
+async def broken(arguments: dict[str, object], tell: Tell) -> str:
+    raise ValueError("it broke")
+
+
+ECHO, STUCK, BROKEN = PlainTool("echo", echo), PlainTool("stuck", stuck), PlainTool("broken", broken)
+ASKING = PlainTool("asking", echo, intent=UseTool(name="asking"))
+
+
+class TheseTools:
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tools
+
+    @asynccontextmanager
+    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool]]:
+        yield self._tools
+
+
+class NoTrust:
+    def judge(self, command: str, *, cwd: str, workspace: str) -> Verdict:
+        return Verdict(trusted=False, reason="not known to be harmless")
+
+
+def engine(
+    model: Provider | Models,
+    *tools: Tool,
+    store: Store | None = None,
+    cwd: Path | str = "/",
+    policy: ApprovalPolicy = "unlessTrusted",
+    clock: Clock | None = None,
+    trust: Trust | None = None,
+    patience_s: float = 600.0,
+    max_steps: int = 20,
+) -> Engine:
+    models = model if hasattr(model, "cards") else OneModel(model)
+    return Engine(
+        store=store or MemoryStore(),
+        models=models,
+        tools=TheseTools(tools or (ECHO, STUCK, BROKEN, ASKING)),
+        trust=trust or NoTrust(),
+        clock=clock or FakeClock(),
+        ids=CountingIds(),
+        rules=Rules(
+            defaults=Settings(model=models.default, cwd=str(cwd), approval_policy=policy),
+            patience_s=patience_s,
+            max_steps=max_steps,
+        ),
+    )
+
+
+async def created(engine: Engine, **overrides: object) -> ThreadState:
+    outcome = await engine.execute(CreateThread(overrides=Overrides(**overrides)))
+    assert isinstance(outcome, ThreadState)
+    return outcome
+
+
+async def started(engine: Engine, thread_id: ThreadId, text: str = "go") -> Turn:
+    outcome = await engine.execute(StartTurn(thread_id=thread_id, content=(TextInput(text=text),)))
+    assert isinstance(outcome, Turn)
+    return outcome
+
+
+async def until(watcher: Watcher, wanted: Callable[[Event], bool]) -> list[Change]:
+    """Everything up to the change that was wanted, which is the last. Whatever else came with it is kept for later."""
+    heard: list[Change] = []
+    with anyio.fail_after(5):
+        while True:
+            changes = await watcher.next()
+            assert changes, f"the watcher was closed: {watcher.cut_off or 'no reason'}"
+            for number, change in enumerate(changes):
+                heard.append(change)
+                if wanted(change.record.event):
+                    rest = changes[number + 1 :]
+                    if rest:
+                        watcher.precede(rest)
+                    return heard
+
+
+async def turn_end(watcher: Watcher) -> list[Change]:
+    return await until(watcher, lambda event: isinstance(event, TurnEnded))
+
+
+async def question(watcher: Watcher) -> ApprovalRequested:
+    event = (await until(watcher, lambda event: isinstance(event, ApprovalRequested)))[-1].record.event
+    assert isinstance(event, ApprovalRequested)
+    return event
+
+
+def events(changes: list[Change]) -> list[Event]:
+    return [change.record.event for change in changes]
+
+
+def names(changes: list[Change]) -> list[str]:
+    return [type(change.record.event).__name__ for change in changes]
+
+
+async def whole_turn(engine: Engine, thread_id: ThreadId, text: str = "go") -> list[Change]:
+    watcher = await engine.watch(thread_id)
+    await started(engine, thread_id, text)
+    changes = await turn_end(watcher)
+    watcher.close()
+    return changes
