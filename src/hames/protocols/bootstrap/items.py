@@ -20,7 +20,7 @@ def item(thread_id: ThreadId, turn_id: TurnId, shown: items.Item) -> messages.It
     match shown:
         case items.UserMessage(content=content):
             text = "\n\n".join(part.text for part in content if isinstance(part, items.TextInput))
-            data = messages.UserMessageData(content=[_part(part) for part in content], text=text)
+            data = messages.UserMessageData(content=tuple(map(_part, content)), text=text)
             return messages.UserMessage(**ids, data=data)
         case items.AgentMessage(text=text, status=status):
             data = messages.AssistantMessageData(kind="text", text=text, status=status)
@@ -78,7 +78,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
             return messages.ToolExecData(tool="web_search", input={"query": tool.query}, status=tool.status)
         case items.Plan():
             return messages.ToolExecData(
-                tool="plan", input={}, status=tool.status, text=tool.text, entries=list(tool.entries)
+                tool="plan", input={}, status=tool.status, text=tool.text, entries=tool.entries
             )
         case _ as never:
             assert_never(never)
@@ -143,8 +143,8 @@ def _part(part: items.UserInput) -> messages.InputPart:
             assert_never(never)
 
 
-def _changes(changes: tuple[items.FileUpdate, ...]) -> list[messages.FileChange]:
-    return [messages.FileChange(path=change.path, kind=change.kind, diff=change.diff) for change in changes]
+def _changes(changes: tuple[items.FileUpdate, ...]) -> tuple[messages.FileChange, ...]:
+    return tuple(messages.FileChange(path=change.path, kind=change.kind, diff=change.diff) for change in changes)
 
 
 def _input(arguments: Json) -> dict[str, Json]:

@@ -73,7 +73,7 @@ class TurnStartParams(Value, rename="camel"):
     """`model` and `agent` hold for this turn and those after it."""
 
     thread_id: str
-    input: list[InputPart]
+    input: tuple[InputPart, ...]
     model: Model | UnsetType = UNSET
     agent: AgentName | UnsetType = UNSET
 
@@ -117,7 +117,7 @@ class Turn(Value, rename="camel"):
 class UserMessageData(Value):
     """`text` is the text parts, joined by blank lines."""
 
-    content: list[InputPart]
+    content: tuple[InputPart, ...]
     text: str
 
 
@@ -146,9 +146,9 @@ class ToolExecData(Value, rename="camel"):
     status: ItemStatus
     exit_code: int | UnsetType = UNSET
     duration_ms: int | UnsetType = UNSET
-    changes: list[FileChange] | UnsetType = UNSET
+    changes: tuple[FileChange, ...] | UnsetType = UNSET
     text: str | UnsetType = UNSET
-    entries: list[PlanEntry] | UnsetType = UNSET
+    entries: tuple[PlanEntry, ...] | UnsetType = UNSET
     result: str | UnsetType = UNSET
 
 
@@ -170,7 +170,7 @@ class ApprovalData(Value, rename="camel"):
     reason: str
     command: str | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
-    changes: list[FileChange] | UnsetType = UNSET
+    changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
     decision: Decision | UnsetType = UNSET
 
@@ -237,14 +237,14 @@ class ThreadCreateResult(Value):
 class ThreadListResult(Value):
     """Newest first."""
 
-    threads: list[Thread]
+    threads: tuple[Thread, ...]
 
 
 class ThreadGetResult(Value):
     """An event is a notification as it was sent, with its method as `type`. Streamed text comes in larger pieces."""
 
     thread: Thread
-    events: list[Json]
+    events: tuple[Json, ...]
 
 
 class TurnStartResult(Value, rename="camel"):
@@ -326,7 +326,7 @@ class ApprovalRequested(Value, rename="camel"):
     reason: str
     command: str | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
-    changes: list[FileChange] | UnsetType = UNSET
+    changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
 
 

@@ -66,13 +66,13 @@ def project(change: Change) -> list[Notify]:
             assert_never(never)
 
 
-def kept_events(history: Sequence[Change]) -> list[Raw]:
+def kept_events(history: Sequence[Change]) -> tuple[Raw, ...]:
     """Every kept event as clients were told it, its method as `type`."""
-    return [
+    return tuple(
         Raw(b'{"type":' + encode(notify.method) + b"," + encode(notify.params)[1:])
         for change in history
         for notify in project(change)
-    ]
+    )
 
 
 def pending_approvals(history: Sequence[Change]) -> list[Notify]:

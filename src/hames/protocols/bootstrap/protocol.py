@@ -36,7 +36,7 @@ class Bootstrap:
     def answer(self, command: Command, outcome: Outcome, history: Sequence[Change]) -> Json:
         match outcome:
             case ThreadPage(threads=threads):
-                return messages.ThreadListResult(threads=[outbound.thread_of_summary(thread) for thread in threads])
+                return messages.ThreadListResult(threads=tuple(map(outbound.thread_of_summary, threads)))
             case Turn(id=turn_id):
                 return messages.TurnStartResult(turn_id=turn_id)
             case ThreadState() if isinstance(command, CreateThread):
