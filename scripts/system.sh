@@ -24,11 +24,14 @@ missing() {
 wanted=$(missing "$@")
 [ -n "$wanted" ] || exit 0
 
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+# Once is enough: a machine that cannot reach its packages is not kept waiting each time.
+tried=.venv/system.tried
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && [ "$(cat "$tried" 2>/dev/null)" != "$wanted" ]; then
     echo "installing $wanted" >&2
-    # shellcheck disable=SC2086  # one word per package
-    (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $wanted) \
-        >.venv/system.log 2>&1
+    echo "$wanted" >"$tried"
+    # shellcheck disable=SC2016  # expanded by the inner shell
+    DEBIAN_FRONTEND=noninteractive timeout 300 sh -c \
+        'apt-get -qq update && apt-get -qq -y --no-install-recommends install "$@"' sh $wanted >.venv/system.log 2>&1
     wanted=$(missing "$@")
 fi
 [ -z "$wanted" ] || echo "not installed: $wanted (as root: apt-get install $wanted); the tests that need it are skipped" >&2
