@@ -1,0 +1,116 @@
+"""Where a path of the model's leads: to a root and a way below it, or to a refusal.
+
+The roots are the workspace and what the sandbox policy makes writable beside it. Names
+are only taken apart here; what they lead to on disk is decided when they are opened.
+"""
+
+import os.path
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hames.domain.guardrails import is_guarded
+from hames.domain.json import Json
+from hames.domain.policy import WorkspaceWrite
+from hames.domain.value import Value
+from hames.ports import Place, ToolFailed
+from hames.tools.beneath import Beneath
+from hames.tools.refusals import Outside, folded, shown
+
+PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
+"""The schema of a path, without its description."""
+
+GUARDED_TOO = frozenset(
+    {
+        *(".aider.conf.yml", ".claude.json", ".continue", ".kiro", ".opencode", ".roo", ".windsurf", ".zed"),
+        *(".husky", ".logout", ".ssh", "git~1"),
+    }
+)
+"""Beside the guard rails that the sandbox holds, too: a person can be asked about more than can be walled off."""
+
+GUARDED_PAIRS = frozenset({(".config", name) for name in ("fish", "git", "hames")})
+
+
+class Spot(Value):
+    """`path` is below `root`, without `..`; `.` is the root itself. `absolute` is what people are shown."""
+
+    root: str
+    path: str
+    absolute: str
+    guarded: bool = False
+
+
+def locate(place: Place, path: str) -> Spot:
+    """Raises `Outside` for what lies below no root, and `ToolFailed` for what is no path."""
+    if "\0" in path or not encodable(path):
+        raise ToolFailed(f"{path!r} is not a path")
+    if path == "~" or path.startswith("~/"):
+        raise Outside("`~` is not expanded, and the home directory is outside the workspace")
+    wanted = _parts(path if path.startswith("/") else f"{place.cwd}/{path}")
+    for root in roots(place):
+        for name in dict.fromkeys((root, os.path.realpath(root))):
+            above = _parts(name)
+            if wanted[: len(above)] == above:
+                below = wanted[len(above) :]
+                # A root of its own may lie inside a guarded directory; the workspace is where the user chose to be.
+                judged = below if root == place.workspace else wanted
+                return Spot(
+                    root=root,
+                    path="/".join(below) or ".",
+                    absolute="/".join((root.rstrip("/"), *below)) or "/",
+                    guarded=_guarded(judged),
+                )
+    raise Outside(f"{shown(path)!r} is outside the workspace {shown(place.workspace)!r}; file tools do not go there")
+
+
+def roots(place: Place) -> Iterator[str]:
+    yield place.workspace
+    if isinstance(place.sandbox, WorkspaceWrite):
+        yield from place.sandbox.writable_roots
+
+
+def named(place: Place, absolute: str) -> str:
+    """As short as it is clear: from the working directory when it is below it."""
+    name = os.path.relpath(absolute, place.cwd)
+    return absolute if name.split("/")[0] == ".." else name
+
+
+def relative(place: Place, absolute: str) -> str:
+    """The same, for people and models to read."""
+    return shown(named(place, absolute))
+
+
+def protected(spot: Spot) -> bool:
+    """Whether changing it touches guard rails: by its names, or because a git directory goes by another name."""
+    if spot.guarded:
+        return True
+    with Beneath(spot.root) as root:
+        parts = spot.path.split("/")
+        above = ("/".join(parts[:count]) or "." for count in range(len(parts)))
+        return any(_holds(root, directory, "objects") and _holds(root, directory, "refs") for directory in above)
+
+
+def _holds(root: Beneath, directory: str, name: str) -> bool:
+    try:
+        return root.is_directory(f"{directory}/{name}")
+    except ToolFailed:
+        return False
+
+
+def _guarded(parts: list[str]) -> bool:
+    names = [folded(part) for part in parts]
+    return any(is_guarded(name) or name in GUARDED_TOO for name in names) or any(
+        pair in GUARDED_PAIRS for pair in pairwise(names)
+    )
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in os.path.normpath(path).split("/") if part]
+
+
+def encodable(text: str) -> bool:
+    """Whether every character of it is one: a lone surrogate is not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""Why a file was left alone. Every one is a sentence the model reads and acts on.
+
+* ToolFailed
+  · FileRefused
+    - Outside        the path leaves the workspace, by its name or through a link
+    - LinkInTheWay   a change would go through a symbolic link
+    - Missing
+    - NotRegular     a directory, FIFO, socket or device, or a file the kernel makes up
+    - TooLarge
+    - Unsteady       it changes while it is read, or has changed since
+    - Denied         the system said no: permissions, a full disk, a failing one
+"""
+
+import errno
+import os
+import unicodedata
+
+from hames.ports import ToolFailed
+
+
+class FileRefused(ToolFailed):
+    """The base of all refusals."""
+
+
+class Outside(FileRefused):
+    pass
+
+
+class LinkInTheWay(FileRefused):
+    pass
+
+
+class Missing(FileRefused):
+    pass
+
+
+class NotRegular(FileRefused):
+    pass
+
+
+class TooLarge(FileRefused):
+    pass
+
+
+class Unsteady(FileRefused):
+    pass
+
+
+class Denied(FileRefused):
+    pass
+
+
+def shown(name: str) -> str:
+    """A file name as text that can be sent and printed: undecodable bytes and control characters are escaped."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def folded(name: str) -> str:
+    """A name as a file system that folds case would compare it, invisible characters left out."""
+    visible = "".join(c for c in unicodedata.normalize("NFKD", name) if unicodedata.category(c) != "Cf")
+    return visible.casefold().rstrip(". ")
+
+
+def explained(error: OSError, path: str) -> FileRefused:
+    """What the system's answer means for `path`."""
+    name = repr(shown(path))
+    match error.errno:
+        case errno.EXDEV:
+            return Outside(f"{name} leads outside the workspace")
+        case errno.ELOOP:
+            return LinkInTheWay(f"{name} is a symbolic link or lies behind one; name the real file")
+        case errno.ENOENT:
+            return Missing(f"no file {name}")
+        case errno.ENOTDIR:
+            return Missing(f"no file {name}: a part of its path is not a directory")
+        case errno.EISDIR:
+            return NotRegular(f"{name} is a directory")
+        case errno.ENXIO | errno.ENODEV | errno.EOPNOTSUPP:
+            return NotRegular(f"{name} is not a regular file")
+        case errno.EEXIST:
+            return Unsteady(f"{name} has appeared in the meantime")
+        case errno.EAGAIN:
+            return Unsteady(f"the way to {name} keeps changing")
+        case _:
+            return Denied(f"{name}: {(error.strerror or str(error)).lower()}")
