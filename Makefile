@@ -55,7 +55,7 @@ soak: setup ## hours of work, watched for leaks
 	$(PYTEST) tests/soak
 
 bench: setup ## timings, as ratios to a peer in the same run
-	$(BIN)/python -m bench
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit; done
 
 test-clients: setup ## the real clients of other projects
 	$(PYTEST) tests/clients
