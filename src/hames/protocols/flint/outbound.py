@@ -151,5 +151,15 @@ def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> lis
 def _plan(thread_id: ThreadId, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
     if not isinstance(item, Plan) or item.status != "completed":
         return []
-    told = {"threadId": thread_id, "turnId": turn_id, "explanation": item.text, "plan": shape.plan(item)}
+    told = {"threadId": thread_id, "turnId": turn_id, "explanation": _explanation(item), "plan": shape.plan(item)}
     return [Notify(method="turn/plan/updated", params=told)]
+
+
+def _explanation(plan: Plan) -> str:
+    """What the text says beside the steps, which are told as steps."""
+    lines = plan.text.splitlines()
+    head, tail = lines[: -len(plan.entries) or None], lines[len(lines) - len(plan.entries) :]
+    listed = len(tail) == len(plan.entries) and all(
+        line.endswith(entry.step) for line, entry in zip(tail, plan.entries, strict=True)
+    )
+    return "\n".join(head if listed else lines).strip()

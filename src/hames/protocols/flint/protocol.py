@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from hames import __version__
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -38,7 +39,7 @@ from hames.protocols.dialect import Follow, Local, Outcome, Outgoing, Unfollow
 from hames.protocols.flint import codex, codex_inbound, errors, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
-from hames.protocols.flint.seed import Seed, sandbox
+from hames.protocols.flint.seed import Seed, provider_of, sandbox
 from hames.protocols.flint.shape import About, Shape
 from hames.protocols.jsonrpc import Params, Response, Rules
 
@@ -51,12 +52,13 @@ class Flint:
     rules = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
     methods = frozenset({*inbound.ROUTES, *codex_inbound.FIXED})
 
-    def __init__(self, about: About, models: Models, defaults: Settings) -> None:
-        self._about = about
+    def __init__(self, models: Models, defaults: Settings, *, home: str = "") -> None:
+        """`defaults` is what a new thread runs with; `home` is where threads are kept."""
+        self._about = About(version=__version__, provider=provider_of(defaults.model), home=home)
         self._models = models
         self._defaults = defaults
         self._codex = False
-        self._shape: Shape = Seed(about, self._window)
+        self._shape: Shape = Seed(self._about, self._window)
         self._method = ""
         self._params: Params = {}
         self._chosen: list[tuple[str, str]] = []
@@ -235,7 +237,8 @@ class Flint:
     # -- answers
 
     def _turn_answer(self, command: Command, turn: Turn) -> Json:
-        shown = self._shape.turn(turn)
+        """As it begins: its items are told one by one, and each only once."""
+        shown = self._shape.turn(replace(turn, items=()))
         match command:
             case StartReview(thread_id=thread_id):
                 return {"turn": shown, "reviewThreadId": thread_id}
