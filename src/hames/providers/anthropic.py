@@ -121,7 +121,7 @@ class AnthropicProvider:
         if answer.status == 200:
             what = _kind(answer)
             return ProviderError(
-                f"{self._service.url} answered with {what} instead of a stream; check {self._service.url_variable}",
+                f"{self._service.address} answered with {what} instead of a stream; check {self._service.url_variable}",
                 status=200,
                 info="HttpConnectionFailed",
             )

@@ -7,6 +7,7 @@ Services like to echo what they were sent, so nothing leaves here with a key in 
 import re
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from hames.domain.errors import ErrorInfo, ProviderError
 from hames.domain.value import Value
@@ -18,8 +19,8 @@ RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 """And every 5xx."""
 
 _SECRETS = re.compile(
-    r"(?i)\bsk-[a-z0-9_-]{8,}|\bBearer\s+[^\s\"',}]+"
-    r"|(?:x-api-key|api[_-]?key|authorization)[\"']?\s*[:=]\s*[\"']?[^\s\"',}]+"
+    r"(?i)(?:x-api-key|api[_-]?key|authorization)[\"']?\s*[:=]\s*[\"']?(?:Bearer\s+)?[^\s\"',}]+"
+    r"|\bsk-[a-z0-9_-]{8,}|\bBearer\s+(?=[^\s\"',}]*[\d._-])[^\s\"',}]{8,}"
 )
 _TOO_LONG = re.compile(
     r"(?i)prompt is too long|exceed\w* (?:the )?context|context (?:window|length|limit)|too many tokens"
@@ -41,6 +42,12 @@ class Service(Value):
     """Worth suggesting when the one asked for is gone."""
     secrets: tuple[str, ...] = ()
 
+    @property
+    def address(self) -> str:
+        """The URL as people may see it: without a name and password in it."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
 
 class Refusal(Value):
     """An answer that is not one. `status` 0: it came inside a stream that had begun well."""
@@ -60,7 +67,7 @@ def error(service: Service, refusal: Refusal) -> ProviderError:
     if refusal.should_retry is not None and info not in ("UsageLimitExceeded", "ContextWindowExceeded"):
         retryable = refusal.should_retry
     return ProviderError(
-        redact(sentence, service.secrets),
+        sentence,
         retryable=retryable,
         status=refusal.status or None,
         info=info,
@@ -69,7 +76,8 @@ def error(service: Service, refusal: Refusal) -> ProviderError:
 
 
 def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
-    status, name, said = refusal.status, service.name, tidy(refusal.message)
+    status, name = refusal.status, service.name
+    said = tidy(redact(refusal.message[: SAID_CHARS * 4], service.secrets))
     kind = f"{refusal.kind} {refusal.code}"
     if status == 402 or "billing" in kind or "spend_limit" in kind or _broke(status, f"{kind} {said}"):
         return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
@@ -83,7 +91,7 @@ def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
         current = ", ".join(service.models) or "another one"
         return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}"
     if status == 404:
-        return "HttpConnectionFailed", False, f"nothing answers at {service.url}; check {service.url_variable}"
+        return "HttpConnectionFailed", False, f"nothing answers at {service.address}; check {service.url_variable}"
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
         return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
@@ -94,7 +102,7 @@ def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
     if status in RETRIED_STATUSES:
         return "Other", True, f"{name} could not take the request (status {status}); try again: {said}"
     if 300 <= status < 400:
-        return "HttpConnectionFailed", False, f"{service.url} points somewhere else; check {service.url_variable}"
+        return "HttpConnectionFailed", False, f"{service.address} points somewhere else; check {service.url_variable}"
     return "BadRequest", False, f"{name} refused the request: {said}"
 
 
@@ -109,6 +117,7 @@ def tidy(text: str) -> str:
 
 
 def redact(text: str, secrets: Sequence[str]) -> str:
+    """Somebody else's words without our keys, or anything that looks like one."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, HIDDEN)

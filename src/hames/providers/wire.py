@@ -83,7 +83,7 @@ class Wire:
         self._building = anyio.Lock()
         parts = urlsplit(service.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Misconfigured(f"{service.url_variable} must be an http or https address, not {service.url!r}")
+            raise Misconfigured(f"{service.url_variable} must be an address that begins with http:// or https://")
         self._secure = parts.scheme == "https"
         self._near = parts.hostname in LOOPBACK
 
@@ -124,32 +124,31 @@ class Wire:
     def lost(self, error: Exception, info: ErrorInfo) -> ProviderError:
         """What a broken connection means. Headers show up in some of these errors, so none is passed on as it is."""
         kind, causes = type(error).__name__, list(_causes(error))
-        address = self._service.url
+        address = self._service.address
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             sentence = f"the certificate of {address} is not trusted; set SSL_CERT_FILE if it is your own"
         elif kind in ("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"):
             sentence = f"nothing can be sent to {address}; check {self._service.url_variable} and the key"
         else:
-            retryable, sentence = True, self._broken(kind, causes, info)
-            return ProviderError(self._hidden(sentence), retryable=retryable, info=info)
-        return ProviderError(self._hidden(sentence), info="HttpConnectionFailed")
+            return ProviderError(self._broken(kind, causes, info), retryable=True, info=info)
+        return ProviderError(sentence, info="HttpConnectionFailed")
 
     def _broken(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
-        address = self._service.url
+        address = self._service.address
         if any(isinstance(cause, socket.gaierror) for cause in causes):
             return f"no host by the name in {address}; check the network and {self._service.url_variable}"
         if kind == "ConnectTimeout":
             return f"{address} did not answer within {self.patience.connect_s:.0f} s; check the network"
         if kind == "ProxyError":
-            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {tidy(str(causes[0]))}"
+            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {self._hidden(causes[0])}"
         if kind in ("ConnectError", "WriteTimeout", "PoolTimeout"):
-            return f"{address} cannot be reached; check the network: {tidy(str(causes[0]))}"
+            return f"{address} cannot be reached; check the network: {self._hidden(causes[0])}"
         if info == "ResponseStreamDisconnected":
             return f"the connection to {self._service.name} broke in the middle of the answer; try again"
         return f"the connection to {self._service.name} broke before an answer came; try again"
 
-    def _hidden(self, sentence: str) -> str:
-        return redact(sentence, self._service.secrets)
+    def _hidden(self, error: BaseException) -> str:
+        return tidy(redact(str(error), self._service.secrets))
 
     async def _ready(self) -> "httpx2.AsyncClient":
         async with self._building:

@@ -54,12 +54,13 @@ STOPS = 80
 class Stage(Value):
     """A dialect, and how to make a provider for a service at a URL.
 
-    The provider retries twice, sleeps on a clock that takes no time, and gives up on
-    silence after a fraction of a second.
+    The provider retries twice and sleeps on a clock that takes no time. An impatient one
+    retries never and gives up on silence after a fraction of a second.
     """
 
     dialect: Dialect
     make: Callable[[str], Provider]
+    impatient: Callable[[str], Provider]
 
 
 def asking(text: str = "Hello?", *, tools: bool = True, **options: str) -> ModelRequest:
@@ -226,8 +227,8 @@ async def check_silence_is_not_waited_for(stage: Stage) -> None:
     pings = tuple(part for _ in range(200) for part in (stage.dialect.ping(), Pause(seconds=0.01)))
     silent = (raw(Hang(), status=0), raw(Hang()), raw(*events[:7], Hang()), raw(*events[:7], *pings))
     for fault in silent:
-        async with _at(stage, then=fault) as (_, provider):
-            _, error = await failed(provider, asking())
+        async with _at(stage, then=fault) as (server, _):
+            _, error = await failed(stage.impatient(server.url), asking())
         assert error.retryable
         assert error.info == "ResponseStreamDisconnected"
 

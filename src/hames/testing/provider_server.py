@@ -16,7 +16,7 @@ from typing import Protocol
 
 import anyio
 import msgspec
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import Listener, SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from hames.domain.errors import ErrorInfo
@@ -84,10 +84,14 @@ Part = bytes | Pause | Drip | Reset | Close | Hang
 
 
 class Reply(Value):
-    """An HTTP answer. Each `bytes` part is one chunk on the wire; status 0 sends no head at all."""
+    """An HTTP answer. Each `bytes` part is one chunk on the wire; status 0 sends no head at all.
+
+    `leaves`: the connection is closed after it, though nothing was said about that.
+    """
 
     parts: tuple[Part, ...] = ()
     status: int = 200
+    leaves: bool = False
     headers: tuple[tuple[str, str], ...] = (("content-type", "text/event-stream; charset=utf-8"),)
 
 
@@ -159,6 +163,7 @@ class ProviderServer:
         self._then = then
         self._strict = strict
         self._tasks = anyio.create_task_group()
+        self._listener: Listener[SocketStream] | None = None
         self._news = anyio.Event()
 
     def add(self, *answers: Answer) -> None:
@@ -175,7 +180,7 @@ class ProviderServer:
             await self._news.wait()
 
     async def __aenter__(self) -> "ProviderServer":
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        self._listener = listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
         self.url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
         await self._tasks.__aenter__()
         self._tasks.start_soon(listener.serve, self._serve)
@@ -185,7 +190,12 @@ class ProviderServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         self._tasks.cancel_scope.cancel()
-        return await self._tasks.__aexit__(kind, error, trace)
+        try:
+            return await self._tasks.__aexit__(kind, error, trace)
+        finally:
+            if self._listener is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._listener.aclose()
 
     def _tell(self) -> None:
         self._news.set()
@@ -265,7 +275,7 @@ async def _send(stream: SocketStream, reply: Reply) -> bool:
     if not reply.status:
         return False
     await stream.send(b"0\r\n\r\n")
-    return True
+    return not reply.leaves
 
 
 def _chunk(data: bytes) -> bytes:
