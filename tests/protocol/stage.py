@@ -1,0 +1,126 @@
+"""A server on a stage: a real engine with real tools and a store on disk, a scripted model, and a client's two ends."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from hames.core.engine import Engine, Rules
+from hames.domain.options import Settings
+from hames.domain.policy import ApprovalPolicy, DangerFullAccess
+from hames.ports import Provider
+from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.dialect import Dialect
+from hames.sandbox.choose import LocalSandbox
+from hames.store.jsonl import JsonlStore
+from hames.store.places import Places
+from hames.system import RandomIds, SystemClock
+from hames.testing.scripts import OneModel
+from hames.tools.registry import BuiltinTools
+from hames.transports.connection import Connection
+from support import NoTrust
+
+
+class Stage:
+    """`directory/work` is the workspace. Commands run without walls: what is played here is the protocol."""
+
+    def __init__(
+        self,
+        directory: Path,
+        model: Provider,
+        *,
+        policy: ApprovalPolicy = "unlessTrusted",
+        dialect: type[Dialect] = Bootstrap,
+    ) -> None:
+        self._directory = directory
+        self._work = directory / "work"
+        self._work.mkdir(exist_ok=True)
+        self._model = model
+        self._policy: ApprovalPolicy = policy
+        self._dialect = dialect
+        self._tasks: TaskGroup | None = None
+        self._ended = anyio.Event()
+
+    def engine(self) -> Engine:
+        models, clock = OneModel(self._model), SystemClock()
+        settings = Settings(
+            model=models.default, cwd=str(self._work), approval_policy=self._policy, sandbox=DangerFullAccess()
+        )
+        return Engine(
+            store=JsonlStore(self._work / ".harness", places=Places(self._directory / "state")),
+            models=models,
+            tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
+            trust=NoTrust(),
+            clock=clock,
+            ids=RandomIds(),
+            rules=Rules(defaults=settings),
+        )
+
+    async def send(self, data: bytes) -> None:
+        await self._to_server.send(data)
+
+    async def receive(self) -> bytes:
+        """One line."""
+        return await self._from_server.receive()
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self._start()
+
+    async def stop(self) -> None:
+        """The client closes its end; the server ends by itself."""
+        await self._to_server.aclose()
+        await self._ended.wait()
+
+    async def _start(self) -> None:
+        assert self._tasks is not None
+        self._to_server, chunks = anyio.create_memory_object_stream[bytes](1000)
+        lines, self._from_server = anyio.create_memory_object_stream[bytes](100_000)
+        self._ended = anyio.Event()
+        await self._tasks.start(self._serve, chunks, _Lines(lines))
+
+    async def _serve(
+        self, chunks: MemoryObjectReceiveStream[bytes], outbox: "_Lines", *, task_status: TaskStatus[None]
+    ) -> None:
+        async with anyio.create_task_group() as followers, chunks, self.engine() as engine:
+            task_status.started()
+            await Connection(engine, self._dialect(), outbox, followers).serve(chunks)
+        outbox.close()
+        self._ended.set()
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._tasks is not None
+        await self._to_server.aclose()
+        if error is None:
+            with anyio.fail_after(5):
+                await self._ended.wait()
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)  # without the test's own error: that one travels alone
+
+
+class _Lines:
+    """An outbox without end."""
+
+    def __init__(self, lines: MemoryObjectSendStream[bytes]) -> None:
+        self._lines = lines
+
+    def write(self, data: bytes) -> None:
+        for line in data.split(b"\n")[:-1]:
+            self._lines.send_nowait(line)
+
+    async def room(self) -> None:
+        await checkpoint()
+
+    def close(self) -> None:
+        self._lines.close()
