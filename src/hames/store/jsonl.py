@@ -347,8 +347,8 @@ def _load_summary(name: str, *, at: int) -> ThreadSummary | None:
     except OSError:
         return None
     try:
-        summary = _summary(read_small(META, at=thread))
-        return summary if summary.id == name else None
+        found = _summary(read_small(META, at=thread))
+        return found if found.id == name else _rebuilt_summary(ThreadId(name), at=thread)
     except (OSError, msgspec.DecodeError, RecursionError):
         return _rebuilt_summary(ThreadId(name), at=thread)
     finally:
