@@ -90,8 +90,8 @@ def _parsed(line: bytes) -> object:
         text = line.decode("ascii").rstrip(" \t\r")
         scan = make_scanner(_Strict)  # pyright: ignore[reportArgumentType] - the stub names the wrong class
         value, end = scan(text, 0)
-    except (ImportError, ValueError, StopIteration, RecursionError):
-        return None
+    except (ImportError, ValueError, StopIteration, RecursionError, SystemError):
+        return None  # SystemError: the scanner wants to raise an error of `json`, which is not there
     return value if end == len(text) else None
 
 
