@@ -1,5 +1,6 @@
 """A workspace with the built-in tools in it, called as the engine calls them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import anyio
-import msgspec
 from anyio.lowlevel import checkpoint
 
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
@@ -106,7 +106,10 @@ class OpenProcess:
     async def kill(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        await self.wait()
+            await self.wait()
+            for _ in range(20):  # until nobody of the group is left, or only what init has yet to bury
+                os.killpg(self.pid, 0)
+                await anyio.sleep(0.01)
         self._pipe.close()
 
 
@@ -154,8 +157,7 @@ class Workshop:
         tool = self.tools[name]
         if complaint := check(arguments, tool.spec.schema):
             raise ToolFailed(complaint)
-        text = msgspec.json.encode(arguments).decode()
-        call = Call(id=CallId("c1"), name=name, arguments=text)
+        call = Call(id=CallId("c1"), name=name, arguments=json.dumps(arguments))
         return await tool.prepare(Job(call=call, arguments=arguments, item_id=ItemId("i1"), step=1, place=self.place))
 
     async def do(self, name: str, **arguments: Json) -> Done:

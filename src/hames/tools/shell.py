@@ -1,0 +1,235 @@
+"""`shell`: a command, run behind the sandbox, its output streamed and bounded.
+
+Nothing it started outlives the call: when the command ends, when its time is up
+and when the turn is stopped, everything below it is ended before `run` returns.
+"""
+
+import signal
+
+import anyio
+from msgspec.structs import replace
+
+from hames.domain.approvals import RunCommand
+from hames.domain.errors import SandboxUnavailable
+from hames.domain.items import CommandExecution, ToolItem, ToolResult
+from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.value import Value
+from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
+from hames.tools.beneath import Beneath
+from hames.tools.headtail import HeadTail
+from hames.tools.places import PATH, encodable, locate, relative
+
+LAST_WORDS_SECONDS = 5
+MAX_COMMAND_BYTES = 128 * 1024 - 1
+"""What Linux takes as one argument."""
+
+WALL_SIGNS = (
+    "read-only file system",
+    "operation not permitted",
+    "permission denied",
+    "network is unreachable",
+    "could not resolve",
+    "name or service not known",
+    "temporary failure in name resolution",
+    "connection refused",
+)
+"""What programs say when they meet the sandbox. They say it for other reasons, too: it only earns a hint."""
+
+
+class ShellLimits(Value):
+    default_seconds: float = 120.0
+    max_seconds: float = 600.0
+    kept_bytes: int = 1 << 20
+    """Of the output, for people."""
+    told_bytes: int = 30_000
+    """Of the output, for the model."""
+    processes: int = 4096
+    memory_bytes: int = 0
+    file_bytes: int = 0
+
+
+class ShellTool:
+    def __init__(self, sandbox: Sandbox, clock: Clock, limits: ShellLimits) -> None:
+        self.sandbox = sandbox
+        self.clock = clock
+        self.limits = limits
+        # Not `writes`: what a command may change is the sandbox's to say, and whoever only reads has a read-only one.
+        self.spec = ToolSpec(name="shell", description=_DESCRIPTION, schema=_schema(limits))
+
+    async def prepare(self, job: Job) -> Work:
+        arguments = job.arguments
+        command: str = arguments["command"]
+        why: str = arguments.get("justification", "").strip()
+        if "\0" in command:
+            raise ToolFailed("`command` has a NUL character")
+        if not encodable(command):
+            raise ToolFailed("`command` has a lone surrogate, which is no character")
+        if len(command.encode()) > MAX_COMMAND_BYTES:
+            raise ToolFailed(f"`command` is longer than {MAX_COMMAND_BYTES:,} bytes; write it into a file and run that")
+        if arguments.get("unsandboxed") and not why:
+            raise ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
+        cwd = _directory(job, arguments["cwd"]) if arguments.get("cwd") else job.place.cwd
+        item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd=cwd)
+        intent = RunCommand(command=command, cwd=cwd, unsandboxed=bool(arguments.get("unsandboxed")), why=why)
+        seconds = min(arguments.get("timeout_seconds") or self.limits.default_seconds, self.limits.max_seconds)
+        launch = Launch(
+            argv=("/bin/bash", "--noprofile", "--norc", "-c", command),
+            cwd=cwd,
+            workspace=job.place.workspace,
+            policy=job.place.sandbox,
+            limits=Limits(
+                seconds=seconds,
+                processes=self.limits.processes,
+                memory_bytes=self.limits.memory_bytes,
+                file_bytes=self.limits.file_bytes,
+            ),
+        )
+        return _Command(self, item, intent, launch)
+
+
+class _Command:
+    def __init__(self, shell: ShellTool, item: CommandExecution, intent: RunCommand, launch: Launch) -> None:
+        self.item = item
+        self.intent = intent
+        self._launch = launch
+        self._sandbox = shell.sandbox
+        self._clock = shell.clock
+        self._kept = HeadTail(limit=shell.limits.kept_bytes)
+        self._brief = HeadTail(limit=shell.limits.told_bytes)
+        self._model_text = ""
+        self._timed_out = False
+
+    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
+        started = self._clock.monotonic()
+        try:
+            process = await self._sandbox.spawn(replace(self._launch, policy=policy))
+        except (OSError, SandboxUnavailable, ToolFailed) as error:
+            return self._not_started(str(error))
+        try:
+            code = await self._follow(process, tell)
+        finally:
+            # Also when we are being stopped: the tree ends first, and what it had said is told.
+            with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
+                await process.kill()
+                await self._tell_the_end(tell)
+        return self._ended(code, self._clock.monotonic() - started, policy)
+
+    async def _follow(self, process: Process, tell: Tell) -> int:
+        """Tells the output as it comes and returns the exit code."""
+        code, failure = 0, None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._limit, process)
+            try:
+                async for chunk in process.output():
+                    self._model_text += self._brief.feed(chunk)
+                    if text := self._kept.feed(chunk):
+                        await tell(text)
+                code = await process.wait()
+            except Exception as error:
+                failure = error  # a task group would wrap it, and the engine looks at its type
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return code
+
+    async def _limit(self, process: Process) -> None:
+        await anyio.sleep(self._launch.limits.seconds)
+        self._timed_out = True
+        await process.kill()
+
+    async def _tell_the_end(self, tell: Tell) -> None:
+        if text := self._kept.finish():
+            await tell(text)
+
+    def _ended(self, code: int, seconds: float, policy: SandboxPolicy) -> ToolItem:
+        output = self._model_text + self._brief.finish()
+        facts = [self._outcome(code)]
+        failed = self._timed_out or code != 0
+        if failed and (wall := _wall(policy)) and any(sign in output.lower() for sign in WALL_SIGNS):
+            facts.append(
+                f"it ran in the sandbox ({wall}); if that is the reason it failed, ask again with "
+                "`unsandboxed` and a `justification`"
+            )
+        text = output.replace("\0", "␀").rstrip("\n") or "(no output)"
+        return replace(
+            self.item,
+            status="failed" if failed else "completed",
+            exit_code=code,
+            duration_ms=round(seconds * 1000),
+            result=ToolResult(text="\n".join([text, *(f"[{fact}]" for fact in facts)]), failed=failed),
+        )
+
+    def _outcome(self, code: int) -> str:
+        if self._timed_out:
+            return f"killed: it ran longer than {self._launch.limits.seconds:g} s"
+        if code < 0:
+            return f"killed by {_signal_name(-code)}"
+        if code > 128 and (name := _signal_name(code - 128)).startswith("SIG"):
+            return f"exit code {code}: a program was killed by {name}"
+        return f"exit code {code}"
+
+    def _not_started(self, why: str) -> ToolItem:
+        return replace(self.item, status="failed", result=ToolResult(text=f"not started: {why}", failed=True))
+
+
+def _directory(job: Job, cwd: str) -> str:
+    spot = locate(job.place, cwd)
+    with Beneath(spot.root) as root:
+        if not root.is_directory(spot.path):
+            raise ToolFailed(f"`cwd` {relative(job.place, spot.absolute)!r} is not a directory")
+    return spot.absolute
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _wall(policy: SandboxPolicy) -> str:
+    match policy:
+        case ReadOnly():
+            return "nothing writable, no network"
+        case WorkspaceWrite(network_access=True):
+            return "only the workspace is writable"
+        case WorkspaceWrite():
+            return "only the workspace is writable, no network"
+        case _:
+            return ""
+
+
+_DESCRIPTION = (
+    "Run a command with bash and read its output (stdout and stderr together) and exit code. "
+    "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
+    "only the workspace writable and has no network. Each call is a new shell: `cd` and variables do not last. "
+    "Processes left in the background end with the command. Long output is cut in the middle. "
+    "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
+)
+
+
+def _schema(limits: ShellLimits) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "description": "The command line, as bash reads it."},
+            "description": {"type": "string", "description": "What it does, in a few words, for the person watching."},
+            "cwd": {
+                **PATH,
+                "description": "Directory to run in, inside the workspace. Default: the working directory.",
+            },
+            "timeout_seconds": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "maximum": limits.max_seconds,
+                "description": f"When to stop it. Default: {limits.default_seconds:g}.",
+            },
+            "unsandboxed": {
+                "type": "boolean",
+                "description": "Ask to run outside the sandbox. Only after it failed because of the sandbox.",
+            },
+            "justification": {"type": "string", "description": "With `unsandboxed`: why, for the person who decides."},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    }
