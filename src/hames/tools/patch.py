@@ -1,0 +1,136 @@
+"""`patch`: changes to several files that happen together or not at all."""
+
+import re
+import stat
+
+from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
+from hames.tools import envelope, unified
+from hames.tools.beneath import Beneath
+from hames.tools.drafts import Draft, Revision, drafted, existing
+from hames.tools.hunks import FilePatch, applied
+from hames.tools.places import Spot, locate, protected, relative
+from hames.tools.texts import Text, decoded
+from hames.tools.works import Changing, Seen, off_the_loop
+
+MAX_FILES = 200
+_FOREIGN = re.compile(r"^[A-Za-z]:|\\|[\0-\x1f]")
+
+
+class PatchTool:
+    """Everything is computed first, in memory, each file of the patch upon the one before."""
+
+    spec = ToolSpec(
+        name="patch",
+        description=(
+            "Change one or more files with a patch; either all of it is applied or nothing. Two formats: a unified "
+            "diff (`--- a/path`, `+++ b/path`, `@@ -1,4 +1,5 @@`; /dev/null for new and deleted files; git's `rename "
+            "from` and `rename to`), or `*** Begin Patch` with `*** Add File:`, `*** Update File:`, `*** Delete File:` "
+            "and `*** Move to:`. Context lines must match the file exactly. Line numbers may be off when the lines "
+            "occur only once. Paths are relative to the working directory."
+        ),
+        schema={
+            "type": "object",
+            "properties": {"patch": {"type": "string", "minLength": 1, "description": "The whole patch."}},
+            "required": ["patch"],
+            "additionalProperties": False,
+        },
+        writes=True,
+    )
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def prepare(self, job: Job) -> Work:
+        return await off_the_loop(lambda: Changing(job, _draft(job), self._seen))
+
+
+def _draft(job: Job) -> Draft:
+    patch: str = job.arguments["patch"]
+    if patch.count("\r\n") == patch.count("\n"):
+        patch = patch.replace("\r\n", "\n")
+    reader = envelope if patch.lstrip().startswith(envelope.BEGIN) else unified
+    parts = reader.parsed(patch)
+    if len(parts) > MAX_FILES:
+        raise ToolFailed(f"the patch changes {len(parts)} files; the limit is {MAX_FILES}")
+    files: dict[str, Revision] = {}
+    for part in parts:
+        _take(files, job.place, part)
+    changed = [file for file in files.values() if file.before != file.after or file.mode is not None]
+    if not changed:
+        raise ToolFailed("the patch changes nothing")
+    lines = [f"{_verb(file)} {relative(job.place, file.spot.absolute)}" for file in changed]
+    return drafted(job.place, changed, "\n".join(["Patched:", *lines]))
+
+
+def _take(files: dict[str, Revision], place: Place, part: FilePatch) -> None:
+    """One part of the patch, upon what the parts before it made of the files."""
+    file = _file(files, place, part.path)
+    if part.kind == "add":
+        if file.after is not None:
+            raise ToolFailed(f"{part.path!r} is to be added and is there already")
+        content = Text(body="").encoded(applied("", part.hunks, part.path), part.path)
+        _put(files, file, content, mode=part.mode if part.mode == 0o755 else None)
+        return
+    if file.after is None:
+        raise ToolFailed(f"no file {part.path!r}")
+    content = _changed(file.after, part)
+    if part.kind == "delete":
+        if part.hunks and content:
+            raise ToolFailed(f"{part.path!r} is to be deleted, and has lines that the patch does not remove")
+        _put(files, file, None)
+    elif part.move_to:
+        _move(files, file, _file(files, place, part.move_to), part, content)
+    else:
+        _put(files, file, content, mode=_mode(file, part.mode))
+
+
+def _move(files: dict[str, Revision], file: Revision, target: Revision, part: FilePatch, content: bytes) -> None:
+    if target.after is not None:
+        raise ToolFailed(f"{part.path!r} is to become {part.move_to!r}, which is there already")
+    if protected(target.spot) or protected(file.spot):
+        raise ToolFailed(f"{part.path!r} is to become {part.move_to!r}: nothing is renamed from or to a protected path")
+    mode = _mode(file, part.mode)
+    _put(files, target, content, mode=_mode_of(file.spot) if mode is None and file.before is not None else mode)
+    _put(files, file, None)
+
+
+def _changed(content: bytes, part: FilePatch) -> bytes:
+    if not part.hunks:
+        return content
+    text = decoded(content)
+    if text is None:
+        raise ToolFailed(f"{part.path!r} is not a text file")
+    body = applied(text.body, part.hunks, part.path)
+    return text.encoded(body, part.path) if body or part.kind != "delete" else b""
+
+
+def _file(files: dict[str, Revision], place: Place, path: str) -> Revision:
+    if not path or path.startswith("/") or _FOREIGN.search(path) or ".." in path.split("/"):
+        raise ToolFailed(f"{path!r} is no path for a patch: it is relative, with `/` and without `..`")
+    spot = locate(place, path)
+    if spot.absolute not in files:
+        before = existing(spot)
+        files[spot.absolute] = Revision(spot=spot, before=before, after=before)
+    return files[spot.absolute]
+
+
+def _put(files: dict[str, Revision], file: Revision, content: bytes | None, *, mode: int | None = None) -> None:
+    files[file.spot.absolute] = Revision(spot=file.spot, before=file.before, after=content, mode=mode)
+
+
+def _mode(file: Revision, wanted: int | None) -> int | None:
+    """git knows one bit of the mode; the others stay."""
+    if wanted is None or file.before is None:
+        return file.mode
+    mode = _mode_of(file.spot)
+    changed = mode | (mode & 0o444) >> 2 if wanted == 0o755 else mode & ~0o111
+    return changed if changed != mode else file.mode
+
+
+def _mode_of(spot: Spot) -> int:
+    with Beneath(spot.root) as root:
+        return stat.S_IMODE(root.look(spot.path, follow=False).st_mode)
+
+
+def _verb(file: Revision) -> str:
+    return "added" if file.before is None else "deleted" if file.after is None else "changed"
