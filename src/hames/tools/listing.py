@@ -1,0 +1,68 @@
+"""`list`: what is in a directory."""
+
+from hames.domain.items import ToolResult
+from hames.domain.policy import SandboxPolicy
+from hames.ports import Job, ToolSpec, Work
+from hames.tools.beneath import Beneath, Entry
+from hames.tools.places import PATH, Spot, locate, relative
+from hames.tools.refusals import shown
+from hames.tools.works import Looking, off_the_loop
+
+MAX_ENTRIES = 1_000
+MAX_DEPTH = 5
+NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+
+
+class ListTool:
+    spec = ToolSpec(
+        name="list",
+        description=(
+            "List a directory: directories end with `/`, links show their target, files their size in bytes. "
+            f"`depth` shows several levels. At most {MAX_ENTRIES:,} entries. Use `glob` to find files by name."
+        ),
+        schema={
+            "type": "object",
+            "properties": {
+                "path": {**PATH, "description": "The directory, inside the workspace. Default: the working directory."},
+                "depth": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_DEPTH,
+                    "description": "How many levels to show. Default: 1.",
+                },
+            },
+            "required": [],
+            "additionalProperties": False,
+        },
+    )
+
+    async def prepare(self, job: Job) -> Work:
+        spot = locate(job.place, job.arguments.get("path", "."))
+
+        async def look(_: SandboxPolicy) -> ToolResult:
+            return await off_the_loop(lambda: _listed(job, spot))
+
+        return Looking(job, look)
+
+
+def _listed(job: Job, spot: Spot) -> ToolResult:
+    depth = int(job.arguments.get("depth", 1))
+    with Beneath(spot.root) as root:
+        entries = list(root.walk(spot.path, depth=depth, limit=MAX_ENTRIES + 1, skip=NOT_ENTERED))
+    lines = [_line(entry) for entry in entries[:MAX_ENTRIES]]
+    if len(entries) > MAX_ENTRIES:
+        lines.append(f"[more than {MAX_ENTRIES:,} entries; the rest is not shown]")
+    return ToolResult(text="\n".join(lines) or f"[{relative(job.place, spot.absolute)} is empty]")
+
+
+def _line(entry: Entry) -> str:
+    indent, name = "  " * entry.path.count("/"), shown(entry.path.rpartition("/")[2])
+    match entry.kind:
+        case "directory":
+            return f"{indent}{name}/"
+        case "link":
+            return f"{indent}{name} -> {shown(entry.target)}"
+        case "file":
+            return f"{indent}{name} ({entry.size:,})"
+        case "other":
+            return f"{indent}{name} [not a regular file]"

