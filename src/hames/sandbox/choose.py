@@ -73,6 +73,8 @@ class LocalSandbox:
         program cannot be started."""
         job = secrets.token_hex(16)
         plan = await to_thread.run_sync(self._plan, launch)
+        if not plan.contained:
+            self._guardian.watch(0, job)  # before it exists: we may be killed in the next instant
         try:
             process = start(
                 plan.argv,
@@ -84,7 +86,7 @@ class LocalSandbox:
                 closing=partial(self._closed, plan, job),
             )
         except BaseException:
-            plan.closing()
+            self._closed(plan, job)
             raise
         finally:
             plan.close_files()

@@ -57,7 +57,9 @@ def find(root: int, job: str, *, since_root: bool = False) -> set[int]:
     table = {seen.pid: seen for number in numbers if (seen := look(number)) is not None and not seen.dead}
     mark = f"HAMES_JOB={job}".encode()
     members = {
-        seen.pid for seen in table.values() if root in (seen.pid, seen.group, seen.session) or _marked(seen.pid, mark)
+        seen.pid
+        for seen in table.values()
+        if (root and root in (seen.pid, seen.group, seen.session)) or _marked(seen.pid, mark)
     }
     # Nobody can join a session from outside, so whoever shares one with a member is a descendant.
     while True:
@@ -125,14 +127,20 @@ def _frozen(root: int, job: str) -> set[int]:
 
 
 def _guard() -> None:
-    """Lines `+ PID JOB` and `- PID JOB` until the pipe closes; then nobody is left to be polite to."""
+    """Lines `+ PID JOB` and `- PID JOB` until the pipe closes; then nobody is left to be polite to.
+
+    PID 0 is a family about to be started: it is known by its mark alone.
+    """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    families: set[tuple[int, str]] = set()
+    families: dict[str, int] = {}
     for line in sys.stdin:
         sign, pid, job = line.split()
-        (families.add if sign == "+" else families.discard)((int(pid), job))
-    for pid, job in families:
+        if sign == "+":
+            families[job] = int(pid)
+        else:
+            families.pop(job, None)
+    for job, pid in families.items():
         end(pid, job, grace_s=0)
 
 
