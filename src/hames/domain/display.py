@@ -1,0 +1,84 @@
+"""Text from elsewhere, made safe to look at.
+
+Two needs, two functions. `visible` is for text a person judges (a command before it runs): everything that moves,
+hides or reorders is written out, so that what is seen is what is there. `printable` is for text a person only
+reads on a terminal (output, file names, titles): sequences that command the terminal are taken out.
+"""
+
+import re
+import unicodedata
+
+_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+_SPACES = re.compile(r" {17,}")
+# Letters to Unicode, blanks to the eye.
+_BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+
+# OSC, DCS, SOS, PM and APC run to a terminator; a terminal that misses it swallows the rest of the line.
+_STRINGS = re.compile(
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|(?=\n)|$|(?=\x1b))"
+)
+_CONTROLS = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?")
+_ESCAPES = re.compile(r"\x1b[ -/]*[0-~]?")
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    r"""The same text with nothing hidden in it. Every hidden character is written as an escape.
+
+    >>> visible("ls\x1b[2K\rrm -rf /")
+    'ls\\x1b[2K\\rrm -rf /'
+    >>> visible("echo \u202egnp.exe")
+    'echo \\u202egnp.exe'
+    >>> visible("ls" + " " * 40 + "; rm")
+    'ls⟨40 spaces⟩; rm'
+    """
+    shown = _SPACES.sub(lambda run: f"⟨{len(run[0])} spaces⟩", text)
+    if shown.isascii() and shown.isprintable():
+        return shown
+    return "".join(_written(character) if _is_hidden(character) else character for character in shown)
+
+
+def described(text: str) -> str:
+    r"""`visible`, with the length in front when it is more than one short line.
+
+    >>> described("ls")
+    'ls'
+    >>> described("a" * 300)[:21]
+    '[300 characters] aaaa'
+    """
+    shown = visible(text)
+    return shown if len(text) <= 200 and "\n" not in text else f"[{len(text)} characters] {shown}"
+
+
+def printable(text: str) -> str:
+    r"""The text without what would command a terminal. Line breaks and tabs stay; a lone carriage return becomes one.
+
+    >>> printable("a\x1b]52;c;aGk=\x07b\x1b[31mred\x1b[0m\u009b2Jc")
+    'abredc'
+    >>> printable("50%\r100%\r\ndone")
+    '50%\n100%\ndone'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _STRINGS.sub("", text)
+    text = _CONTROLS.sub("", text)
+    text = _ESCAPES.sub("", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _BIDI.sub(lambda found: _written(found[0]), text)
+    return "".join(character for character in text if character in "\n\t" or unicodedata.category(character) != "Cc")
+
+
+def _is_hidden(character: str) -> bool:
+    if character in _BLANKS:
+        return True
+    category = unicodedata.category(character)
+    return category in _HIDDEN or (category == "Zs" and character != " ") or _is_variation(character)
+
+
+def _is_variation(character: str) -> bool:
+    """Variation selectors are marks that show nothing and can carry a hidden message."""
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+def _written(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
