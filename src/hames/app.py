@@ -9,6 +9,7 @@ from hames.domain.options import Settings
 from hames.ports import Models, Store, Tools
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.choose import Settings as SandboxSettings
 from hames.sandbox.trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -26,11 +27,12 @@ async def open_engine(
     """
     clock = SystemClock()
     models = models or catalogue(options)
-    sandbox = LocalSandbox(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+    walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+    sandbox = LocalSandbox(walls, environ=options.environment)
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
         models=models,
-        tools=tools or BuiltinTools(sandbox=sandbox, clock=clock),
+        tools=tools or BuiltinTools(sandbox, clock),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
