@@ -1,0 +1,86 @@
+"""Run a command the way a tool would: behind the walls of a sandbox policy, with nothing left running afterwards.
+
+  hames sandbox -- ls -la
+  hames sandbox --sandbox readOnly -- touch x          fails: nothing is writable
+  hames sandbox --sandbox '{"type": "workspaceWrite", "networkAccess": true}' -- curl https://example.org
+
+The command gets no input, a small environment and a fixed PATH. Its output goes to stdout, notes go to stderr.
+Exit code: the command's own, 128 and the signal's number if one ended it, 2 for a bad option, 1 without a sandbox.
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hames.domain.policy import SandboxPolicy
+    from hames.ports import Launch
+    from hames.sandbox.choose import LocalSandbox
+
+DEFAULT = "workspaceWrite"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cwd", metavar="DIR", default=".", help="the workspace (default: here)")
+    parser.add_argument(
+        "--sandbox",
+        metavar="POLICY",
+        default=DEFAULT,
+        help="readOnly, workspaceWrite, dangerFullAccess, externalSandbox, or a policy as JSON (default: %(default)s)",
+    )
+    parser.add_argument("--allow-degraded", action="store_true", help="without bubblewrap, make do with Landlock")
+    parser.add_argument("--path", metavar="DIR", action="append", default=[], help="a directory to put on PATH")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    import anyio
+
+    from hames.domain.errors import InvalidCommand, SandboxUnavailable
+    from hames.ports import Launch, ToolFailed
+    from hames.sandbox.choose import LocalSandbox, Settings
+
+    argv = args.command[1:] if args.command[:1] == ["--"] else args.command
+    workspace = Path(args.cwd).resolve()
+    if not argv:
+        raise InvalidCommand("no command; say it after '--'")
+    if not workspace.is_dir():
+        raise InvalidCommand(f"no directory {args.cwd!r}")
+    settings = Settings(allow_degraded=args.allow_degraded, extra_path=tuple(args.path))
+    launch = Launch(argv=tuple(argv), cwd=str(workspace), workspace=str(workspace), policy=_policy(args.sandbox))
+    try:
+        return anyio.run(_follow, LocalSandbox(settings), launch)
+    except ToolFailed as failure:
+        raise SandboxUnavailable(str(failure)) from failure
+
+
+async def _follow(sandbox: "LocalSandbox", launch: "Launch") -> int:
+    import os
+    import sys
+
+    process = await sandbox.spawn(launch)
+    try:
+        async for chunk in process.output():
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(1, rest) :]
+        code = await process.wait()
+    finally:
+        await process.kill()
+    for note in process.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return code if code >= 0 else 128 - code
+
+
+def _policy(text: str) -> "SandboxPolicy":
+    import msgspec
+
+    from hames.domain import policy
+    from hames.domain.errors import InvalidCommand
+
+    source = text if text.lstrip().startswith("{") else msgspec.json.encode({"type": text}).decode()
+    try:
+        return msgspec.json.decode(source, type=policy.SandboxPolicy, strict=True)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise InvalidCommand(f"{text!r} is not a sandbox policy: {error}") from error
