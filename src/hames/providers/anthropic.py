@@ -111,9 +111,8 @@ class AnthropicProvider:
                     yield event
                 if reply.failure is not None:
                     raise reply.failure
-                if reply.progress > seen:
-                    seen = reply.progress
-                    answer.alive()
+                answer.judge(alive=reply.progress > seen)
+                seen = reply.progress
             await answer.drain()
 
     async def _refused(self, answer: Answer, model: str) -> ProviderError:

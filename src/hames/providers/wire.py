@@ -37,22 +37,29 @@ class Answer:
     def __init__(self, response: "httpx2.Response", wire: "Wire") -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
-        self._chunks = response.aiter_bytes()
+        # Nobody was asked to compress, so decoding would only cost.
+        self._chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
         self._wire = wire
-        self.alive()
-
-    def alive(self) -> None:
-        """It gave a sign of life: the patience begins anew."""
-        self._deadline = anyio.current_time() + self._wire.patience.idle_s
+        self._quiet_since: float | None = None
 
     async def read(self) -> bytes:
-        """The next bytes, or none at the end. Raises `ProviderError`."""
+        """The next bytes, or none at the end. Raises `ProviderError`, also for silence."""
         try:
-            with anyio.CancelScope(deadline=self._deadline):
-                return await anext(self._chunks, b"")
+            return await anext(self._chunks, b"")
         except self._wire.known as error:
             raise self._wire.lost(error, "ResponseStreamDisconnected") from None
-        raise self._wire.idle()
+
+    def judge(self, *, alive: bool) -> None:
+        """Whether what was read last was a sign of life. Raises `ProviderError` when there was none for too long.
+
+        Silence is the wire's to notice; this is for a service that pings and says nothing.
+        """
+        if alive:
+            self._quiet_since = None
+        elif self._quiet_since is None:
+            self._quiet_since = anyio.current_time()
+        elif anyio.current_time() - self._quiet_since > self._wire.patience.idle_s:
+            raise self._wire.idle()
 
     async def all(self) -> bytes:
         """What there is, up to a bound: errors are short."""
@@ -124,6 +131,8 @@ class Wire:
     def lost(self, error: Exception, info: ErrorInfo) -> ProviderError:
         """What a broken connection means. Headers show up in some of these errors, so none is passed on as it is."""
         kind, causes = type(error).__name__, list(_causes(error))
+        if kind == "ReadTimeout":
+            return self.idle()
         address = self._service.address
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             sentence = f"the certificate of {address} is not trusted; set SSL_CERT_FILE if it is your own"
@@ -164,7 +173,9 @@ class Wire:
             headers=self._headers,
             verify=self._secure,  # a context for TLS costs 100 ms, and plain HTTP has no use for it
             trust_env=not self._near,  # proxies are for elsewhere
-            timeout=httpx2.Timeout(None, connect=self.patience.connect_s, write=WRITE_SECONDS),
+            timeout=httpx2.Timeout(
+                connect=self.patience.connect_s, read=self.patience.idle_s, write=WRITE_SECONDS, pool=None
+            ),
             limits=httpx2.Limits(
                 max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS, keepalive_expiry=KEPT_SECONDS
             ),
