@@ -28,7 +28,7 @@ from hames.client.appserver_events import (
     TurnCompleted,
     UsageUpdated,
 )
-from hames.domain.display import visible
+from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.sandbox.choose import LocalSandbox
@@ -108,6 +108,7 @@ class Screen:
         self._ask = ask
         self._column = False
         self._approvals = 0
+        self._green = False
 
     async def decide(self, asked: ApprovalAsked) -> m.ApprovalWord:
         self._approvals += 1
@@ -137,19 +138,19 @@ class Screen:
 
     def delta(self, event: ItemDelta) -> None:
         if event.channel == "agentMessage/delta":
-            self._write(visible(event.text, newlines=True))
+            self._write(printable(event.text))
         elif event.channel.startswith("reasoning/"):
-            self._write(self._paint.dim(visible(event.text, newlines=True)))
+            self._write(self._paint.dim(printable(event.text)))
         elif event.channel == "commandExecution/outputDelta":
             for line in event.text.splitlines():
-                self._line(self._paint.dim(f"  {visible(line)}"))
+                self._line(self._paint.dim(f"  {printable(line)}"))
 
     def completed(self, item: wire.ThreadItem) -> None:
         if self._column:
             self._write("\n")
             self._column = False
         if isinstance(item, wire.CommandExecutionItem):
-            good = item.exit_code == 0
+            good = self._green = item.exit_code == 0
             told = f"exit code {item.exit_code} after {(item.duration_ms or 0) / 1000:.1f} s"
             self._line(self._paint.good(f"  ✓ {told}") if good else self._paint.bad(f"  ✗ {told}"))
             self._line("")
@@ -163,9 +164,12 @@ class Screen:
 
     def ended(self, turn: m.Turn) -> int:
         counted = f", {self.usage.output_tokens} tokens out" if self.usage else ""
-        if turn.status == "completed":
-            self._line(self._paint.good(f"done: {self._approvals} approvals{counted}"))
+        if turn.status == "completed" and self._green:
+            self._line(self._paint.good(f"done: the tests pass; {self._approvals} approvals{counted}"))
             return 0
+        if turn.status == "completed":
+            self._line(self._paint.bad("the turn completed and the tests still fail"))
+            return 1
         why = turn.error.message if turn.error else turn.status
         self._line(self._paint.bad(f"the turn ended as {turn.status}: {visible(why)}"))
         return 1
