@@ -2,7 +2,7 @@
 
 A client that starts a server waits for `initialize`. The answer needs none of the engine, so it is given
 with what the bare interpreter has, and the rest is imported behind it. Only a plain, well-formed first line is
-answered here, by the protocol's `greeting.plain_answer(params)`; any other goes to the real peer, untouched.
+answered here, by the protocol's `plain_answer(params, flags)`; any other goes to the real peer, untouched.
 `json` and `typing` would each nearly double the time, so neither is used: the C half of `json` suffices.
 """
 
@@ -12,7 +12,7 @@ from select import select
 
 from hames.transports.wire import Start, claim
 
-GREETINGS = {"harness": "hames.protocols.bootstrap.greeting", "app-server": "hames.protocols.flint.greeting"}
+GREETINGS = {"harness": "hames.protocols.bootstrap.greeting", "app-server": "hames.cli.app_server_greeting"}
 HEADS = {"harness": '{"jsonrpc":"2.0",', "app-server": "{"}
 VALUED = ("--cwd", "--data-dir", "--model", "--approval-policy", "--sandbox", "--log-file", "--log-level")
 """Flags that are known to be harmless to the first answer; with any other the full parser comes first."""
@@ -30,7 +30,7 @@ def start(words: list[str]) -> Start | None:
     wire = claim()
     received = _first_line(wire.incoming)
     line, _, rest = received.partition(b"\n")
-    answer = _answer(words[0], line)
+    answer = _answer(words[0], words[1:], line)
     if answer is None:
         return Start(wire, received=received)
     _write(wire.outgoing, answer)
@@ -68,7 +68,7 @@ def _first_line(descriptor: int) -> bytes:
     return received
 
 
-def _answer(command: str, line: bytes) -> bytes | None:
+def _answer(command: str, flags: list[str], line: bytes) -> bytes | None:
     message = _parsed(line)
     if not isinstance(message, dict) or not message.keys() <= {"jsonrpc", "id", "method", "params"}:
         return None
@@ -77,7 +77,7 @@ def _answer(command: str, line: bytes) -> bytes | None:
     if command == "harness" and message.get("jsonrpc") != "2.0":
         return None
     plain_answer = getattr(__import__(GREETINGS[command], fromlist=["plain_answer"]), "plain_answer", None)
-    result = plain_answer(message.get("params")) if plain_answer is not None else None
+    result = plain_answer(message.get("params"), flags) if plain_answer is not None else None
     if result is None:
         return None
     return f'{HEADS[command]}"id":{_text(message["id"])},"result":{_text(result)}}}\n'.encode()
@@ -102,6 +102,10 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
+def _constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
 class _Strict:
     """What the scanner asks its owner for."""
 
@@ -110,7 +114,7 @@ class _Strict:
     object_pairs_hook = staticmethod(_members)
     parse_float = float
     parse_int = int
-    parse_constant = None
+    parse_constant = staticmethod(_constant)
     memo: dict[str, str] = {}
 
 

@@ -12,7 +12,7 @@ RESULT: dict[str, object] = {
 }
 
 
-def plain_answer(params: object) -> dict[str, object] | None:
+def plain_answer(params: object, _flags: list[str] | None = None) -> dict[str, object] | None:
     """The result, when these parameters are beyond doubt; otherwise the full decoder judges them."""
     if params is None or params == {}:
         return RESULT

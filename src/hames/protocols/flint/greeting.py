@@ -1,7 +1,6 @@
 """The answer to `initialize`. Standard library only: it can be given before anything else is imported."""
 
 import sys
-from typing import Any
 
 AGENT = "hames"
 
@@ -36,7 +35,7 @@ def is_codex(name: str, capabilities: object) -> bool:
     return isinstance(capabilities, dict) and not CODEX_CAPABILITIES.isdisjoint(capabilities)
 
 
-def result(*, version: str, provider: str, home: str, options: bool, reasoning: bool) -> dict[str, Any]:
+def result(*, version: str, provider: str, home: str, options: bool, reasoning: bool) -> dict[str, object]:
     """`options`: there are selectors. `reasoning`: some model shows its thinking."""
     return {
         "agentInfo": {"name": AGENT, "version": version, "provider": provider},

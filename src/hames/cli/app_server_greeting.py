@@ -1,0 +1,77 @@
+"""flint's first answer, before anything heavy is imported. Standard library only.
+
+It is given only where it is certainly the one that the whole server would give: nothing but the flags may have
+a say in which model comes first. In any other case the server itself answers.
+"""
+
+import os
+import sys
+
+from hames import __version__
+from hames.protocols.flint import greeting
+
+DEFAULT_PROVIDER = "anthropic"
+SAYING = ("HAMES_MODEL", "HAMES_CONFIG")
+"""Environment variables that could change which provider comes first."""
+
+
+def plain_answer(params: object, flags: list[str]) -> dict[str, object] | None:
+    """The result, when these parameters and flags are beyond doubt."""
+    given = _valued(flags)
+    cwd = os.path.realpath(given.get("--cwd") or ".")
+    provider = _provider(given.get("--model"), cwd)
+    if provider is None or not _plain(params):
+        return None
+    named = given.get("--data-dir")
+    home = os.path.abspath(named) if named else os.path.join(cwd, ".harness")  # noqa: PTH100, PTH118
+    return greeting.result(version=__version__, provider=provider, home=home, options=True, reasoning=True)
+
+
+def _plain(params: object) -> bool:
+    if not isinstance(params, dict) or not params.keys() <= {"clientInfo", "capabilities"}:
+        return False
+    client = params.get("clientInfo")
+    if not isinstance(client, dict) or not client.keys() <= {"name", "title", "version"}:
+        return False
+    if not isinstance(client.get("name"), str) or not isinstance(client.get("version"), str):
+        return False
+    if not isinstance(client.get("title"), str | None):
+        return False
+    capabilities = params.get("capabilities")
+    if capabilities is None:
+        return True
+    known = {"experimentalApi", "requestAttestation", "optOutNotificationMethods"}
+    if not isinstance(capabilities, dict) or not capabilities.keys() <= known:
+        return False
+    if capabilities.get("optOutNotificationMethods") is not None:
+        return False
+    return all(isinstance(value, bool | None) for value in capabilities.values())
+
+
+def _provider(model: str | None, cwd: str) -> str | None:
+    """None: somebody else has a say, and must be asked."""
+    if any(os.environ.get(name) for name in SAYING) or any(map(os.path.exists, _files(cwd))):
+        return None
+    if model is None:
+        return DEFAULT_PROVIDER
+    provider, slash, name = model.partition("/")
+    return provider if slash and name and provider == DEFAULT_PROVIDER else None
+
+
+def _files(cwd: str) -> list[str]:
+    home = os.path.expanduser("~")  # noqa: PTH111
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")  # noqa: PTH118
+    found = [f"{base}/hames/config.toml", f"{cwd}/hames.toml"]
+    if sys.platform == "darwin":
+        found.append(f"{home}/Library/Application Support/hames/config.toml")
+    return found
+
+
+def _valued(flags: list[str]) -> dict[str, str]:
+    """The last value of each flag. They were found to be plain before."""
+    given: dict[str, str] = {}
+    while flags:
+        name, equals, value = flags[0].partition("=")
+        given[name] = value if equals else flags[1]
+        flags = flags[1:] if equals else flags[2:]
+    return given
