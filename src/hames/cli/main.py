@@ -36,7 +36,8 @@ def _run(words: list[str], start: object) -> int:
     import argparse
     from importlib import import_module
 
-    program = sys.argv[0].rpartition("/")[2] or "hames"
+    name = sys.argv[0].rpartition("/")[2]
+    program = "bootstrap" if name == "bootstrap" else "hames"
     if not words or words[0] not in _offered():
         return _help(program, words)
     module = import_module(f"hames.cli.{words[0].replace('-', '_')}")
@@ -79,3 +80,7 @@ def _offered() -> list[str]:
     from importlib.util import find_spec
 
     return [name for name in COMMANDS if find_spec(f"hames.cli.{name.replace('-', '_')}") is not None]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

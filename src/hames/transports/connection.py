@@ -138,7 +138,9 @@ class Connection:
                 case "now":
                     pass
                 case "start" if state is not None:
-                    self._start(state.id, _Follower(await self._engine.watch(state.id, after=0)))
+                    follower = _Follower(await self._engine.watch(state.id, after=0))
+                    self._tell(follower, await follower.watcher.next())  # at once: its first record is there
+                    self._start(state.id, follower)
                 case "outcome" if isinstance(outcome, ThreadState):
                     self._start(outcome.id, await self._beyond(outcome))
                 case "history" if last is not None:
@@ -183,8 +185,7 @@ class Connection:
             async with self._speaking:
                 if self._followers.get(thread_id) is not follower:
                     return
-                self._outbox.write(b"".join(map(self._told, follower.unheard(changes))))
-                follower.last = changes[-1]
+                self._tell(follower, changes)
         if self._followers.get(thread_id) is not follower:
             return
         del self._followers[thread_id]
@@ -206,6 +207,10 @@ class Connection:
                 log.info("thread.not_followed", extra={"why": str(error)})
                 return
             self._start(thread_id, resumed)
+
+    def _tell(self, follower: "_Follower", changes: list[Change]) -> None:
+        self._outbox.write(b"".join(map(self._told, follower.unheard(changes))))
+        follower.last = changes[-1]
 
     def _told(self, change: Change) -> bytes:
         try:
