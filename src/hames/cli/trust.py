@@ -1,0 +1,47 @@
+"""Say that a project's own configuration may be obeyed: hames.toml and .mcp.json of that directory, as they are now.
+
+  hames trust              show what this directory would have obeyed, and trust it
+  hames trust --show       only show it
+  hames trust --revoke     take it back
+
+Trust is bound to the directory itself and to what those files say. A copy, a link or a changed file asks again.
+"""
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from hames.config.paths import user_state
+from hames.config.project import ProjectTrust, identity, read_obeyed
+from hames.domain.display import printable
+from hames.domain.errors import Misconfigured
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("directory", nargs="?", default=".", help="the project (default: here)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--show", action="store_true", help="show what would be obeyed, and whether it is")
+    what.add_argument("--revoke", action="store_true", help="no longer obey it")
+
+
+def run(args: Namespace) -> int:
+    directory = Path(args.directory)
+    if not directory.is_dir():
+        raise Misconfigured(f"no directory {str(directory)!r}")
+    trust = ProjectTrust(user_state(os.environ))
+    if args.revoke:
+        print("no longer trusted" if trust.revoke(directory) else "was not trusted")
+        return 0
+    if identity(directory).digest == "":
+        print("nothing to trust here: there is no hames.toml and no .mcp.json")
+        return 0
+    waiting = trust.asks_for(directory)
+    for name in ("hames.toml", ".mcp.json"):
+        if text := read_obeyed(directory, name).decode(errors="replace"):
+            print(f"--- {name}\n{printable(text).rstrip()}")
+    if args.show:
+        print(f"--- {'not trusted' if waiting else 'trusted'}")
+        return 1 if waiting else 0
+    trust.trust(directory)
+    print(f"--- trusted: {directory.resolve()}")
+    return 0
