@@ -13,6 +13,7 @@ from hames.domain.items import ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, Decision
 from hames.domain.value import Value
+from hames.protocols.schema import Published
 
 TurnStatus = Literal["running", "completed", "cancelled", "error"]
 ItemType = Literal["user_message", "assistant_message", "tool_exec", "tool_log", "approval", "artifact"]
@@ -252,7 +253,7 @@ class TurnStartResult(Value, rename="camel"):
 
 
 class Ok(Value):
-    ok: Literal[True] = True
+    ok: Literal[True]
 
 
 # What the server tells. `seq` is the place in the thread's log, `time` when it happened; pieces of one text share them.
@@ -350,3 +351,7 @@ NOTIFICATIONS: dict[str, type[Value]] = {
     "item.completed": ItemNews,
     "approval.requested": ApprovalRequested,
 }
+
+PUBLISHED = Published(
+    name="bootstrap", version=True, requests=REQUESTS, notifications=NOTIFICATIONS, events="ThreadGetResult.events"
+)

@@ -45,7 +45,7 @@ class Bootstrap:
                 thread = outbound.thread_of_state(outcome)
                 return messages.ThreadGetResult(thread=thread, events=outbound.kept_events(history))
             case _:
-                return messages.Ok()
+                return messages.Ok(ok=True)
 
     def greet(self, _command: Command, _state: ThreadState, history: Sequence[Change]) -> Sequence[Notify]:
         return outbound.pending_approvals(history)

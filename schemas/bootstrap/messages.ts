@@ -1,0 +1,339 @@
+// The messages of bootstrap. Written by `hames schema`: do not edit.
+
+/** The question, and once it is answered the `decision`. `void`: it ended before anyone answered. */
+export interface ApprovalData {
+  requestId: string;
+  toolItemId: string;
+  tool: string;
+  status: "pending" | "resolved";
+  reason: string;
+  command?: string;
+  cwd?: string;
+  changes?: FileChange[];
+  input?: unknown;
+  decision?: "always" | "once" | "reject" | "void";
+}
+
+export interface ApprovalItem {
+  type: "approval";
+  itemId: string;
+  threadId: string;
+  turnId: string;
+  data: ApprovalData;
+}
+
+/** `itemId` is the `tool_exec` that waits; answer with `approval.respond`. Sent again to a client that returns. */
+export interface ApprovalRequested {
+  requestId: string;
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  seq: number;
+  time: number;
+  tool: string;
+  reason: string;
+  command?: string;
+  cwd?: string;
+  changes?: FileChange[];
+  input?: unknown;
+}
+
+export interface ApprovalRespondParams {
+  requestId: string;
+  decision: "always" | "once" | "reject";
+}
+
+export interface Artifact {
+  type: "artifact";
+  itemId: string;
+  threadId: string;
+  turnId: string;
+  data: ArtifactData;
+}
+
+export interface ArtifactData {
+  path: string;
+  title: string;
+  mediaType: string;
+  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+}
+
+export interface AssistantMessage {
+  type: "assistant_message";
+  itemId: string;
+  threadId: string;
+  turnId: string;
+  data: AssistantMessageData;
+}
+
+/** `kind` tells the answer from the thinking, and from a summary that replaces older history for the model. */
+export interface AssistantMessageData {
+  kind: "compaction" | "reasoning" | "text";
+  text: string;
+  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  summary?: string;
+}
+
+export interface Capabilities {
+  threads: boolean;
+  turns: boolean;
+  approvals: boolean;
+  streaming: boolean;
+  persistence: boolean;
+}
+
+export interface ClientInfo {
+  name: string;
+  version?: string;
+}
+
+/** `path` is absolute, `diff` is unified. */
+export interface FileChange {
+  path: string;
+  kind: "add" | "delete" | "modify";
+  diff: string;
+}
+
+/** A file the prompt points at; relative paths start at the thread's directory. */
+export interface FilePart {
+  type: "file";
+  path: string;
+}
+
+/** By `url` (`https:` or `data:`), or by the `path` of a file. Exactly one of them. */
+export interface ImagePart {
+  type: "image";
+  url?: string;
+  path?: string;
+}
+
+export interface InitializeParams {
+  clientInfo?: ClientInfo;
+}
+
+export interface InitializeResult {
+  version: string;
+  capabilities: Capabilities;
+}
+
+/** Add `delta` to the item's `data[field]`. */
+export interface ItemDelta {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  seq: number;
+  time: number;
+  field: "output" | "summary" | "text";
+  delta: string;
+}
+
+export interface ItemNews {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  seq: number;
+  time: number;
+  item: UserMessage | AssistantMessage | ToolExec | ToolLog | ApprovalItem | Artifact;
+}
+
+export interface Model {
+  providerID: string;
+  modelID: string;
+}
+
+export interface Ok {
+  ok: true;
+}
+
+export interface PlanEntry {
+  step: string;
+  status?: "completed" | "failed" | "inProgress" | "pending";
+}
+
+export interface TextPart {
+  type: "text";
+  text: string;
+}
+
+export interface Thread {
+  threadId: string;
+  title: string;
+  directory: string;
+  time: ThreadTime;
+}
+
+/** `directory` is absolute and exists; without it the thread works where the server does. */
+export interface ThreadCreateParams {
+  title?: string;
+  directory?: string;
+}
+
+export interface ThreadCreateResult {
+  thread: Thread;
+}
+
+export interface ThreadCreated {
+  threadId: string;
+  seq: number;
+  time: number;
+  thread: Thread;
+}
+
+export interface ThreadGetParams {
+  threadId: string;
+}
+
+/** An event is a notification as it was sent, with its method as `type`. Streamed text comes in larger pieces. */
+export interface ThreadGetResult {
+  thread: Thread;
+  events: Event[];
+}
+
+export interface ThreadListParams {
+}
+
+/** Newest first. */
+export interface ThreadListResult {
+  threads: Thread[];
+}
+
+export interface ThreadTime {
+  created: number;
+  updated: number;
+}
+
+export interface ToolExec {
+  type: "tool_exec";
+  itemId: string;
+  threadId: string;
+  turnId: string;
+  data: ToolExecData;
+}
+
+/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. */
+export interface ToolExecData {
+  tool: string;
+  input: Record<string, unknown>;
+  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  exitCode?: number;
+  durationMs?: number;
+  changes?: FileChange[];
+  text?: string;
+  entries?: PlanEntry[];
+  result?: string;
+}
+
+export interface ToolLog {
+  type: "tool_log";
+  itemId: string;
+  threadId: string;
+  turnId: string;
+  data: ToolLogData;
+}
+
+/** `toolItemId` is the `tool_exec` whose output this is. */
+export interface ToolLogData {
+  toolItemId: string;
+  tool: string;
+  output: string;
+}
+
+export interface Turn {
+  turnId: string;
+  threadId: string;
+  status: "cancelled" | "completed" | "error" | "running";
+  time: TurnTime;
+}
+
+export interface TurnCancelParams {
+  threadId: string;
+}
+
+/** `status` tells a failure (`error`) from a turn that was stopped (`cancelled`). */
+export interface TurnFailed {
+  threadId: string;
+  turnId: string;
+  seq: number;
+  time: number;
+  status: "cancelled" | "completed" | "error" | "running";
+  turn: Turn;
+  error: TurnFailure;
+}
+
+export interface TurnFailure {
+  message: string;
+  info: "BadRequest" | "ContextWindowExceeded" | "HttpConnectionFailed" | "InternalServerError" | "ModelNotFound" | "Other" | "Refusal" | "ResponseStreamDisconnected" | "ResponseTooManyFailedAttempts" | "SandboxError" | "ServerOverloaded" | "StepLimitReached" | "Unauthorized" | "UsageLimitExceeded" | "Cancelled";
+  httpStatus?: number;
+}
+
+export interface TurnNews {
+  threadId: string;
+  turnId: string;
+  seq: number;
+  time: number;
+  status: "cancelled" | "completed" | "error" | "running";
+  turn: Turn;
+}
+
+/** `model` and `agent` hold for this turn and those after it. */
+export interface TurnStartParams {
+  threadId: string;
+  input: (TextPart | ImagePart | FilePart)[];
+  model?: Model;
+  agent?: "code" | "plan" | "review";
+}
+
+export interface TurnStartResult {
+  turnId: string;
+}
+
+export interface TurnTime {
+  started: number;
+  completed?: number;
+}
+
+export interface UserMessage {
+  type: "user_message";
+  itemId: string;
+  threadId: string;
+  turnId: string;
+  data: UserMessageData;
+}
+
+/** `text` is the text parts, joined by blank lines. */
+export interface UserMessageData {
+  content: (TextPart | ImagePart | FilePart)[];
+  text: string;
+}
+
+export interface Requests {
+  "initialize": { params: InitializeParams; result: InitializeResult };
+  "thread.create": { params: ThreadCreateParams; result: ThreadCreateResult };
+  "thread.list": { params: ThreadListParams; result: ThreadListResult };
+  "thread.get": { params: ThreadGetParams; result: ThreadGetResult };
+  "turn.start": { params: TurnStartParams; result: TurnStartResult };
+  "turn.cancel": { params: TurnCancelParams; result: Ok };
+  "approval.respond": { params: ApprovalRespondParams; result: Ok };
+}
+
+export interface Notifications {
+  "thread.created": ThreadCreated;
+  "turn.started": TurnNews;
+  "turn.completed": TurnNews;
+  "turn.error": TurnFailed;
+  "item.started": ItemNews;
+  "item.delta": ItemDelta;
+  "item.completed": ItemNews;
+  "approval.requested": ApprovalRequested;
+}
+
+/** A notification as it was told, with its method as `type`. */
+export type Event =
+  | ({ type: "thread.created" } & ThreadCreated)
+  | ({ type: "turn.started" } & TurnNews)
+  | ({ type: "turn.completed" } & TurnNews)
+  | ({ type: "turn.error" } & TurnFailed)
+  | ({ type: "item.started" } & ItemNews)
+  | ({ type: "item.delta" } & ItemDelta)
+  | ({ type: "item.completed" } & ItemNews)
+  | ({ type: "approval.requested" } & ApprovalRequested);

@@ -1,0 +1,42 @@
+"""Write the protocols' messages as JSON Schema and TypeScript types, one directory per protocol.
+
+hames schema --out schemas
+"""
+
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from hames.protocols.schema import Published, json_schema, typescript
+
+PROTOCOLS = ("bootstrap", "flint")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="DIR", required=True, help="where to write")
+
+
+def run(args: Namespace) -> int:
+    for name, text in files().items():
+        path = Path(args.out) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path)
+    return 0
+
+
+def files() -> dict[str, str]:
+    """Every file by its path, with its text."""
+    written: dict[str, str] = {}
+    for published in _published():
+        schema = msgspec.json.format(msgspec.json.encode(json_schema(published)), indent=2).decode()
+        written[f"{published.name}/schema.json"] = schema + "\n"
+        written[f"{published.name}/messages.ts"] = typescript(published)
+    return written
+
+
+def _published() -> list[Published]:
+    modules = [import_module(f"hames.protocols.{name}.messages") for name in PROTOCOLS]
+    return [module.PUBLISHED for module in modules if hasattr(module, "PUBLISHED")]

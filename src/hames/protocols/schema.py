@@ -1,0 +1,168 @@
+"""The messages of a protocol for other languages: JSON Schema, and TypeScript types. Generated from the types we use.
+
+A protocol is published as tables from its methods to its message types; its package offers them as
+`messages.PUBLISHED`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from hames.domain.json import Json
+from hames.domain.value import Value
+
+Schema = dict[str, Json]
+Pair = tuple[type[Value], type[Value]]
+
+
+class Published(Value):
+    """`requests` and `asks` map a method to its parameters and its result: the client's requests, and ours."""
+
+    name: str
+    version: bool
+    """Messages carry `jsonrpc: "2.0"`."""
+    requests: Mapping[str, Pair]
+    notifications: Mapping[str, type[Value]]
+    asks: Mapping[str, Pair] = {}
+    events: str = ""
+    """A member `Type.field` that holds notifications as they were told, each with its method as `type`."""
+
+
+def json_schema(published: Published) -> Schema:
+    defs = _definitions(published)
+    if published.events:
+        owner, _, name = published.events.partition(".")
+        defs["Event"] = {"oneOf": [_event(method, kind) for method, kind in published.notifications.items()]}
+        defs[owner]["properties"][name] = {"type": "array", "items": {"$ref": "#/$defs/Event"}}
+    defs["Request"] = {"oneOf": [_call(published, method, pair[0]) for method, pair in published.requests.items()]}
+    told = published.notifications.items()
+    defs["Notification"] = {"oneOf": [_message(published, method, kind) for method, kind in told]}
+    if published.asks:
+        defs["Ask"] = {"oneOf": [_call(published, method, pair[0]) for method, pair in published.asks.items()]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": published.name,
+        "requests": {method: _pair(pair) for method, pair in published.requests.items()},
+        "notifications": {method: _ref(kind) for method, kind in published.notifications.items()},
+        "asks": {method: _pair(pair) for method, pair in published.asks.items()},
+        "$defs": dict(sorted(defs.items())),
+    }
+
+
+def typescript(published: Published) -> str:
+    defs = _definitions(published)
+    lines = [f"// The messages of {published.name}. Written by `hames schema`: do not edit.", ""]
+    for name, schema in sorted(defs.items()):
+        if f"{name}." in published.events:
+            schema["properties"][published.events.partition(".")[2]] = {
+                "type": "array",
+                "items": {"$ref": "#/$defs/Event"},
+            }
+        lines += [*_declaration(name, schema), ""]
+    lines += [*_table("Requests", {method: _pair_type(pair) for method, pair in published.requests.items()}), ""]
+    told = {method: kind.__name__ for method, kind in published.notifications.items()}
+    lines += [*_table("Notifications", told), ""]
+    if published.asks:
+        asks = {method: _pair_type(pair) for method, pair in published.asks.items()}
+        lines += [*_table("Asks", asks), ""]
+    if published.events:
+        lines += ["/** A notification as it was told, with its method as `type`. */"]
+        lines += ["export type Event =", *(f"  | ({{ type: {json.dumps(m)} }} & {kind})" for m, kind in told.items())]
+        lines[-1] += ";"
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _definitions(published: Published) -> dict[str, Schema]:
+    pairs = [*published.requests.values(), *published.asks.values()]
+    kinds = [kind for pair in pairs for kind in pair] + list(published.notifications.values())
+    _, found = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for schema in found.values():
+        schema.pop("title", None)
+        if schema.get("description") == Value.__doc__:
+            del schema["description"]
+    return {name: dict(schema) for name, schema in found.items()}
+
+
+def _ref(kind: type[Value]) -> Schema:
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _pair(pair: Pair) -> Schema:
+    return {"params": _ref(pair[0]), "result": _ref(pair[1])}
+
+
+def _message(published: Published, method: str, kind: type[Value]) -> Schema:
+    version: Schema = {"jsonrpc": {"const": "2.0"}} if published.version else {}
+    properties = {**version, "method": {"const": method}, "params": _ref(kind)}
+    return {"type": "object", "properties": properties, "required": [*version, "method", "params"]}
+
+
+def _call(published: Published, method: str, kind: type[Value]) -> Schema:
+    schema = _message(published, method, kind)
+    identified = {**schema["properties"], "id": {"type": ["string", "number"]}}
+    optional = not msgspec.json.schema(kind)["$defs"][kind.__name__].get("required")
+    required = [name for name in schema["required"] if not (optional and name == "params")]
+    return {**schema, "properties": identified, "required": [*required, "id"]}
+
+
+def _event(method: str, kind: type[Value]) -> Schema:
+    return {"allOf": [_ref(kind), {"properties": {"type": {"const": method}}, "required": ["type"]}]}
+
+
+def _table(name: str, rows: Mapping[str, str]) -> Iterator[str]:
+    yield f"export interface {name} {{"
+    for method, kind in rows.items():
+        yield f"  {json.dumps(method)}: {kind};"
+    yield "}"
+
+
+def _pair_type(pair: Pair) -> str:
+    return f"{{ params: {pair[0].__name__}; result: {pair[1].__name__} }}"
+
+
+def _declaration(name: str, schema: Schema) -> Iterator[str]:
+    if description := schema.get("description"):
+        yield f"/** {' '.join(description.split())} */"
+    if schema.get("type") != "object" or "properties" not in schema:
+        yield f"export type {name} = {_type(schema)};"
+        return
+    yield f"export interface {name} {{"
+    required = schema.get("required", [])
+    for member, inner in schema["properties"].items():
+        yield f"  {_member(member)}{'' if member in required else '?'}: {_type(inner)};"
+    yield "}"
+
+
+def _member(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)
+
+
+def _type(schema: Schema) -> str:
+    """The TypeScript type of a schema as msgspec writes it."""
+    match schema:
+        case {"$ref": ref}:
+            return ref.rpartition("/")[2]
+        case {"enum": words}:
+            return " | ".join(json.dumps(word) for word in words)
+        case {"const": word}:
+            return json.dumps(word)
+        case {"anyOf": kinds}:
+            return " | ".join(map(_type, kinds))
+        case {"type": list(kinds)}:
+            return " | ".join(_type({"type": kind}) for kind in kinds)
+        case {"type": "array", "items": items}:
+            inner = _type(items) if items else "unknown"
+            return f"({inner})[]" if " | " in inner else f"{inner}[]"
+        case {"type": "array"}:
+            return "unknown[]"
+        case {"type": "object", "additionalProperties": dict(values)}:
+            return f"Record<string, {_type(values)}>"
+        case {"type": "object"}:
+            return "Record<string, unknown>"
+        case {"type": "string" | "boolean" | "null" as kind}:
+            return kind
+        case {"type": "integer" | "number"}:
+            return "number"
+        case _:
+            return "unknown"
