@@ -1,17 +1,19 @@
 """Changing files below a directory: each is old or new, never a mix, and several change together or not at all.
 
-New content is written under no name (`O_TMPFILE`), synced, and only then put in
-place, so whoever is killed meanwhile leaves nothing behind. What stood there is
-replaced, never written into: a hard link to it keeps the old content. Links are
-never followed. What fails half-way is undone; a kill between two files is not.
+New content is written under no name (`O_TMPFILE`), synced, and only then put in place. What stood there is
+replaced, never written into: a hard link to it keeps the old content. Links are never followed. What fails
+half-way is undone; a kill between two files is not. Between its first name and its last there is one step, and a
+kill in that step leaves a file that nobody has locked: the next change in the directory removes it.
 """
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from hames.domain.value import Value
 from hames.tools.beneath import Beneath
@@ -20,6 +22,9 @@ from hames.tools.refusals import Denied, FileRefused, LinkInTheWay, Missing, Not
 MAX_BYTES = 8 << 20
 """What is changed is held in memory twice, and shown as a diff."""
 
+SWEPT_NAMES = 10_000
+
+_PREFIX, _SUFFIX = ".hames-", ".tmp"
 _DESCRIPTORS = "/proc/self/fd"
 _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 
@@ -81,6 +86,7 @@ class _Staged:
             self._parent = self._directory(parents)
             self._compare()
             if self._change.after is not None:
+                _sweep(self._parent)
                 self._write(self._change.after)
 
     def commit(self) -> None:
@@ -197,6 +203,8 @@ class _Staged:
 
     def _write(self, content: bytes) -> None:
         self._content = self._unnamed()
+        with suppress(OSError):  # a file system without locks is never swept, either
+            fcntl.flock(self._content, fcntl.LOCK_EX | fcntl.LOCK_NB)
         view = memoryview(content)
         while view:
             view = view[os.write(self._content, view) :]
@@ -259,7 +267,31 @@ def _told(path: str) -> Generator[None, None, None]:
 
 def _temporary_name() -> str:
     # Not one of the engine's names: it must be one that nobody can have prepared.
-    return f".hames-{secrets.token_hex(8)}.tmp"
+    return f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+
+
+def _sweep(directory: int) -> None:
+    """Removes what a killed process left: named as only we name files, and locked by nobody."""
+    with suppress(OSError):
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            with os.scandir(fd) as entries:
+                names = [entry.name for entry in islice(entries, SWEPT_NAMES)]
+        finally:
+            os.close(fd)
+        for name in names:
+            if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+                _remove_orphan(directory, name)
+
+
+def _remove_orphan(directory: int, name: str) -> None:
+    with suppress(OSError):
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=directory)
+        finally:
+            os.close(fd)
 
 
 def _attributes(fd: int) -> dict[str, bytes]:

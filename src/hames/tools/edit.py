@@ -1,7 +1,8 @@
 """`edit`: one exact text for another."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
+from heapq import nlargest
 from itertools import islice
 
 from hames.ports import Job, ToolFailed, ToolSpec, Work
@@ -13,9 +14,11 @@ from hames.tools.texts import Text, decoded, lines_of
 from hames.tools.works import Changing, Seen, off_the_loop
 
 LISTED_PLACES = 10
-COMPARED_LINES = 20_000
+COMPARED_LINES = 10_000
+CANDIDATES = 20
 COMPARED_CHARS = 200
 SHOWN_LINES = 12
+SHOWN_CHARS = 500
 ALIKE = 0.6
 
 
@@ -100,21 +103,28 @@ def _lines_with(body: str, old: str) -> Iterator[int]:
 def _nearest(body: str, old: str) -> str:
     """Where it was probably meant, as the file has it, so that the next try can be right."""
     wanted = [line.strip() for line in lines_of(old)]
-    there = list(islice(lines_of(body), COMPARED_LINES))
+    there = lines_of(body)[:COMPARED_LINES]
     key = max(range(len(wanted)), key=lambda i: len(wanted[i]))
-    best, where = ALIKE, -1
-    matcher = SequenceMatcher(autojunk=False)
-    matcher.set_seq2(wanted[key][:COMPARED_CHARS])
-    for index, line in enumerate(there):
-        if line.strip() == wanted[key]:
-            where = index
-            break
-        matcher.set_seq1(line.strip()[:COMPARED_CHARS])
-        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and matcher.ratio() > best:
-            best, where = matcher.ratio(), index
-    if where < 0:
+    where = _most_alike([line.strip() for line in there], wanted[key])
+    if where is None:
         return "Nothing in the file looks like it"
     start = max(0, where - key)
     shown = there[start : start + min(len(wanted), SHOWN_LINES)]
-    numbered = "".join(f"{number:>6}\t{line}" for number, line in enumerate(shown, start + 1))
-    return f"The nearest text is:\n{numbered.rstrip()}"
+    numbered = "\n".join(f"{number:>6}\t{line.rstrip()[:SHOWN_CHARS]}" for number, line in enumerate(shown, start + 1))
+    return f"The nearest text is:\n{numbered}"
+
+
+def _most_alike(lines: list[str], wanted: str) -> int | None:
+    """The line that is most like `wanted`. Comparing well is slow, so only the most promising are compared well."""
+    if wanted in lines:
+        return lines.index(wanted)
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(wanted[:COMPARED_CHARS])
+
+    def alike(index: int, ratio: Callable[[], float]) -> float:
+        matcher.set_seq1(lines[index][:COMPARED_CHARS])
+        return ratio() if matcher.real_quick_ratio() > ALIKE else 0.0
+
+    promising = nlargest(CANDIDATES, range(len(lines)), key=lambda i: alike(i, matcher.quick_ratio))
+    best = max(promising, key=lambda i: alike(i, matcher.ratio), default=None)
+    return best if best is not None and alike(best, matcher.ratio) > ALIKE else None

@@ -20,7 +20,7 @@ from hames.ports import Launch, Limits, Place, Process, Sandbox, ToolFailed
 MAX_OUTPUT_BYTES = 1 << 20
 ALWAYS = (
     *("--no-config", "--no-messages", "--color=never", "--no-follow", "--hidden", "--glob=!.git", "--sort=path"),
-    "--no-require-git",
+    *("--no-require-git", "--regex-size-limit=16M"),
 )
 
 NOTHING_FOUND = 1
