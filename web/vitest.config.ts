@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  resolve: { conditions: ["development"] },
+  resolve: { conditions: ["hames-source"] },
   test: {
     include: ["packages/*/test/**/*.test.ts", "apps/*/test/**/*.test.{ts,tsx}", "dev/**/*.test.ts"],
     environment: "node",
