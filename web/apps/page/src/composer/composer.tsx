@@ -1,0 +1,300 @@
+/**
+ * Where people type. It is never blocked: while a turn runs, Enter queues and Ctrl+Enter speaks to the turn at once.
+ *
+ * What is typed is kept per thread until it is sent.
+ */
+
+import type { AttachmentInput, Configuration, HarnessState, QueuedPrompt } from "@hames/client";
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type KeyboardEvent,
+  memo,
+  type Ref,
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
+import { Icon } from "../shell/icons.js";
+import { remember, remembered } from "../shell/storage.js";
+import type { SlashCommand } from "./commands.js";
+import { usePictures } from "./images.js";
+import { nextMode } from "./modes.js";
+import { Queue } from "./queue.js";
+import { Selectors } from "./selectors.js";
+import { SuggestionList, useSuggestions } from "./suggestions.js";
+import { completed, mentioned, triggerAt } from "./triggers.js";
+import { UsageMeter } from "./usage.js";
+
+export type ComposerHandle = { fill: (text: string) => void; focus: () => void };
+
+export type ComposerProps = {
+  ref: Ref<ComposerHandle>;
+  threadId: string;
+  running: boolean;
+  settings: HarnessState["settings"];
+  models: HarnessState["models"];
+  selectors: HarnessState["selectors"];
+  usage: HarnessState["usage"];
+  queue: readonly QueuedPrompt[];
+  queueHeld: boolean;
+  /** Earlier prompts, newest first. */
+  history: readonly string[];
+  commands: readonly SlashCommand[];
+  submit: (prompt: string, attachments: AttachmentInput[]) => void;
+  steer: (prompt: string, attachments: AttachmentInput[]) => void;
+  stop: () => void;
+  dequeue: (id: string) => void;
+  configure: (configuration: Configuration) => void;
+};
+
+/** Without a keyboard Enter is a new line, and hints about keys help nobody. */
+function touch(): boolean {
+  return matchMedia("(pointer: coarse)").matches;
+}
+
+function hint(running: boolean): string {
+  if (running) return touch() ? "Queue a message" : "Queue a message, or Ctrl+Enter to say it now";
+  return "Ask for a change. @ for files, / for commands";
+}
+
+export const Composer = memo(function Composer(props: ComposerProps) {
+  const { threadId, running, settings, queue, history, commands, configure } = props;
+  const draftKey = `draft.${threadId}`;
+  const [text, setText] = useState(() => remembered(draftKey) ?? "");
+  const [caret, setCaret] = useState(text.length);
+  const [dismissed, setDismissed] = useState("");
+  const [dropping, setDropping] = useState(false);
+  const area = useRef<HTMLTextAreaElement>(null);
+  const filePicker = useRef<HTMLInputElement>(null);
+  const recalled = useRef(-1);
+  const leaving = useRef(false);
+  const offered = useRef(new Set<string>());
+  const pictures = usePictures();
+
+  const found = triggerAt(text, caret);
+  const trigger = found && `${found.kind}${found.start}` !== dismissed ? found : null;
+  const suggestions = useSuggestions(trigger, threadId, commands);
+  const suggesting = trigger !== null && suggestions.items.length > 0;
+
+  const change = (next: string, at = next.length) => {
+    setText(next);
+    setCaret(at);
+    remember(draftKey, next);
+  };
+  const place = (next: string, at = next.length) => {
+    change(next, at);
+    requestAnimationFrame(() => {
+      area.current?.focus();
+      area.current?.setSelectionRange(at, at);
+    });
+  };
+  useImperativeHandle(props.ref, () => ({ fill: (next: string) => place(next), focus: () => area.current?.focus() }));
+
+  useLayoutEffect(() => {
+    const element = area.current;
+    if (!element) return;
+    element.style.height = "auto";
+    element.style.height = `${element.scrollHeight}px`;
+  }, [text]);
+  useEffect(() => {
+    if (!touch()) area.current?.focus();
+  }, []);
+  useEffect(() => setDismissed(""), [found?.kind, found?.start]);
+
+  const send = (how: "submit" | "steer") => {
+    const prompt = text.trim();
+    if ((prompt === "" && pictures.pictures.length === 0) || pictures.uploading) return;
+    const files = mentioned(prompt, offered.current).map((path) => ({ type: "file" as const, path }));
+    props[how](prompt, [...pictures.take(), ...files]);
+    offered.current.clear();
+    recalled.current = -1;
+    change("");
+  };
+
+  const choose = (id: string) => {
+    if (!trigger) return;
+    if (trigger.kind === "command") {
+      change("");
+      commands.find((command) => command.id === id)?.run();
+    } else {
+      offered.current.add(id);
+      const next = completed(text, trigger, `@${id}`);
+      place(next.text, next.caret);
+    }
+  };
+
+  const recall = (step: number): boolean => {
+    const at = recalled.current + step;
+    if (at < -1 || at >= history.length) return false;
+    recalled.current = at;
+    place(at === -1 ? "" : history[at]!);
+    return true;
+  };
+
+  const keys = (event: KeyboardEvent<HTMLTextAreaElement>) => {
+    if (event.nativeEvent.isComposing) return;
+    if (suggesting && suggestionKey(event)) return event.preventDefault();
+    const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      send(running ? "steer" : "submit");
+    } else if (event.key === "Enter" && !event.shiftKey && plain && !touch()) {
+      event.preventDefault();
+      send("submit");
+    } else if (event.key === "Tab" && event.shiftKey && settings && !leaving.current) {
+      event.preventDefault();
+      configure(nextMode(settings).set);
+    } else if (event.key === "Escape") {
+      event.preventDefault();
+      if (running) props.stop();
+      // Somebody who moves by keyboard must be able to go back: after Escape, Shift+Tab does what it always does.
+      else leaving.current = true;
+      return;
+    } else if (
+      event.key === "ArrowUp" &&
+      plain &&
+      !event.shiftKey &&
+      (text === "" || recalled.current >= 0) &&
+      recall(1)
+    ) {
+      event.preventDefault();
+    } else if (event.key === "ArrowDown" && plain && recalled.current >= 0 && recall(-1)) {
+      event.preventDefault();
+    }
+    if (event.key !== "Tab" && event.key !== "Shift") leaving.current = false;
+  };
+
+  const suggestionKey = (event: KeyboardEvent): boolean => {
+    const { items, active, setActive } = suggestions;
+    if (event.key === "ArrowDown") setActive((active + 1) % items.length);
+    else if (event.key === "ArrowUp") setActive((active - 1 + items.length) % items.length);
+    else if ((event.key === "Enter" && !event.shiftKey) || (event.key === "Tab" && !event.shiftKey))
+      choose(items[active]!.id);
+    else if (event.key === "Escape" && found) setDismissed(`${found.kind}${found.start}`);
+    else return false;
+    return true;
+  };
+
+  const paste = (event: ClipboardEvent) => {
+    if (pictures.add(event.clipboardData.files)) event.preventDefault();
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setDropping(false);
+    pictures.add(event.dataTransfer.files);
+  };
+
+  const nothing = text.trim() === "" && pictures.pictures.length === 0;
+  return (
+    <div className="composer-wrap">
+      <Queue
+        queue={queue}
+        held={props.queueHeld}
+        running={running}
+        onEdit={({ id, prompt }) => {
+          props.dequeue(id);
+          place(text ? `${text}\n${prompt}` : prompt);
+        }}
+        onRemove={({ id }) => props.dequeue(id)}
+        onSteer={({ id, prompt }) => {
+          props.dequeue(id);
+          props.steer(prompt, []);
+        }}
+        onClear={props.stop}
+      />
+      <div
+        className="composer"
+        data-dropping={dropping || undefined}
+        onDragOver={(event) => {
+          if (!event.dataTransfer.types.includes("Files")) return;
+          event.preventDefault();
+          setDropping(true);
+        }}
+        onDragLeave={() => setDropping(false)}
+        onDrop={drop}
+      >
+        {suggesting && <SuggestionList suggestions={suggestions} onChoose={choose} />}
+        {pictures.pictures.length > 0 && (
+          <ul className="pictures" aria-label="Attached pictures">
+            {pictures.pictures.map(({ key, name, preview, uploadId }) => (
+              <li key={key} data-uploading={uploadId === null || undefined}>
+                <img src={preview} alt={name} />
+                <button
+                  type="button"
+                  className="icon-button small"
+                  aria-label={`Remove ${name}`}
+                  onClick={() => pictures.remove(key)}
+                >
+                  <Icon name="close" size={12} />
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
+        <textarea
+          ref={area}
+          data-composer=""
+          rows={1}
+          value={text}
+          placeholder={hint(running)}
+          aria-label="Message"
+          aria-autocomplete="list"
+          aria-controls={suggesting ? suggestions.listId : undefined}
+          aria-activedescendant={suggesting ? `${suggestions.listId}-${suggestions.active}` : undefined}
+          onChange={(event) => change(event.target.value, event.target.selectionStart)}
+          onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
+          onKeyDown={keys}
+          onPaste={paste}
+        />
+        <div className="composer-row">
+          <button
+            type="button"
+            className="icon-button"
+            aria-label="Attach a picture"
+            title="Attach a picture"
+            onClick={() => filePicker.current?.click()}
+          >
+            <Icon name="attach" />
+          </button>
+          <input
+            ref={filePicker}
+            type="file"
+            accept="image/png,image/jpeg,image/gif,image/webp"
+            multiple
+            hidden
+            aria-label="Pictures to attach"
+            onChange={(event) => {
+              pictures.add(event.target.files ?? []);
+              event.target.value = "";
+            }}
+          />
+          <Selectors settings={settings} models={props.models} selectors={props.selectors} configure={configure} />
+          <UsageMeter usage={props.usage} />
+          {running && (
+            <button type="button" className="round stop" aria-label="Stop" title="Stop (Esc)" onClick={props.stop}>
+              <Icon name="stop" />
+            </button>
+          )}
+          {(!running || !nothing) && (
+            <button
+              type="button"
+              className="round send"
+              aria-label={running ? "Queue" : "Send"}
+              title={running ? "Queue (Enter)" : "Send (Enter)"}
+              disabled={nothing || pictures.uploading}
+              onClick={() => send("submit")}
+            >
+              <Icon name="send" />
+            </button>
+          )}
+        </div>
+      </div>
+      <p className="offscreen" role="status">
+        {suggesting ? `${suggestions.items.length} suggestions` : ""}
+      </p>
+    </div>
+  );
+});

@@ -1,0 +1,68 @@
+/** Prompts that wait for the running turn: to read, take back, edit, or say at once. */
+
+import type { QueuedPrompt } from "@hames/client";
+import { memo } from "react";
+import { Icon } from "../shell/icons.js";
+
+type Props = {
+  queue: readonly QueuedPrompt[];
+  held: boolean;
+  running: boolean;
+  onEdit: (prompt: QueuedPrompt) => void;
+  onRemove: (prompt: QueuedPrompt) => void;
+  onSteer: (prompt: QueuedPrompt) => void;
+  onClear: () => void;
+};
+
+export const Queue = memo(function Queue({ queue, held, running, onEdit, onRemove, onSteer, onClear }: Props) {
+  if (queue.length === 0) return null;
+  return (
+    <section className="queue" aria-label="Queued prompts">
+      <header>
+        <Icon name="clock" size={13} />
+        <span>{held ? "On hold: your next message starts the queue again" : "Up next"}</span>
+        {held && (
+          <button type="button" className="link" onClick={onClear}>
+            Clear
+          </button>
+        )}
+      </header>
+      <ol>
+        {queue.map((prompt) => (
+          <li key={prompt.id}>
+            <span className="queue-text">{prompt.prompt}</span>
+            {running && (
+              <button
+                type="button"
+                className="icon-button small"
+                aria-label="Say it to the running turn now"
+                title="Say it now"
+                onClick={() => onSteer(prompt)}
+              >
+                <Icon name="arrowUp" size={13} />
+              </button>
+            )}
+            <button
+              type="button"
+              className="icon-button small"
+              aria-label="Edit"
+              title="Edit"
+              onClick={() => onEdit(prompt)}
+            >
+              <Icon name="edit" size={13} />
+            </button>
+            <button
+              type="button"
+              className="icon-button small"
+              aria-label="Remove"
+              title="Remove"
+              onClick={() => onRemove(prompt)}
+            >
+              <Icon name="close" size={13} />
+            </button>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+});

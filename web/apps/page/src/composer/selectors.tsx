@@ -1,0 +1,81 @@
+/** Model, permissions, sandbox, and whatever else the server offers to choose: rendered from its own list. */
+
+import type { Configuration, HarnessState } from "@hames/client";
+import { memo } from "react";
+import { Icon } from "../shell/icons.js";
+import { Menu } from "../shell/menu.js";
+import { MODES, modeOf, sandboxFor, sandboxItems, sandboxOf } from "./modes.js";
+
+type Props = {
+  settings: HarnessState["settings"];
+  models: HarnessState["models"];
+  selectors: HarnessState["selectors"];
+  configure: (configuration: Configuration) => void;
+};
+
+export const Selectors = memo(function Selectors({ settings, models = [], selectors = [], configure }: Props) {
+  if (!settings) return null;
+  const model = models.find(({ id }) => id === settings.model);
+  const mode = modeOf(settings);
+  const sandbox = sandboxItems(settings.sandbox);
+  const walls = sandbox.find(({ id }) => id === sandboxOf(settings.sandbox));
+  return (
+    <div className="selectors">
+      <Menu
+        label={`Model: ${model?.name ?? settings.model}`}
+        title="Model"
+        side="top"
+        value={settings.model}
+        items={models.map(({ id, name, provider, description, available, problem }) => ({
+          id,
+          name,
+          description: available ? description : problem,
+          disabled: !available,
+          group: provider,
+        }))}
+        onChoose={(id) => configure({ model: id })}
+      >
+        <Icon name="spark" size={14} />
+        <span>{model?.name ?? settings.model}</span>
+      </Menu>
+      <Menu
+        label={`Permissions: ${mode.name}`}
+        title="Permissions (Shift+Tab)"
+        side="top"
+        className={mode.id === "never" ? "risky" : ""}
+        value={mode.id}
+        items={MODES}
+        onChoose={(id) => configure(MODES.find((known) => known.id === id)!.set)}
+      >
+        <Icon name={mode.icon ?? "shield"} size={14} />
+        <span>{mode.name}</span>
+      </Menu>
+      <Menu
+        label={`Sandbox: ${walls?.name ?? ""}`}
+        title="Sandbox"
+        side="top"
+        className={walls?.id === "dangerFullAccess" ? "risky" : ""}
+        value={walls?.id ?? ""}
+        items={sandbox}
+        onChoose={(id) => configure({ sandbox: sandboxFor(id, settings.sandbox) })}
+      >
+        <Icon name="panel" size={14} />
+        <span>{walls?.name}</span>
+      </Menu>
+      {selectors.map(({ id, name, description, value, choices }) => (
+        <Menu
+          key={id}
+          label={`${name}: ${choices.find((choice) => choice.id === value)?.name ?? value}`}
+          title={description || name}
+          side="top"
+          value={value}
+          items={choices}
+          onChoose={(choice) => configure({ options: { [id]: choice } })}
+        >
+          <span className="muted">{name}</span>
+          <span>{choices.find((choice) => choice.id === value)?.name ?? value}</span>
+        </Menu>
+      ))}
+    </div>
+  );
+});

@@ -1,0 +1,34 @@
+/** What everything inside a thread may need, and what changes rarely enough to be handed around. */
+
+import type { Approval, Decision } from "@hames/client";
+import { createContext, useContext } from "react";
+
+export type ThreadTools = {
+  threadId: string;
+  cwd: string;
+  /** A look at the past: nothing can be done here. */
+  readOnly: boolean;
+  approve: (approvalId: string, decision: Decision, note?: string) => void;
+  forkBefore: (messageId: string) => void;
+};
+
+const ThreadToolsContext = createContext<ThreadTools | null>(null);
+const ApprovalsContext = createContext<readonly Approval[]>([]);
+
+export const ThreadToolsProvider = ThreadToolsContext.Provider;
+export const ApprovalsProvider = ApprovalsContext.Provider;
+
+export function useThreadTools(): ThreadTools {
+  const tools = useContext(ThreadToolsContext);
+  if (!tools) throw new Error("outside of a thread");
+  return tools;
+}
+
+export function useApproval(toolCallId: string): Approval | undefined {
+  return useContext(ApprovalsContext).find((approval) => approval.toolCallId === toolCallId);
+}
+
+/** Of several questions the oldest is answered first. */
+export function useIsFirst(approval: Approval): boolean {
+  return useContext(ApprovalsContext)[0]?.id === approval.id;
+}

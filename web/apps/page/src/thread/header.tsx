@@ -1,0 +1,154 @@
+/** The thread's name, and what can be done with it as a whole. */
+
+import type { ThreadHead } from "@hames/client";
+import { memo, useEffect, useRef, useState } from "react";
+import { api } from "../api.js";
+import { Icon } from "../shell/icons.js";
+import { Menu, type MenuItem } from "../shell/menu.js";
+import { baseName } from "../text/format.js";
+
+export type Panel = "changes" | "plan";
+
+type Props = {
+  thread: ThreadHead | undefined;
+  panel: Panel | null;
+  changed: number;
+  progress: string;
+  travelling: boolean;
+  /** Somebody asked for the title by command. */
+  renaming: boolean;
+  onRenaming: (renaming: boolean) => void;
+  onRename: (title: string) => void;
+  onPanel: (panel: Panel) => void;
+  onTravel: () => void;
+  onSidebar: () => void;
+  onAction: (action: string) => void;
+};
+
+export const Header = memo(function Header(props: Props) {
+  const { thread, panel, changed, progress, travelling } = props;
+  return (
+    <header className="head">
+      <button type="button" className="icon-button only-narrow" aria-label="Threads" onClick={props.onSidebar}>
+        <Icon name="menu" />
+      </button>
+      <div className="head-words">
+        <Title
+          title={thread?.title || thread?.preview || "New thread"}
+          editing={props.renaming}
+          onEditing={props.onRenaming}
+          onRename={props.onRename}
+        />
+        {thread && (
+          <span className="head-path" title={thread.cwd}>
+            {baseName(thread.cwd)}
+            {thread.forkedFrom && " · forked"}
+            {thread.archived && " · archived"}
+          </span>
+        )}
+      </div>
+      <div className="head-actions">
+        <button
+          type="button"
+          className="tab"
+          aria-pressed={panel === "plan"}
+          onClick={() => props.onPanel("plan")}
+          title="Plan"
+        >
+          <Icon name="plan" />
+          <span className="tab-name">Plan</span>
+          {progress && <span className="count">{progress}</span>}
+        </button>
+        <button
+          type="button"
+          className="tab"
+          aria-pressed={panel === "changes"}
+          onClick={() => props.onPanel("changes")}
+          title="Changes (Alt+C)"
+        >
+          <Icon name="diff" />
+          <span className="tab-name">Changes</span>
+          {changed > 0 && <span className="count">{changed}</span>}
+        </button>
+        <button
+          type="button"
+          className="tab"
+          aria-pressed={travelling}
+          onClick={props.onTravel}
+          title="Time travel (Alt+T)"
+          aria-label="Time travel"
+        >
+          <Icon name="history" />
+        </button>
+        <Menu label="More" align="end" items={thread ? actions(thread) : []} onChoose={props.onAction}>
+          <Icon name="more" />
+        </Menu>
+      </div>
+    </header>
+  );
+});
+
+function actions(thread: ThreadHead): MenuItem[] {
+  return [
+    { id: "rename", name: "Rename", icon: "edit" },
+    { id: "fork", name: "Fork", description: "Continue in a copy", icon: "fork" },
+    { id: "compact", name: "Compact", description: "Summarise to free the context", icon: "spark" },
+    { id: "archive", name: thread.archived ? "Take out of the archive" : "Archive", icon: "archive" },
+    {
+      id: "markdown",
+      name: "Export as Markdown",
+      icon: "export",
+      group: "Export",
+      href: api.exportUrl(thread.id, "markdown"),
+    },
+    { id: "json", name: "Export as JSON", icon: "export", group: "Export", href: api.exportUrl(thread.id, "json") },
+  ];
+}
+
+type TitleProps = {
+  title: string;
+  editing: boolean;
+  onEditing: (editing: boolean) => void;
+  onRename: (title: string) => void;
+};
+
+function Title({ title, editing, onEditing, onRename }: TitleProps) {
+  const [words, setWords] = useState(title);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (!editing) return;
+    setWords(title);
+    input.current?.select();
+    // The title may change while it is edited; what is typed wins.
+    // oxlint-disable-next-line exhaustive-deps
+  }, [editing]);
+  const done = (keep: boolean) => {
+    onEditing(false);
+    if (keep && words.trim() && words.trim() !== title) onRename(words.trim());
+  };
+  if (!editing) {
+    return (
+      <h1 className="head-title">
+        <button type="button" onClick={() => onEditing(true)} title="Rename">
+          {title}
+        </button>
+      </h1>
+    );
+  }
+  return (
+    <input
+      ref={input}
+      className="head-title"
+      value={words}
+      autoFocus
+      maxLength={200}
+      aria-label="Title"
+      onChange={(event) => setWords(event.target.value)}
+      onBlur={() => done(true)}
+      onKeyDown={(event) => {
+        if (event.key === "Enter") done(true);
+        if (event.key === "Escape") done(false);
+      }}
+    />
+  );
+}

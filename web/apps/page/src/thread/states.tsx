@@ -1,0 +1,192 @@
+/** What to say when there is nothing to show, or something is wrong: always with a next step. */
+
+import type { HarnessState, Model, ServerStatus } from "@hames/client";
+import { memo, type ReactNode } from "react";
+import { Icon, type IconName, Mark } from "../shell/icons.js";
+import { baseName } from "../text/format.js";
+
+export function Notice({
+  icon,
+  title,
+  children,
+  tone = "",
+}: {
+  icon: IconName;
+  title: string;
+  children: ReactNode;
+  tone?: string;
+}) {
+  return (
+    <section className={`notice ${tone}`} aria-label={title}>
+      <Icon name={icon} size={18} />
+      <div>
+        <h3>{title}</h3>
+        {children}
+      </div>
+    </section>
+  );
+}
+
+const IDEAS = [
+  "Explain how this project is put together",
+  "Find a bug that no test covers, and fix it with a test",
+  "Review my uncommitted changes",
+  "What would you improve first, and why?",
+];
+
+type EmptyProps = {
+  cwd: string;
+  model: Model | undefined;
+  server: ServerStatus | null;
+  onIdea: (prompt: string) => void;
+  onDemo: () => void;
+};
+
+export const EmptyThread = memo(function EmptyThread({ cwd, model, server, onIdea, onDemo }: EmptyProps) {
+  return (
+    <div className="empty">
+      <Mark size={44} />
+      <h2>What shall we do in {cwd ? baseName(cwd) : "this workspace"}?</h2>
+      {cwd && <p className="empty-path">{cwd}</p>}
+      {model && !model.available && <NoKey model={model} demo={server?.demoModel ?? ""} onDemo={onDemo} />}
+      {server && !server.sandbox.ok && <NoSandbox message={server.sandbox.message} />}
+      {(!model || model.available) && (
+        <ul className="ideas">
+          {IDEAS.map((idea) => (
+            <li key={idea}>
+              <button type="button" onClick={() => onIdea(idea)}>
+                {idea}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+});
+
+export function NoKey({ model, demo, onDemo }: { model: Model; demo: string; onDemo: () => void }) {
+  return (
+    <Notice icon="spark" title={`${model.name} cannot be used yet`}>
+      <p>{sentence(model.problem || "a key is missing")}</p>
+      <p>
+        Keys are read from the environment of the server. Set one, start the server again, and reload; or choose another
+        model below.
+      </p>
+      {demo && (
+        <button type="button" className="button primary" onClick={onDemo}>
+          Try the scripted demo: no key, no network
+        </button>
+      )}
+    </Notice>
+  );
+}
+
+export function NoSandbox({ message }: { message: string }) {
+  return (
+    <Notice icon="shield" title="There is no sandbox on this machine" tone="warn">
+      <p>{sentence(message)}</p>
+      <p>Until then commands are refused, unless you choose “No sandbox” below and trust them with all your rights.</p>
+    </Notice>
+  );
+}
+
+type FailureProps = {
+  state: HarnessState;
+  server: ServerStatus | null;
+  onRetry: () => void;
+  onCompact: () => void;
+  onDemo: () => void;
+};
+
+/** Why the last turn failed, and what helps. */
+export function Failure({ state, server, onRetry, onCompact, onDemo }: FailureProps) {
+  if (state.status !== "error") return null;
+  const words = state.error || "the turn failed";
+  const model = state.models?.find(({ id }) => id === state.settings?.model);
+  const retry = (
+    <button type="button" className="button" onClick={onRetry}>
+      <Icon name="retry" size={14} /> Try again
+    </button>
+  );
+  switch (state.errorInfo) {
+    case "Unauthorized":
+      return (
+        <Notice icon="alert" title="The model service does not let us in" tone="bad">
+          <p>{sentence(words)}</p>
+          <p>
+            {model?.problem
+              ? sentence(model.problem)
+              : "Check the key in the environment of the server, or choose another model below."}
+          </p>
+          <div className="notice-actions">
+            {retry}
+            {server?.demoModel && (
+              <button type="button" className="button" onClick={onDemo}>
+                Try the scripted demo
+              </button>
+            )}
+          </div>
+        </Notice>
+      );
+    case "Refusal":
+      return (
+        <Notice icon="alert" title="The model declined" tone="warn">
+          <p>{sentence(words)}</p>
+          <p>Say it differently, or choose another model below.</p>
+        </Notice>
+      );
+    case "ContextWindowExceeded":
+      return (
+        <Notice icon="alert" title="The conversation is too long for this model" tone="warn">
+          <p>{sentence(words)}</p>
+          <button type="button" className="button primary" onClick={onCompact}>
+            Summarise it and go on
+          </button>
+        </Notice>
+      );
+    case "SandboxError":
+      return (
+        <Notice icon="shield" title="The sandbox is missing" tone="bad">
+          <p>{sentence(words)}</p>
+          <p>
+            {server && !server.sandbox.ok
+              ? sentence(server.sandbox.message)
+              : "Install what is missing, or choose another sandbox below."}
+          </p>
+          {retry}
+        </Notice>
+      );
+    case "ModelNotFound":
+      return (
+        <Notice icon="alert" title="There is no such model" tone="bad">
+          <p>{sentence(words)}</p>
+          <p>Choose another one below.</p>
+        </Notice>
+      );
+    default:
+      return (
+        <Notice icon="alert" title="The turn failed" tone="bad">
+          <p>{sentence(words)}</p>
+          {retry}
+        </Notice>
+      );
+  }
+}
+
+/** A whole page that says one thing. */
+export function Blank({ icon, title, children }: { icon: IconName; title: string; children?: ReactNode }) {
+  return (
+    <div className="blank">
+      <Icon name={icon} size={32} />
+      <h1>{title}</h1>
+      {children}
+    </div>
+  );
+}
+
+function sentence(words: string): string {
+  const text = words.trim();
+  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(start) ? start : `${start}.`;
+}

@@ -1,0 +1,187 @@
+/** The threads of this server: newest first, with a dot that says who is waiting for whom. */
+
+import type { ThreadRow } from "@hames/client";
+import { type KeyboardEvent, memo, type MouseEvent, useMemo } from "react";
+import { Icon, Mark } from "../shell/icons.js";
+import { threadUrl } from "../shell/route.js";
+import type { Theme } from "../shell/theme.js";
+import { ago, baseName } from "../text/format.js";
+import type { ThreadList } from "./use-threads.js";
+
+type Props = {
+  list: ThreadList;
+  current: string | null;
+  search: string;
+  archived: boolean;
+  theme: Theme;
+  notifying: boolean;
+  version: string;
+  onSearch: (search: string) => void;
+  onArchived: (archived: boolean) => void;
+  onOpen: (threadId: string) => void;
+  onNew: () => void;
+  onArchive: (thread: ThreadRow) => void;
+  onTheme: () => void;
+  onNotify: () => void;
+  onHelp: () => void;
+};
+
+const STATUS = { idle: "", running: "running", approval: "needs you", error: "failed" } as const;
+const THEME_ICONS = { system: "monitor", light: "sun", dark: "moon" } as const;
+
+export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
+  const { list, current, search, archived, theme } = props;
+  const groups = useMemo(() => byDay(list.threads ?? [], Date.now()), [list.threads]);
+  return (
+    <>
+      <div className="sidebar-head">
+        <span className="brand">
+          <Mark /> Hames
+        </span>
+        <button type="button" className="button new-thread" onClick={() => props.onNew()} title="New thread (Alt+N)">
+          <Icon name="plus" size={14} /> New
+        </button>
+      </div>
+      <div className="search">
+        <Icon name="search" size={14} />
+        <input
+          type="search"
+          value={search}
+          onChange={(event) => props.onSearch(event.target.value)}
+          placeholder="Search threads"
+          aria-label="Search threads"
+          data-search=""
+        />
+      </div>
+      <nav className="threads" aria-label="Threads" onKeyDown={arrows}>
+        {list.threads === null && list.problem === null && <p className="threads-empty">Loading…</p>}
+        {list.threads?.length === 0 && (
+          <p className="threads-empty">
+            {search ? "Nothing found" : archived ? "Nothing is archived" : "No threads yet"}
+          </p>
+        )}
+        {groups.map(([day, threads]) => (
+          <section key={day} aria-label={day}>
+            <h2>{day}</h2>
+            <ul>
+              {threads.map((thread) => (
+                <Row
+                  key={thread.id}
+                  thread={thread}
+                  current={thread.id === current}
+                  onOpen={props.onOpen}
+                  onArchive={props.onArchive}
+                />
+              ))}
+            </ul>
+          </section>
+        ))}
+        {list.more && (
+          <button type="button" className="link threads-more" onClick={list.more}>
+            Older threads
+          </button>
+        )}
+      </nav>
+      <div className="sidebar-foot">
+        <button
+          type="button"
+          className="icon-button"
+          aria-pressed={archived}
+          aria-label="Archived threads"
+          title="Archived threads"
+          onClick={() => props.onArchived(!archived)}
+        >
+          <Icon name="archive" />
+        </button>
+        <button
+          type="button"
+          className="icon-button"
+          aria-label={`Theme: ${theme}`}
+          title={`Theme: ${theme}`}
+          onClick={props.onTheme}
+        >
+          <Icon name={THEME_ICONS[theme]} />
+        </button>
+        <button
+          type="button"
+          className="icon-button"
+          aria-pressed={props.notifying}
+          aria-label="Notify me when a thread needs me"
+          title="Notify me when a thread needs me"
+          onClick={props.onNotify}
+        >
+          <Icon name="bell" />
+        </button>
+        <button
+          type="button"
+          className="icon-button"
+          aria-label="Keys and commands"
+          title="Keys and commands (?)"
+          onClick={props.onHelp}
+        >
+          <Icon name="help" />
+        </button>
+        <span className="version">{props.version}</span>
+      </div>
+    </>
+  );
+});
+
+type RowProps = {
+  thread: ThreadRow;
+  current: boolean;
+  onOpen: (threadId: string) => void;
+  onArchive: (thread: ThreadRow) => void;
+};
+
+const Row = memo(function Row({ thread, current, onOpen, onArchive }: RowProps) {
+  const open = (event: MouseEvent) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+    event.preventDefault();
+    onOpen(thread.id);
+  };
+  const said = STATUS[thread.status];
+  return (
+    <li className="thread-row" data-current={current || undefined}>
+      <a href={threadUrl(thread.id)} onClick={open} aria-current={current ? "page" : undefined} data-row="">
+        <span className="dot" data-status={thread.status} aria-hidden="true" />
+        <span className="thread-title">{thread.title || thread.preview || "New thread"}</span>
+        {said && <span className="offscreen">({said})</span>}
+        <span className="thread-meta">
+          <span>{baseName(thread.cwd)}</span>
+          <span>{thread.status === "approval" ? <b>needs you</b> : ago(thread.updatedAt, Date.now())}</span>
+        </span>
+      </a>
+      <button
+        type="button"
+        className="icon-button small"
+        aria-label={`${thread.archived ? "Take out" : "Archive"} ${thread.title || "thread"}`}
+        title={thread.archived ? "Take out of the archive" : "Archive"}
+        onClick={() => onArchive(thread)}
+      >
+        <Icon name={thread.archived ? "retry" : "archive"} size={13} />
+      </button>
+    </li>
+  );
+});
+
+function arrows(event: KeyboardEvent<HTMLElement>): void {
+  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+  const rows = [...event.currentTarget.querySelectorAll<HTMLElement>("[data-row]")];
+  const at = rows.indexOf(document.activeElement as HTMLElement);
+  const next = rows[at + (event.key === "ArrowDown" ? 1 : -1)];
+  if (at < 0 || !next) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function byDay(threads: readonly ThreadRow[], now: number): [string, ThreadRow[]][] {
+  const midnight = new Date(now).setHours(0, 0, 0, 0);
+  const groups = new Map<string, ThreadRow[]>();
+  for (const thread of threads) {
+    const age = midnight - thread.updatedAt;
+    const day = age <= 0 ? "Today" : age <= 86_400_000 ? "Yesterday" : age <= 6 * 86_400_000 ? "This week" : "Earlier";
+    groups.set(day, [...(groups.get(day) ?? []), thread]);
+  }
+  return [...groups];
+}

@@ -1,0 +1,206 @@
+/**
+ * A question that waits for a person: exactly what would happen, and three answers.
+ *
+ * Keys work while the card has the focus. It takes the focus when it appears, unless somebody is typing, and it is
+ * deaf for a moment: a letter meant for the composer must not approve anything.
+ */
+
+import type { Approval, Decision } from "@hames/client";
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { Icon } from "../shell/icons.js";
+import { CodeBlock } from "../text/code-block.js";
+import { hides, Visible } from "../text/visible.js";
+import { useIsFirst, useThreadTools } from "../thread/context.js";
+import { FileDiff, SidesSwitch, useSides } from "./diff-view.js";
+
+const DEAF_MS = 600;
+const TYPING_MS = 2_000;
+
+const QUESTIONS: Record<Approval["kind"], string> = {
+  command: "Run this command?",
+  file: "Make these changes?",
+  mcp: "Call this tool?",
+  tool: "Use this tool?",
+};
+
+/** What `always` allows from now on, or nothing when it would allow nothing. */
+function scope(approval: Approval): string {
+  switch (approval.kind) {
+    case "command":
+      return "This exact command in this directory is not asked about again in this thread";
+    case "file":
+      return approval.protected ? "" : "Further changes in this workspace are not asked about in this thread";
+    case "mcp":
+      return "This tool of this server is not asked about again in this thread";
+    case "tool":
+      return "";
+  }
+}
+
+let typedAt = -Infinity;
+if (typeof document !== "undefined") {
+  document.addEventListener(
+    "keydown",
+    (event) => event.target instanceof HTMLTextAreaElement && (typedAt = performance.now()),
+    true,
+  );
+}
+
+/** How long somebody may still be typing: forever when there are words in the composer. */
+function busyFor(): number {
+  const focused = document.activeElement;
+  if (focused instanceof HTMLInputElement) return Infinity;
+  if (!(focused instanceof HTMLTextAreaElement)) return 0;
+  return focused.value !== "" ? Infinity : Math.max(0, typedAt + TYPING_MS - performance.now());
+}
+
+export function ApprovalCard({ approval }: { approval: Approval }) {
+  const { approve, readOnly } = useThreadTools();
+  const first = useIsFirst(approval);
+  const card = useRef<HTMLDivElement>(null);
+  const appearedAt = useRef(performance.now());
+  const [note, setNote] = useState("");
+  const [answered, setAnswered] = useState<Decision | null>(null);
+  const titleId = useId();
+  const always = scope(approval);
+
+  useEffect(() => {
+    if (!first || readOnly) return;
+    const take = () => {
+      const wait = busyFor();
+      if (wait === 0) card.current?.focus({ preventScroll: true });
+      else if (wait < Infinity) timer = setTimeout(take, wait);
+    };
+    let timer = setTimeout(take, 0);
+    return () => clearTimeout(timer);
+  }, [first, readOnly]);
+
+  const answer = (decision: Decision) => {
+    if (answered || readOnly) return;
+    setAnswered(decision);
+    approve(approval.id, decision, note.trim());
+    document.querySelector<HTMLElement>("[data-composer]")?.focus();
+  };
+  const keys = (event: KeyboardEvent) => {
+    if (event.target instanceof HTMLInputElement) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      event.repeat ||
+      performance.now() - appearedAt.current < DEAF_MS
+    )
+      return;
+    const decision = ({ y: "once", a: "always", n: "reject", Escape: "reject" } as const)[event.key];
+    if (!decision || (decision === "always" && !always)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    answer(decision);
+  };
+
+  return (
+    <div
+      ref={card}
+      className="approval"
+      role="group"
+      aria-labelledby={titleId}
+      tabIndex={-1}
+      onKeyDown={keys}
+      data-approval={approval.id}
+    >
+      <div className="approval-head">
+        <Icon name="shield" />
+        <strong id={titleId}>{QUESTIONS[approval.kind]}</strong>
+        {approval.reason && <span className="approval-reason">{approval.reason}</span>}
+      </div>
+      <Subject approval={approval} />
+      <div className="approval-answers">
+        <button
+          type="button"
+          className="button primary"
+          disabled={answered !== null || readOnly}
+          onClick={() => answer("once")}
+        >
+          Yes, once <kbd>y</kbd>
+        </button>
+        {always && (
+          <button
+            type="button"
+            className="button"
+            title={always}
+            disabled={answered !== null || readOnly}
+            onClick={() => answer("always")}
+          >
+            Always <kbd>a</kbd>
+          </button>
+        )}
+        <button
+          type="button"
+          className="button danger"
+          disabled={answered !== null || readOnly}
+          onClick={() => answer("reject")}
+        >
+          No <kbd>n</kbd>
+        </button>
+        <input
+          className="approval-note"
+          value={note}
+          disabled={answered !== null || readOnly}
+          onChange={(event) => setNote(event.target.value)}
+          onKeyDown={(event) => event.key === "Enter" && note.trim() && answer("reject")}
+          placeholder="No, and tell it what to do instead…"
+          aria-label="A word to the agent; Enter declines and sends it"
+        />
+      </div>
+      {always && <p className="approval-scope">Always: {always.charAt(0).toLowerCase() + always.slice(1)}.</p>}
+    </div>
+  );
+}
+
+function Subject({ approval }: { approval: Approval }) {
+  const [sides, setSides] = useSides();
+  switch (approval.kind) {
+    case "command":
+      return (
+        <>
+          <pre className="approval-command" tabIndex={0} aria-label="Command" role="group">
+            <Visible text={approval.command ?? ""} />
+          </pre>
+          {hides(approval.command ?? "") && (
+            <Warning>It contains characters that cannot be seen. They are shown by their numbers.</Warning>
+          )}
+          {approval.unsandboxed && <Warning>Outside of the sandbox{approval.why ? `: ${approval.why}` : ""}</Warning>}
+          {approval.cwd && <p className="approval-where">in {approval.cwd}</p>}
+        </>
+      );
+    case "file":
+      return (
+        <>
+          {approval.protected && <Warning>It touches files that guard this workspace.</Warning>}
+          <div className="approval-layout">
+            <SidesSwitch sides={sides} onChange={setSides} />
+          </div>
+          {approval.changes?.map((change) => (
+            <FileDiff key={change.path} change={change} sides={sides} open />
+          ))}
+        </>
+      );
+    default:
+      return (
+        <>
+          <p className="approval-tool">
+            {approval.server && <span>{approval.server} ›</span>} <code>{approval.tool}</code>
+          </p>
+          {approval.input != null && <CodeBlock code={JSON.stringify(approval.input, null, 2)} language="json" />}
+        </>
+      );
+  }
+}
+
+function Warning({ children }: { children: ReactNode }) {
+  return (
+    <p className="warning">
+      <Icon name="alert" size={14} /> {children}
+    </p>
+  );
+}
