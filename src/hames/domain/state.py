@@ -96,6 +96,8 @@ class ThreadState(Value):
     usage: Usage = Usage()
     last_usage: Usage = Usage()
     """Of the last model call: how full the window is."""
+    spent: dict[str, Usage] = {}
+    """`usage` by model, because each has its own price."""
 
     @property
     def running(self) -> Turn | None:
@@ -176,9 +178,10 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 approvals=tuple(a for a in state.approvals if a.id != approval_id),
                 grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
             )
-        case UsageReported(usage=usage):
+        case UsageReported(usage=usage, model=model):
             state = _in_turn(state, record, event.turn_id, lambda turn: replace(turn, usage=turn.usage + usage))
-            return replace(state, usage=state.usage + usage, last_usage=usage)
+            spent = {**state.spent, model: state.spent.get(model, Usage()) + usage}
+            return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
         case PromptQueued():
             prompt = QueuedPrompt(id=event.prompt_id, content=event.content, meta=event.meta)
             return replace(state, seq=record.seq, queue=(*state.queue, prompt))
@@ -213,8 +216,6 @@ def _in_turn(state: ThreadState, record: Record, turn_id: TurnId, change: Callab
 
 
 def _opened(turn: Turn, item: Item) -> Turn:
-    if any(item.id == there.id for there in reversed(turn.items)):
-        return turn
     return replace(turn, items=(*turn.items, item))
 
 
