@@ -269,14 +269,8 @@ class Engine:
 
     async def _distrust(self, thread: Thread) -> None:
         """A log that came with somebody's repository may tell a story; it may not set the rules."""
-        safe = replace(
-            thread.state.settings,
-            approval_policy=self.rules.defaults.approval_policy,
-            sandbox=self.rules.defaults.sandbox,
-            instructions="",
-        )
-        if safe != thread.state.settings:
-            await thread.emit(SettingsChanged(settings=safe))
+        if thread.state.settings != self.rules.defaults:
+            await thread.emit(SettingsChanged(settings=self.rules.defaults))
         thread.state = replace(thread.state, grants=())
 
     async def _writable(self, thread_id: ThreadId) -> Live:
