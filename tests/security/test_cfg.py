@@ -238,6 +238,7 @@ def test_CFG_6_a_planted_log_is_data_and_not_consent(workspace: Path, home: Path
     last = [json.loads(one)["event"] for one in kept if '"settings_changed"' in one][-1]
     assert last["settings"]["approval_policy"] == "unlessTrusted"
     assert last["settings"]["sandbox"]["type"] == "workspaceWrite"
+    assert last["settings"]["cwd"] == str(workspace)
 
 
 @pytest.mark.parametrize("part", [".harness", ".harness/threads"])
