@@ -1,0 +1,140 @@
+"""Nothing that comes in raises, and every request with a readable id is answered exactly once.
+
+A few thousand lines in every run, a million in `make fuzz`; `FUZZ_LINES` and `FUZZ_SEED` choose others.
+"""
+
+import json
+import os
+import random
+from typing import Any
+
+import pytest
+from mutations import lines
+
+from hames.cli import fast
+from hames.domain.errors import InvalidCommand
+from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.dialect import Dialect
+from hames.protocols.flint.protocol import Flint
+from hames.protocols.framing import LineDecoder
+from hames.protocols.jsonrpc import Peer, Refusal, Request
+
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+COUNT = int(os.environ.get("FUZZ_LINES", "1000000" if LONG else "4000"))
+SEED = int(os.environ.get("FUZZ_SEED", "1"))
+CHUNK = 2000
+
+
+def seeds() -> list[int]:
+    return [SEED + number for number in range(max(1, COUNT // CHUNK))]
+
+
+def serve(dialect: Dialect, peer: Peer, line: bytes) -> bytes:
+    """As a connection would, short of the engine."""
+    out = b""
+    for message in peer.receive(line):
+        if isinstance(message, Refusal):
+            out += message.line
+        elif isinstance(message, Request):
+            try:
+                dialect.decode(message.method, message.params)
+                out += peer.result(message, {})
+            except InvalidCommand as error:
+                code = dialect.code(error)
+                assert code != -32603, f"{line!r}: {error}"
+                out += peer.error(message, code, str(error))
+    return out
+
+
+def readable(line: bytes) -> tuple[bool, list[Any]]:
+    """By the standard library alone: whether this is JSON, and the ids of the requests in it."""
+    try:
+        text = line.decode()
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse, parse_int=_integer)
+    except (ValueError, RecursionError):
+        return False, []
+    messages = value if isinstance(value, list) else [value]
+    ids = [
+        message["id"]
+        for message in messages
+        if isinstance(message, dict) and "id" in message and isinstance(message.get("method"), str)
+    ]
+    return True, [one for one in ids if isinstance(one, str | int | float) and not isinstance(one, bool)]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("twice")
+    return dict(pairs)
+
+
+def _integer(text: str) -> float:
+    """Near enough, and no limit of digits."""
+    return float(text)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(word)
+
+
+def answers(out: bytes) -> list[Any]:
+    """Flat, each of them strict JSON on a line of its own."""
+    found: list[Any] = []
+    for text in out.decode().split("\n")[:-1]:
+        value = json.loads(text, parse_constant=_refuse, parse_int=_integer)
+        found += value if isinstance(value, list) else [value]
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_every_readable_request_is_answered_exactly_once(seed: int) -> None:
+    bootstrap, peer = Bootstrap(), Peer(Bootstrap.rules, Bootstrap.methods)
+    for line in lines(seed, CHUNK):
+        said = answers(serve(bootstrap, peer, line))
+        is_json, ids = readable(line)
+        for answer in said:
+            assert answer["jsonrpc"] == "2.0"
+            assert ("result" in answer) != ("error" in answer)
+        if not is_json and line.strip(b" \t\r"):
+            assert len(said) <= 1, line
+        if is_json:
+            answered = [answer["id"] for answer in said if answer["id"] is not None]
+            missing = [one for one in ids if one not in answered]
+            assert not missing or said[0]["error"]["code"] in (-32700, -32600), (line, said)
+            assert len(answered) <= len(ids) + line.count(b'"id"'), (line, said)
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_nothing_raises_in_the_other_dialect_either(seed: int) -> None:
+    peer, methods = Peer(Flint.rules, Flint.methods), Flint.methods
+    for line in lines(seed, CHUNK):
+        for message in peer.receive(line):
+            if isinstance(message, Request):
+                assert message.method in methods
+                peer.result(message, {})
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_the_first_line_is_answered_early_only_as_it_would_be_answered_late(seed: int) -> None:
+    for line in lines(seed, CHUNK):
+        early = fast._answer("harness", [], line)
+        if early is not None:
+            bootstrap, peer = Bootstrap(), Peer(Bootstrap.rules, Bootstrap.methods)
+            [request] = peer.receive(line)
+            assert isinstance(request, Request)
+            call = bootstrap.decode(request.method, request.params)
+            late = peer.result(request, bootstrap.local(call, None))
+            assert answers(early) == answers(late)
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_lines_may_be_cut_anywhere(seed: int) -> None:
+    stream = b"\n".join(lines(seed, 200))
+    dice, decoder, cut = random.Random(seed), LineDecoder(), []
+    whole = LineDecoder()
+    at = 0
+    while at < len(stream):
+        size = dice.randint(1, 900)
+        cut += decoder.feed(stream[at : at + size])
+        at += size
+    assert cut + decoder.end() == whole.feed(stream) + whole.end()
