@@ -22,7 +22,7 @@ from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
 from hames.protocols.dialect import Notify
-from hames.protocols.flint import seed
+from hames.protocols.flint import seed, uuids
 from hames.protocols.flint.shape import About, Window
 
 Members = dict[str, Json]
@@ -72,9 +72,12 @@ class Codex:
         self._about = about
         self._window = window
 
+    def spelled(self, thread_id: ThreadId) -> str:
+        return uuids.spelled(thread_id)
+
     def thread(self, state: ThreadState, *, turns: bool) -> Members:
         return self._thread(
-            id=state.id,
+            id=self.spelled(state.id),
             preview=state.preview or state.title,
             title=state.title,
             model=state.settings.model,
@@ -83,13 +86,13 @@ class Codex:
             created_at_ms=state.created_at_ms,
             updated_at_ms=state.updated_at_ms,
             status=seed.status(state),
-            forked_from=state.forked_from,
+            forked_from=None if state.forked_from is None else self.spelled(state.forked_from),
             turns=[self.turn(turn) for turn in state.turns] if turns else [],
         )
 
     def listed(self, summary: ThreadSummary) -> Members:
         return self._thread(
-            id=summary.id,
+            id=self.spelled(summary.id),
             preview=summary.preview or summary.title,
             title=summary.title,
             model=summary.model,
@@ -278,11 +281,11 @@ class Codex:
 
     def usage(self, state: ThreadState, event: UsageReported) -> Members:
         counted = seed.token_usage(state, self._window(event.model))
-        return {"threadId": state.id, "turnId": event.turn_id, "tokenUsage": counted}
+        return {"threadId": self.spelled(state.id), "turnId": event.turn_id, "tokenUsage": counted}
 
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
         where: Members = {
-            "threadId": state.id,
+            "threadId": self.spelled(state.id),
             "turnId": approval.turn_id,
             "itemId": approval.item_id,
             "startedAtMs": at_ms,
@@ -308,23 +311,23 @@ class Codex:
         if (found := _DELTAS.get((type(item), event.stream))) is None:
             return None
         method, name, also = found
-        where = {"threadId": thread_id, "turnId": event.turn_id, "itemId": event.item_id}
+        where = {"threadId": self.spelled(thread_id), "turnId": event.turn_id, "itemId": event.item_id}
         return Notify(method=method, params={**where, name: event.text, **also})
 
     def models(self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str) -> Members:
         return {"data": [_model(card, selectors, default) for card in cards], "nextCursor": None}
 
     def queue(self, state: ThreadState) -> Members:
-        return {"threadId": state.id}
+        return {"threadId": self.spelled(state.id)}
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         words = event.message or f"{event.source}: {event.name}"
-        return [Notify(method="warning", params={"threadId": thread_id, "message": words})]
+        return [Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})]
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         if event.error is None:
             return []
-        where = {"threadId": thread_id, "turnId": event.turn_id}
+        where = {"threadId": self.spelled(thread_id), "turnId": event.turn_id}
         return [Notify(method="error", params={**where, "error": error(event.error), "willRetry": False})]
 
 

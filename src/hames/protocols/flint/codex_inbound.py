@@ -25,7 +25,7 @@ from hames.domain.json import Json
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy
 from hames.protocols.dialect import Local
-from hames.protocols.flint import inbound
+from hames.protocols.flint import inbound, uuids
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import Fixed, ListModels, ReadConfig, directory, read, thread_id
@@ -143,6 +143,12 @@ class EmptyPage(Local):
 def decode(method: str, params: Params) -> Command | Local:
     route = ROUTES.get(method)
     return inbound.decode(method, params) if route is None else route(params)
+
+
+def translated(params: Params) -> Params:
+    """With the thread's id in our own spelling."""
+    named = params.get("threadId")
+    return {**params, "threadId": uuids.own(named)} if isinstance(named, str) else params
 
 
 def _approval(given: Json) -> ApprovalPolicy | None:
@@ -338,6 +344,7 @@ FIXED: dict[str, Callable[[Params], Fixed]] = {
             "nextCursor": None,
         }
     ),
+    "plugin/list": _fixed({"marketplaces": [], "marketplaceLoadErrors": [], "featuredPluginIds": []}),
     "thread/goal/get": _fixed({"goal": None}),
     "mcpServerStatus/list": _fixed(_NONE),
     "thread/backgroundTerminals/list": _fixed(_NONE),

@@ -14,6 +14,7 @@ METHODS: tuple[str, ...] = (
     "thread/compact/start",
     "thread/settings/update",
     "thread/turns/list",
+    "thread/items/list",
     "thread/loaded/list",
     "thread/unsubscribe",
     "thread/queue/add",

@@ -390,6 +390,7 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/compact/start": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
     "thread/settings/update": _settings_update,
     "thread/turns/list": _turns_list,
+    "thread/items/list": _turns_list,
     "thread/loaded/list": lambda _: ListLoaded(),
     "thread/unsubscribe": _unsubscribe,
     "thread/queue/add": _queue_add,

@@ -41,9 +41,9 @@ Said = AgentMessage | Reasoning | WebSearch
 def project(change: Change, shape: Shape) -> list[Outgoing]:
     """What this change means to a client that has heard everything before it."""
     record, state = change.record, change.after
-    event, thread_id = record.event, record.thread_id
+    event, thread_id = record.event, shape.spelled(record.thread_id)
     if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
-        return _delta(thread_id, event, state, shape)
+        return _delta(record.thread_id, event, state, shape)
     match event:
         case ThreadCreated():
             return started(state, shape)
@@ -56,7 +56,7 @@ def project(change: Change, shape: Shape) -> list[Outgoing]:
             told = {"threadId": thread_id, "threadSettings": shape.settings(settings)}
             return [Notify(method="thread/settings/updated", params=told)]
         case TurnStarted(turn_id=turn_id):
-            return [_status(state), *_turn("turn/started", state, turn_id, shape)]
+            return [_status(state, shape), *_turn("turn/started", state, turn_id, shape)]
         case ItemStarted(turn_id=turn_id, item=item):
             return _item("item/started", change, turn_id, item, shape) if _is_new(change, turn_id) else []
         case ItemCompleted(turn_id=turn_id, item=item):
@@ -69,21 +69,25 @@ def project(change: Change, shape: Shape) -> list[Outgoing]:
             return _voided(state, turn_id, step, shape)
         case ApprovalRequested(approval=approval):
             method, params = shape.ask(state, approval, record.at_ms)
-            return [_status(state), Ask(method=method, params=params, approval_id=approval.id)]
+            return [_status(state, shape), Ask(method=method, params=params, approval_id=approval.id)]
         case ApprovalResolved(approval_id=approval_id):
             if all(approval.id != approval_id for approval in change.before.approvals):
                 return []
             told = m.ServerRequestResolved(thread_id=thread_id, request_id=approval_id)
             settled = Notify(method="serverRequest/resolved", params=told)
-            return [Settled(approval_id=approval_id), settled, _status(state)]
+            return [Settled(approval_id=approval_id), settled, _status(state, shape)]
         case UsageReported():
             return [Notify(method="thread/tokenUsage/updated", params=shape.usage(state, event))]
         case PromptQueued() | PromptRemoved() | QueueHeld():
             return [Notify(method="thread/queue/changed", params=shape.queue(state))]
         case Noticed():
-            return list(shape.notices(thread_id, event))
+            return list(shape.notices(record.thread_id, event))
         case TurnEnded(turn_id=turn_id):
-            return [*shape.failure(thread_id, event), _status(state), *_turn("turn/completed", state, turn_id, shape)]
+            return [
+                *shape.failure(record.thread_id, event),
+                _status(state, shape),
+                *_turn("turn/completed", state, turn_id, shape),
+            ]
         case _ as never:
             assert_never(never)
 
@@ -109,14 +113,16 @@ def _delta(thread_id: ThreadId, event: ItemDelta, state: ThreadState, shape: Sha
     return [] if told is None else [told]
 
 
-def _status(state: ThreadState) -> Notify:
-    told = m.ThreadStatusChanged(thread_id=state.id, status=seed.status(state))
+def _status(state: ThreadState, shape: Shape) -> Notify:
+    told = m.ThreadStatusChanged(thread_id=shape.spelled(state.id), status=seed.status(state))
     return Notify(method="thread/status/changed", params=told)
 
 
 def _turn(method: str, state: ThreadState, turn_id: TurnId, shape: Shape) -> list[Outgoing]:
     turn = state.turn(turn_id)
-    return [] if turn is None else [Notify(method=method, params={"threadId": state.id, "turn": shape.turn(turn)})]
+    if turn is None:
+        return []
+    return [Notify(method=method, params={"threadId": shape.spelled(state.id), "turn": shape.turn(turn)})]
 
 
 def _item(method: str, change: Change, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
@@ -124,7 +130,7 @@ def _item(method: str, change: Change, turn_id: TurnId, item: Item, shape: Shape
     if shown is None:
         return []
     at = "startedAtMs" if method == "item/started" else "completedAtMs"
-    told: Json = {"threadId": change.after.id, "turnId": turn_id, "item": shown, at: change.record.at_ms}
+    told: Json = {"threadId": shape.spelled(change.after.id), "turnId": turn_id, "item": shown, at: change.record.at_ms}
     return [Notify(method=method, params=told)]
 
 
@@ -148,7 +154,7 @@ def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> lis
     return list(shape.notices(state.id, notice)) if ids else []
 
 
-def _plan(thread_id: ThreadId, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
+def _plan(thread_id: str, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
     if not isinstance(item, Plan) or item.status != "completed":
         return []
     told = {"threadId": thread_id, "turnId": turn_id, "explanation": _explanation(item), "plan": shape.plan(item)}

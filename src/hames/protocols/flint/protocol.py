@@ -43,7 +43,7 @@ from hames.protocols.flint.seed import Seed, provider_of, sandbox
 from hames.protocols.flint.shape import About, Shape
 from hames.protocols.jsonrpc import Params, Response, Rules
 
-TURNS_PAGE = 50
+PAGE = 50
 
 _DECISIONS: dict[str, Decision] = {"accept": "once", "acceptForSession": "always"}
 
@@ -70,6 +70,8 @@ class Flint:
     # -- in
 
     def decode(self, method: str, params: Params) -> Command | Local:
+        if self._codex:
+            params = codex_inbound.translated(params)
         self._method, self._params = method, params
         if method in codex_inbound.FIXED:
             return codex_inbound.FIXED[method](params)
@@ -102,7 +104,7 @@ class Flint:
             case inbound.ReadConfig():
                 return self._config(self._session())
             case inbound.ListLoaded():
-                return m.ThreadLoadedListResult(data=list(self._loaded), next_cursor=None)
+                return m.ThreadLoadedListResult(data=[*map(self._shape.spelled, self._loaded)], next_cursor=None)
             case Unfollow(thread_id=thread_id):
                 heard = thread_id in self._loaded
                 self._loaded.pop(thread_id, None)
@@ -241,7 +243,7 @@ class Flint:
         shown = self._shape.turn(replace(turn, items=()))
         match command:
             case StartReview(thread_id=thread_id):
-                return {"turn": shown, "reviewThreadId": thread_id}
+                return {"turn": shown, "reviewThreadId": self._shape.spelled(thread_id)}
             case SubmitPrompt():
                 return {"queued": None, "turn": shown}
             case _:
@@ -276,6 +278,8 @@ class Flint:
             case "thread/queue/list":
                 told = Seed(self._about, self._window).queue(state)
                 return m.ThreadQueueListResult(data=told.queue, held=told.held)
+            case "thread/items/list":
+                return self._items(state, inbound.read(self._params, m.ThreadTurnsListParams))
             case "thread/turns/list":
                 return self._turns(state, inbound.read(self._params, m.ThreadTurnsListParams))
             case _:
@@ -284,21 +288,32 @@ class Flint:
                 return {"thread": self._shape.thread(state, turns=turns), "readState": None}
 
     def _turns(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
-        """A cursor is the id of the last turn told."""
-        newest_first = params.sort_direction != "asc"
-        turns = list(reversed(state.turns)) if newest_first else list(state.turns)
-        if params.cursor is not None:
-            places = [place for place, turn in enumerate(turns) if turn.id == params.cursor]
-            if not places:
-                raise InvalidCommand("cursor: is none that this list has given")
-            turns = turns[places[0] + 1 :]
-        page = turns[: params.limit or TURNS_PAGE]
-        rest = len(turns) > len(page)
-        return {
-            "data": [self._shape.turn(turn) for turn in page],
-            "nextCursor": page[-1].id if rest else None,
-            "backwardsCursor": page[0].id if page else None,
-        }
+        return _page([(turn.id, self._shape.turn(turn)) for turn in state.turns], params)
+
+    def _items(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
+        entries: list[tuple[str, Json]] = []
+        for turn in state.turns:
+            for item in turn.items:
+                if (shown := self._shape.item(item)) is not None:
+                    told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
+                    entries.append((item.id, told))
+        return _page(entries, params)
+
+
+def _page(entries: list[tuple[str, Json]], params: m.ThreadTurnsListParams) -> Json:
+    """Newest first unless asked otherwise. A cursor is the id of the last one told."""
+    ordered = entries if params.sort_direction == "asc" else entries[::-1]
+    if params.cursor is not None:
+        places = [place for place, (name, _) in enumerate(ordered) if name == params.cursor]
+        if not places:
+            raise InvalidCommand("cursor: is none that this list has given")
+        ordered = ordered[places[0] + 1 :]
+    page = ordered[: params.limit or PAGE]
+    return {
+        "data": [shown for _, shown in page],
+        "nextCursor": page[-1][0] if len(ordered) > len(page) else None,
+        "backwardsCursor": page[0][0] if page else None,
+    }
 
 
 def _with(settings: Settings, chosen: dict[str, str]) -> Settings:

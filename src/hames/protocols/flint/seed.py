@@ -50,6 +50,9 @@ class Seed:
         self._about = about
         self._window = window
 
+    def spelled(self, thread_id: ThreadId) -> str:
+        return thread_id
+
     def thread(self, state: ThreadState, *, turns: bool) -> m.Thread:
         return m.Thread(
             id=state.id,

@@ -37,6 +37,10 @@ Window = Callable[[str], int | None]
 class Shape(Protocol):
     """Pure. Where it returns None, this audience is not told."""
 
+    def spelled(self, thread_id: ThreadId) -> str:
+        """A thread's id as this audience writes it."""
+        ...
+
     def thread(self, state: ThreadState, *, turns: bool) -> Json: ...
 
     def listed(self, summary: ThreadSummary) -> Json: ...

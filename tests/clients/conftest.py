@@ -1,0 +1,99 @@
+"""The real packages, pinned, installed once into `.tools/clients`; and an agent with a scripted model behind it."""
+
+import json
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / ".tools" / "clients"
+NPM = ("@openai/codex@0.166.0", "@agentclientprotocol/codex-acp@2.6.0")
+PYPI_ALONE = ("openai-codex==0.163.0",)
+PYPI = ("pydantic>=2.12", "packaging>=25", "pyte>=0.8.2")
+
+SCRIPT = {
+    "conversations": [
+        {"when": "Greet me", "replies": ["Hello from Hames."]},
+        {
+            "when": "Make a file",
+            "replies": [
+                [{"think": "A command will do."}, {"call": "shell", "with": {"command": "touch made-by-agent"}}],
+                "The file is there.",
+            ],
+        },
+        {"when": "Still there?", "replies": ["Still here."]},
+    ],
+    "otherwise": ["I know three prompts."],
+}
+
+
+class Agent(NamedTuple):
+    """`command` starts it, whatever else is said; `workspace` is where it works."""
+
+    command: str
+    workspace: Path
+
+    @property
+    def made(self) -> bool:
+        return (self.workspace / "made-by-agent").exists()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A program of ours where the clients expect Codex's."""
+    workspace, script = tmp_path / "workspace", tmp_path / "script.json"
+    workspace.mkdir()
+    script.write_text(json.dumps(SCRIPT))
+    hames = Path(sys.executable).parent / "hames"
+    command = tmp_path / "codex"
+    words = f"--cwd '{workspace}' --model 'scripted/{script}' --log-file '{tmp_path / 'log'}'"
+    command.write_text(f"#!/bin/sh\nexec '{hames}' app-server {words}\n")
+    command.chmod(0o755)
+    return Agent(command=str(command), workspace=workspace)
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    found = HOME / "node_modules"
+    _once("npm", NPM, lambda: _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(HOME), *NPM))
+    return found
+
+
+@pytest.fixture(scope="session")
+def client_python() -> str:
+    """A Python with their packages and none of ours."""
+    folder = HOME / "python"
+    python = str(folder / "bin" / "python")
+
+    def install() -> None:
+        venv.create(folder, with_pip=True, clear=True)
+        _run(python, "-m", "pip", "install", "-q", "--no-deps", *PYPI_ALONE)
+        _run(python, "-m", "pip", "install", "-q", *PYPI)
+
+    _once("pypi", (*PYPI_ALONE, *PYPI), install)
+    return python
+
+
+def _once(name: str, packages: tuple[str, ...], install: Callable[[], None]) -> None:
+    mark = HOME / f"{name}.installed"
+    if mark.exists() and mark.read_text() == "\n".join(packages):
+        return
+    HOME.mkdir(parents=True, exist_ok=True)
+    install()
+    mark.write_text("\n".join(packages))
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
