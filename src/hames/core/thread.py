@@ -90,7 +90,7 @@ class Thread:
         async with self._writing:
             # What is in the log must be told: between the two there is no stopping.
             with anyio.CancelScope(shield=True):
-                bundle = self._close_bundle()
+                bundle = self._bundled()
                 first, now = self.state.seq + 1, self.clock.now_ms()
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
@@ -107,30 +107,32 @@ class Thread:
         if self._writing.locked() or not self._fits(event):
             async with self._writing:
                 with anyio.CancelScope(shield=True):
-                    if bundle := self._close_bundle():
+                    if bundle := self._bundled():
                         await self._keep(bundle, sync=False)
-        if self._bundle_record is None:
-            self._bundle_since = self.clock.monotonic()
-            self._bundle_record = Record(
-                seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event
-            )
-            record = self._bundle_record
-        else:
-            record = replace(self._bundle_record, event=event)
+        open_bundle = self._bundle_record
+        record = (
+            replace(open_bundle, event=event)
+            if open_bundle is not None
+            else Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
+        )
         try:
             self.log.jot(record)
         except StorageFailed as failure:
             self.failure = failure
             raise
+        if open_bundle is None:
+            self._bundle_record, self._bundle_since = record, self.clock.monotonic()
         self._bundle.append(text)
         self._tell(record)
 
     async def _keep(self, records: list[Record], *, sync: bool) -> None:
+        """The open bundle is closed once it is kept, and stays for the next try if it was not."""
         try:
             await self.log.append(records, sync=sync)
         except StorageFailed as failure:
             self.failure = failure
             raise
+        self._bundle_record, self._bundle = None, []
 
     def tell_unkept(self, *events: Event) -> None:
         """When the disk has failed, watchers still hear how it ended; the next start ends it in the log."""
@@ -170,12 +172,9 @@ class Thread:
             and self.clock.monotonic() - self._bundle_since < BUNDLE_SECONDS
         )
 
-    def _close_bundle(self) -> list[Record]:
-        record, self._bundle_record = self._bundle_record, None
-        if record is None:
-            return []
-        text, self._bundle = "".join(self._bundle), []
-        return [replace(record, event=replace(record.event, text=text))]
+    def _bundled(self) -> list[Record]:
+        record = self._bundle_record
+        return [replace(record, event=replace(record.event, text="".join(self._bundle)))] if record else []
 
     def _tell(self, record: Record) -> None:
         before, self.state = self.state, apply(self.state, record)

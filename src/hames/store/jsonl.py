@@ -180,7 +180,8 @@ class JsonlLog:
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
         self._write(b"".join(map(line, records)))
         if self._live_fd is not None:
-            self._disk.truncate(self._live_fd, 0)
+            with contextlib.suppress(OSError):  # what it holds is older than the log, and passed over
+                self._disk.truncate(self._live_fd, 0)
         if sync:
             try:
                 await to_thread.run_sync(self._disk.sync, self._fd)

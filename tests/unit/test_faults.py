@@ -1,0 +1,125 @@
+"""The disk fails under a running engine: clients hear how it ended, and nothing that was acknowledged is lost."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from hames.domain.commands import CreateThread, ReadThread, StartTurn
+from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
+from hames.domain.events import ItemCompleted, ItemStarted, TurnEnded
+from hames.domain.items import TextInput
+from hames.domain.state import ThreadState
+from hames.store.disk import Disk
+from hames.store.jsonl import JsonlStore
+from hames.store.places import Places
+from hames.testing.scripts import ScriptedModel, call, say
+from support import created, engine, events, started, turn_end, whole_turn
+
+
+class Faulty(Disk):
+    """Fails at the n-th call of one kind, once or for ever after."""
+
+    def __init__(self) -> None:
+        self.kind = ""
+        self.countdown = 0
+        self.for_ever = False
+        self.error = errno.EIO
+
+    def _maybe(self, kind: str) -> None:
+        if kind != self.kind:
+            return
+        self.countdown -= 1
+        if self.countdown == 0 or (self.countdown < 0 and self.for_ever):
+            raise OSError(self.error, os.strerror(self.error))
+
+    def write(self, fd: int, data: bytes) -> int:
+        self._maybe("write")
+        return super().write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self._maybe("sync")
+        super().sync(fd)
+
+    def truncate(self, fd: int, length: int) -> None:
+        self._maybe("truncate")
+        super().truncate(fd, length)
+
+
+def store(tmp_path: Path, disk: Disk | None = None) -> JsonlStore:
+    return JsonlStore(tmp_path / ".harness", places=Places(tmp_path / "state"), disk=disk)
+
+
+@pytest.mark.parametrize("for_ever", [False, True])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize(("kind", "nth"), [("write", n) for n in range(1, 9)] + [("sync", n) for n in range(1, 5)])
+async def test_a_failing_disk_ends_the_turn_and_the_log_stays_whole(
+    tmp_path: Path, kind: str, nth: int, error: int, for_ever: bool
+) -> None:
+    disk = Faulty()
+    model = ScriptedModel([say("one"), call("echo", x=1)], [say("two")], [say("three")])
+    async with engine(model, store=store(tmp_path, disk)) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        disk.kind, disk.countdown, disk.for_ever, disk.error = kind, nth, for_ever, error
+        try:
+            await started(the_engine, thread.id)
+        except StorageFailed:
+            acknowledged = False
+        else:
+            acknowledged = True
+            heard = events(await turn_end(watcher))
+            assert [type(e) for e in heard].count(TurnEnded) == 1
+            opened = {e.item.id for e in heard if isinstance(e, ItemStarted)}
+            assert opened == {e.item.id for e in heard if isinstance(e, ItemCompleted)}
+        disk.kind = ""
+    async with engine(ScriptedModel([say("again")]), store=store(tmp_path)) as again:
+        state = await again.execute(ReadThread(thread_id=thread.id))
+        assert isinstance(state, ThreadState)
+        assert state.running is None
+        assert len(state.turns) == 1 or not acknowledged
+        kept = await again.history(thread.id)
+        assert [change.record.seq for change in kept] == list(range(1, len(kept) + 1))
+        changes = await whole_turn(again, thread.id)
+        assert changes[-1].after.turns[-1].status == "completed"
+
+
+async def test_after_a_failed_sync_the_thread_is_read_only_and_others_go_on(tmp_path: Path) -> None:
+    disk = Faulty()
+    model = ScriptedModel([say("one")], [say("other")])
+    async with engine(model, store=store(tmp_path, disk)) as the_engine:
+        thread, other = await created(the_engine), await created(the_engine)
+        disk.kind, disk.countdown = "sync", 1
+        with pytest.raises(StorageFailed):
+            await started(the_engine, thread.id)
+        with pytest.raises(ThreadReadOnly, match="cannot be written"):
+            await the_engine.execute(StartTurn(thread_id=thread.id, content=(TextInput(text="go"),)))
+        assert isinstance(await the_engine.execute(ReadThread(thread_id=thread.id)), ThreadState)
+        model.add([say("x")])
+        assert (await whole_turn(the_engine, other.id))[-1].after.turns[-1].status == "completed"
+
+
+async def test_a_directory_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".harness").write_text("a file stands here")
+    async with engine(ScriptedModel(), store=store(tmp_path)) as the_engine:
+        with pytest.raises(Misconfigured, match="--data-dir"):
+            await the_engine.execute(CreateThread())
+
+
+async def test_a_thread_directory_that_vanishes_while_running_does_not_take_the_engine_down(tmp_path: Path) -> None:
+    import shutil
+
+    model = ScriptedModel([say("one")], [say("two")])
+    async with engine(model, store=store(tmp_path)) as the_engine:
+        thread = await created(the_engine)
+        await whole_turn(the_engine, thread.id)
+        shutil.rmtree(tmp_path / ".harness" / "threads" / thread.id)
+        watcher = await the_engine.watch(thread.id)
+        try:
+            await started(the_engine, thread.id)
+            await turn_end(watcher)
+        except StorageFailed:
+            pass
+        other = await the_engine.execute(CreateThread())
+        assert isinstance(other, ThreadState)
