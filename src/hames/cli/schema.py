@@ -11,7 +11,7 @@ import msgspec
 
 from hames.protocols.schema import Published, json_schema, typescript
 
-PROTOCOLS = ("bootstrap", "flint")
+PROTOCOLS = ("hames.protocols.bootstrap.messages", "hames.protocols.flint.published")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -38,5 +38,4 @@ def files() -> dict[str, str]:
 
 
 def _published() -> list[Published]:
-    modules = [import_module(f"hames.protocols.{name}.messages") for name in PROTOCOLS]
-    return [module.PUBLISHED for module in modules if hasattr(module, "PUBLISHED")]
+    return [import_module(name).PUBLISHED for name in PROTOCOLS]

@@ -27,6 +27,8 @@ class Published(Value):
     asks: Mapping[str, Pair] = {}
     events: str = ""
     """A member `Type.field` that holds notifications as they were told, each with its method as `type`."""
+    open: Mapping[str, frozenset[str]] = {}
+    """Types that stand for whatever a union does not know yet, with the tags that it does know."""
 
 
 def json_schema(published: Published) -> Schema:
@@ -81,7 +83,28 @@ def _definitions(published: Published) -> dict[str, Schema]:
         schema.pop("title", None)
         if schema.get("description") == Value.__doc__:
             del schema["description"]
-    return {name: dict(schema) for name, schema in found.items()}
+    for name, known in published.open.items():
+        found[name] = _anything_but(known, found[name].get("description", ""))
+    return {name: _undiscriminated(schema) if published.open else dict(schema) for name, schema in found.items()}
+
+
+def _anything_but(known: frozenset[str], description: str) -> Schema:
+    tag = {"type": "string", "not": {"enum": sorted(known)}}
+    properties: Schema = {"type": tag, "id": {"type": "string"}}
+    return {
+        "description": description,
+        "type": "object",
+        "properties": properties,
+        "required": ["type"],
+        "additionalProperties": True,
+    }
+
+
+def _undiscriminated(schema: Json) -> Json:
+    """Without the tables from tags to types that an open union would make a lie."""
+    if isinstance(schema, dict):
+        return {name: _undiscriminated(inner) for name, inner in schema.items() if name != "discriminator"}
+    return [_undiscriminated(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 def _ref(kind: type[Value]) -> Schema:
@@ -131,6 +154,8 @@ def _declaration(name: str, schema: Schema) -> Iterator[str]:
     required = schema.get("required", [])
     for member, inner in schema["properties"].items():
         yield f"  {_member(member)}{'' if member in required else '?'}: {_type(inner)};"
+    if schema.get("additionalProperties") is True:
+        yield "  [member: string]: unknown;"
     yield "}"
 
 

@@ -302,6 +302,21 @@ class TurnsPage(Wire):
     backwards_cursor: str | None
 
 
+class ItemEntry(Wire):
+    """`startedAtMs` and `completedAtMs` are null: an item is kept without its times."""
+
+    turn_id: str
+    item: ThreadItem
+    started_at_ms: int | None
+    completed_at_ms: int | None
+
+
+class ItemsPage(Wire):
+    data: list[ItemEntry]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
 class ThreadLoadedListResult(Wire):
     data: list[str]
     next_cursor: str | None

@@ -1,0 +1,837 @@
+// The messages of flint. Written by `hames schema`: do not edit.
+
+/** `methods` are the requests offered beside the specification's. */
+export interface AgentCapabilities {
+  streaming: boolean;
+  configOptions: boolean;
+  reasoning: boolean;
+  plans: boolean;
+  review: boolean;
+  methods?: string[];
+  _meta?: unknown;
+}
+
+export interface AgentInfo {
+  name: string;
+  version: string;
+  provider: string;
+  _meta?: unknown;
+}
+
+export interface AgentMessageItem {
+  type: "agentMessage";
+  id: string;
+  text: string;
+  _meta?: unknown;
+}
+
+export interface ApprovalResponse {
+  decision: "accept" | "acceptForSession" | "cancel" | "decline";
+  _meta?: unknown;
+}
+
+/** A file the agent declares as its product. */
+export interface ArtifactItem {
+  type: "artifact";
+  id: string;
+  path: string;
+  status: "completed" | "declined" | "failed" | "inProgress";
+  title?: string;
+  mediaType?: string;
+  _meta?: unknown;
+}
+
+export interface BaseBranch {
+  type: "baseBranch";
+  branch: string;
+  _meta?: unknown;
+}
+
+export interface ClientCapabilities {
+  experimentalApi?: boolean | null;
+  requestAttestation?: boolean | null;
+  optOutNotificationMethods?: string[] | null;
+  _meta?: unknown;
+}
+
+export interface ClientInfo {
+  name: string;
+  version: string;
+  title?: string | null;
+  _meta?: unknown;
+}
+
+/** What a command does, as far as it is known. We claim to know nothing. */
+export interface CommandAction {
+  type: "unknown";
+  command: string;
+  _meta?: unknown;
+}
+
+export interface CommandApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  command: string;
+  cwd: string;
+  startedAtMs?: number;
+  commandActions?: unknown[];
+  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
+  _meta?: unknown;
+}
+
+export interface CommandExecutionItem {
+  type: "commandExecution";
+  id: string;
+  command: string;
+  cwd: string;
+  status: "completed" | "declined" | "failed" | "inProgress";
+  commandActions?: CommandAction[];
+  exitCode?: number;
+  aggregatedOutput?: string;
+  durationMs?: number;
+  _meta?: unknown;
+}
+
+export interface Commit {
+  type: "commit";
+  sha: string;
+  _meta?: unknown;
+}
+
+/** Of a thread, when one is named; else of the connection. */
+export interface ConfigListParams {
+  threadId?: string | null;
+  _meta?: unknown;
+}
+
+/** One thing to choose. `modelIds` left out: it applies to every model. */
+export interface ConfigOption {
+  type: "select";
+  id: string;
+  name: string;
+  options: ConfigSelectOption[];
+  value: string;
+  description?: string;
+  group?: string;
+  modelIds?: string[];
+  _meta?: unknown;
+}
+
+export interface ConfigOptions {
+  options: ConfigOption[];
+  _meta?: unknown;
+}
+
+export interface ConfigReadResult {
+  model: string;
+  cwd: string;
+  approvalPolicy: "always" | "never" | "unlessTrusted";
+  sandboxPolicy: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox;
+  options: ConfigOption[];
+  _meta?: unknown;
+}
+
+export interface ConfigSelectOption {
+  id: string;
+  name: string;
+  description?: string;
+  _meta?: unknown;
+}
+
+export interface ConfigSetParams {
+  id: string;
+  value: string;
+  threadId?: string | null;
+  _meta?: unknown;
+}
+
+/** From here on the model sees `summary` instead of what came before. */
+export interface ContextCompactionItem {
+  type: "contextCompaction";
+  id: string;
+  status: "completed" | "declined" | "failed" | "inProgress";
+  summary?: string;
+  _meta?: unknown;
+}
+
+export interface Custom {
+  type: "custom";
+  instructions: string;
+  _meta?: unknown;
+}
+
+export interface DangerFullAccess {
+  type: "dangerFullAccess";
+  _meta?: unknown;
+}
+
+/** The one message that is sent by the thousand: no `_meta`, nothing to leave out. */
+export interface Delta {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+}
+
+/** `{}`. */
+export interface Empty {
+  _meta?: unknown;
+}
+
+export interface ExternalSandbox {
+  type: "externalSandbox";
+  networkAccess?: "enabled" | "restricted" | null;
+  _meta?: unknown;
+}
+
+export interface FileChangeApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  changes: FileUpdateChange[];
+  startedAtMs?: number;
+  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
+  _meta?: unknown;
+}
+
+export interface FileChangeItem {
+  type: "fileChange";
+  id: string;
+  changes: FileUpdateChange[];
+  status: "completed" | "declined" | "failed" | "inProgress";
+  _meta?: unknown;
+}
+
+/** A file the prompt points at; its text is shown to the model. */
+export interface FileInput {
+  type: "file";
+  path: string;
+  _meta?: unknown;
+}
+
+/** `path` is absolute, `diff` is unified. */
+export interface FileUpdateChange {
+  path: string;
+  kind: "add" | "delete" | "modify";
+  diff: string;
+  _meta?: unknown;
+}
+
+/** By http(s) or `data:` URL. */
+export interface ImageInput {
+  type: "image";
+  url: string;
+  _meta?: unknown;
+}
+
+export interface InitializeParams {
+  clientInfo: ClientInfo;
+  capabilities?: ClientCapabilities | null;
+  _meta?: unknown;
+}
+
+export interface InitializeResult {
+  agentInfo: AgentInfo;
+  capabilities: AgentCapabilities;
+  userAgent?: string;
+  codexHome?: string;
+  platformFamily?: string;
+  platformOs?: string;
+  _meta?: unknown;
+}
+
+export interface ItemCompleted {
+  threadId: string;
+  turnId: string;
+  item: UserMessageItem | AgentMessageItem | ReasoningItem | CommandExecutionItem | FileChangeItem | McpToolCallItem | WebSearchItem | PlanItem | ToolCallItem | ArtifactItem | ContextCompactionItem | UnknownItem;
+  completedAtMs?: number;
+  _meta?: unknown;
+}
+
+/** `startedAtMs` and `completedAtMs` are null: an item is kept without its times. */
+export interface ItemEntry {
+  turnId: string;
+  item: UserMessageItem | AgentMessageItem | ReasoningItem | CommandExecutionItem | FileChangeItem | McpToolCallItem | WebSearchItem | PlanItem | ToolCallItem | ArtifactItem | ContextCompactionItem | UnknownItem;
+  startedAtMs: number | null;
+  completedAtMs: number | null;
+  _meta?: unknown;
+}
+
+export interface ItemStarted {
+  threadId: string;
+  turnId: string;
+  item: UserMessageItem | AgentMessageItem | ReasoningItem | CommandExecutionItem | FileChangeItem | McpToolCallItem | WebSearchItem | PlanItem | ToolCallItem | ArtifactItem | ContextCompactionItem | UnknownItem;
+  startedAtMs?: number;
+  _meta?: unknown;
+}
+
+export interface ItemsPage {
+  data: ItemEntry[];
+  nextCursor: string | null;
+  backwardsCursor: string | null;
+  _meta?: unknown;
+}
+
+export interface LocalImageInput {
+  type: "localImage";
+  path: string;
+  _meta?: unknown;
+}
+
+export interface McpApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  server: string;
+  tool: string;
+  startedAtMs?: number;
+  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  arguments?: unknown;
+  reason?: string;
+  _meta?: unknown;
+}
+
+export interface McpToolCallItem {
+  type: "mcpToolCall";
+  id: string;
+  server: string;
+  tool: string;
+  status: "completed" | "failed" | "inProgress";
+  arguments?: unknown;
+  result?: unknown;
+  error?: string;
+  _meta?: unknown;
+}
+
+/** `meta` is for display; `_meta` is another member. */
+export interface Model {
+  id: string;
+  displayName: string;
+  isDefault: boolean;
+  description?: string;
+  model?: string;
+  hidden?: boolean;
+  defaultReasoningEffort?: string;
+  supportedReasoningEfforts?: ReasoningEffort[];
+  inputModalities?: string[];
+  meta?: unknown;
+  _meta?: unknown;
+}
+
+export interface ModelListParams {
+  limit?: number | null;
+  cursor?: string | null;
+  _meta?: unknown;
+}
+
+export interface ModelListResult {
+  data: Model[];
+  nextCursor?: string;
+  _meta?: unknown;
+}
+
+export interface PlanEntry {
+  step: string;
+  status: "completed" | "failed" | "inProgress" | "pending";
+  _meta?: unknown;
+}
+
+export interface PlanItem {
+  type: "plan";
+  id: string;
+  text: string;
+  entries?: PlanEntry[];
+  _meta?: unknown;
+}
+
+export interface QueuedPrompt {
+  id: string;
+  input: (TextInput | ImageInput | LocalImageInput | FileInput)[];
+  _meta?: unknown;
+}
+
+export interface ReadOnly {
+  type: "readOnly";
+  _meta?: unknown;
+}
+
+export interface ReasoningEffort {
+  reasoningEffort: string;
+  description: string;
+  _meta?: unknown;
+}
+
+export interface ReasoningItem {
+  type: "reasoning";
+  id: string;
+  summary?: string;
+  content?: string;
+  _meta?: unknown;
+}
+
+export interface ReviewStartParams {
+  threadId: string;
+  target: UncommittedChanges | BaseBranch | Commit | Custom;
+  _meta?: unknown;
+}
+
+export interface ReviewStartResult {
+  turn: Turn;
+  reviewThreadId: string;
+  _meta?: unknown;
+}
+
+/** A question that was asked is settled: by somebody's answer, or because the turn ended. */
+export interface ServerRequestResolved {
+  threadId: string;
+  requestId: string | number;
+  _meta?: unknown;
+}
+
+export interface TextInput {
+  type: "text";
+  text: string;
+  _meta?: unknown;
+}
+
+/** `createdAt` and `updatedAt` are unix seconds. `turns` is filled where history was asked for. */
+export interface Thread {
+  id: string;
+  preview: string;
+  modelProvider: string;
+  createdAt: number;
+  updatedAt?: number;
+  name?: string | null;
+  sessionId?: string;
+  model?: string;
+  cwd?: string;
+  cliVersion?: string;
+  status?: ThreadStatus | null;
+  turns?: Turn[];
+  forkedFromId?: string | null;
+  ephemeral?: boolean;
+  archived?: boolean;
+  projectId?: string | null;
+  source?: string;
+  _meta?: unknown;
+}
+
+/** `lastTurnId` is the last turn the fork keeps; without it the fork keeps all. */
+export interface ThreadForkParams {
+  threadId: string;
+  lastTurnId?: string | null;
+  model?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
+  sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  _meta?: unknown;
+}
+
+export interface ThreadIdParams {
+  threadId: string;
+  _meta?: unknown;
+}
+
+export interface ThreadListParams {
+  cursor?: string | null;
+  limit?: number | null;
+  archived?: boolean | null;
+  searchTerm?: string | null;
+  _meta?: unknown;
+}
+
+export interface ThreadListResult {
+  data: Thread[];
+  nextCursor?: string;
+  _meta?: unknown;
+}
+
+export interface ThreadLoadedListResult {
+  data: string[];
+  nextCursor: string | null;
+  _meta?: unknown;
+}
+
+/** `thread/archived`, `thread/unarchived`, `thread/deleted`. */
+export interface ThreadMentioned {
+  threadId: string;
+  _meta?: unknown;
+}
+
+export interface ThreadNameSetParams {
+  threadId: string;
+  name: string;
+  _meta?: unknown;
+}
+
+export interface ThreadNamed {
+  threadId: string;
+  threadName: string;
+  _meta?: unknown;
+}
+
+/** The result of `thread/start`, `thread/resume` and `thread/fork`. */
+export interface ThreadOpened {
+  thread: Thread;
+  modelProvider?: string;
+  model?: string;
+  cwd?: string;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
+  approvalsReviewer?: "user";
+  sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  _meta?: unknown;
+}
+
+export interface ThreadQueueAddParams {
+  threadId: string;
+  input: (TextInput | ImageInput | LocalImageInput | FileInput)[];
+  clientUserMessageId?: string | null;
+  _meta?: unknown;
+}
+
+/** The prompt waits, or its turn has started. */
+export interface ThreadQueueAddResult {
+  queued?: QueuedPrompt | null;
+  turn?: Turn | null;
+  _meta?: unknown;
+}
+
+export interface ThreadQueueChanged {
+  threadId: string;
+  queue: QueuedPrompt[];
+  held: boolean;
+  _meta?: unknown;
+}
+
+export interface ThreadQueueDeleteParams {
+  threadId: string;
+  promptId: string;
+  _meta?: unknown;
+}
+
+export interface ThreadQueueListResult {
+  data: QueuedPrompt[];
+  held: boolean;
+  _meta?: unknown;
+}
+
+export interface ThreadReadParams {
+  threadId: string;
+  includeTurns?: boolean;
+  _meta?: unknown;
+}
+
+export interface ThreadResult {
+  thread: Thread;
+  _meta?: unknown;
+}
+
+export interface ThreadResumeParams {
+  threadId: string;
+  model?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
+  sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  _meta?: unknown;
+}
+
+export interface ThreadSettings {
+  model: string;
+  modelProvider: string;
+  cwd: string;
+  approvalPolicy: "always" | "never" | "unlessTrusted";
+  sandboxPolicy: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox;
+  config: Record<string, string>;
+  _meta?: unknown;
+}
+
+export interface ThreadSettingsUpdateParams {
+  threadId: string;
+  model?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
+  sandboxPolicy?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  config?: Record<string, string> | null;
+  _meta?: unknown;
+}
+
+export interface ThreadSettingsUpdated {
+  threadId: string;
+  threadSettings: ThreadSettings;
+  _meta?: unknown;
+}
+
+export interface ThreadStartParams {
+  model?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
+  sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  _meta?: unknown;
+}
+
+export interface ThreadStarted {
+  thread: Thread;
+  _meta?: unknown;
+}
+
+export interface ThreadStatus {
+  type: "active" | "idle" | "notLoaded" | "systemError";
+  activeFlags?: ("waitingOnApproval" | "waitingOnUserInput")[];
+  _meta?: unknown;
+}
+
+export interface ThreadStatusChanged {
+  threadId: string;
+  status: ThreadStatus;
+  _meta?: unknown;
+}
+
+export interface ThreadTurnsListParams {
+  threadId: string;
+  cursor?: string | null;
+  limit?: number | null;
+  sortDirection?: "asc" | "desc" | null;
+  _meta?: unknown;
+}
+
+export interface ThreadUnsubscribeResult {
+  status: "notLoaded" | "notSubscribed" | "unsubscribed";
+  _meta?: unknown;
+}
+
+export interface TokenCount {
+  totalTokens: number;
+  inputTokens: number;
+  cachedInputTokens: number;
+  cacheWriteInputTokens: number;
+  outputTokens: number;
+  reasoningOutputTokens: number;
+  _meta?: unknown;
+}
+
+/** Of the whole thread, and of the last model call. */
+export interface TokenUsage {
+  total: TokenCount;
+  last: TokenCount;
+  modelContextWindow: number | null;
+  _meta?: unknown;
+}
+
+/** `usage` is the turn's so far; `tokenUsage` has the thread's and the last call's. */
+export interface TokenUsageUpdated {
+  threadId: string;
+  turnId: string;
+  usage: Usage;
+  tokenUsage?: TokenUsage | null;
+  _meta?: unknown;
+}
+
+export interface ToolApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  name: string;
+  startedAtMs?: number;
+  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  arguments?: unknown;
+  reason?: string;
+  _meta?: unknown;
+}
+
+/** A tool without an item type of its own: read, grep, glob, … */
+export interface ToolCallItem {
+  type: "toolCall";
+  id: string;
+  name: string;
+  status: "completed" | "declined" | "failed" | "inProgress";
+  arguments?: unknown;
+  result?: string;
+  _meta?: unknown;
+}
+
+export interface Turn {
+  id: string;
+  status: "completed" | "failed" | "inProgress" | "interrupted";
+  items: (UserMessageItem | AgentMessageItem | ReasoningItem | CommandExecutionItem | FileChangeItem | McpToolCallItem | WebSearchItem | PlanItem | ToolCallItem | ArtifactItem | ContextCompactionItem | UnknownItem)[];
+  error?: TurnError;
+  itemsView?: "full" | "notLoaded" | "summary";
+  startedAt?: number | null;
+  completedAt?: number | null;
+  durationMs?: number | null;
+  _meta?: unknown;
+}
+
+/** `turn/started` and `turn/completed`. */
+export interface TurnChanged {
+  threadId: string;
+  turn: Turn;
+  _meta?: unknown;
+}
+
+export interface TurnError {
+  message: string;
+  errorInfo?: string;
+  httpStatusCode?: number;
+  _meta?: unknown;
+}
+
+export interface TurnInterruptParams {
+  threadId: string;
+  turnId: string;
+  _meta?: unknown;
+}
+
+export interface TurnPlanUpdated {
+  threadId: string;
+  turnId: string;
+  explanation: string;
+  plan: PlanEntry[];
+  _meta?: unknown;
+}
+
+export interface TurnResult {
+  turn: Turn;
+  _meta?: unknown;
+}
+
+export interface TurnStartParams {
+  threadId: string;
+  input: (TextInput | ImageInput | LocalImageInput | FileInput)[];
+  model?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
+  sandboxPolicy?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  config?: Record<string, string> | null;
+  clientUserMessageId?: string | null;
+  _meta?: unknown;
+}
+
+export interface TurnSteerParams {
+  threadId: string;
+  input: (TextInput | ImageInput | LocalImageInput | FileInput)[];
+  expectedTurnId?: string | null;
+  _meta?: unknown;
+}
+
+export interface TurnSteerResult {
+  turnId: string;
+  _meta?: unknown;
+}
+
+export interface TurnsPage {
+  data: Turn[];
+  nextCursor: string | null;
+  backwardsCursor: string | null;
+  _meta?: unknown;
+}
+
+export interface UncommittedChanges {
+  type: "uncommittedChanges";
+  _meta?: unknown;
+}
+
+/** An item of a type this version has never heard of, whole. A client's word: it is never on the wire. */
+export interface UnknownItem {
+  type: string;
+  id?: string;
+  [member: string]: unknown;
+}
+
+/** `inputTokens` counts what was neither read from nor written to a cache. */
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  thinkingTokens?: number;
+  cacheReadTokens?: number;
+  cacheWriteTokens?: number;
+  _meta?: unknown;
+}
+
+export interface UserMessageItem {
+  type: "userMessage";
+  id: string;
+  content: (TextInput | ImageInput | LocalImageInput | FileInput)[];
+  clientId?: string | null;
+  _meta?: unknown;
+}
+
+export interface WebSearchItem {
+  type: "webSearch";
+  id: string;
+  query: string;
+  _meta?: unknown;
+}
+
+export interface WorkspaceWrite {
+  type: "workspaceWrite";
+  writableRoots?: string[] | null;
+  networkAccess?: boolean | null;
+  _meta?: unknown;
+}
+
+export interface Requests {
+  "initialize": { params: InitializeParams; result: InitializeResult };
+  "thread/start": { params: ThreadStartParams; result: ThreadOpened };
+  "thread/resume": { params: ThreadResumeParams; result: ThreadOpened };
+  "thread/list": { params: ThreadListParams; result: ThreadListResult };
+  "thread/archive": { params: ThreadIdParams; result: Empty };
+  "turn/start": { params: TurnStartParams; result: TurnResult };
+  "turn/interrupt": { params: TurnInterruptParams; result: Empty };
+  "review/start": { params: ReviewStartParams; result: ReviewStartResult };
+  "model/list": { params: ModelListParams; result: ModelListResult };
+  "config/list": { params: ConfigListParams; result: ConfigOptions };
+  "config/set": { params: ConfigSetParams; result: ConfigOptions };
+  "config/read": { params: ConfigListParams; result: ConfigReadResult };
+  "thread/read": { params: ThreadReadParams; result: ThreadResult };
+  "thread/fork": { params: ThreadForkParams; result: ThreadOpened };
+  "thread/unarchive": { params: ThreadIdParams; result: ThreadResult };
+  "thread/delete": { params: ThreadIdParams; result: Empty };
+  "thread/name/set": { params: ThreadNameSetParams; result: Empty };
+  "thread/compact": { params: ThreadIdParams; result: TurnResult };
+  "thread/compact/start": { params: ThreadIdParams; result: TurnResult };
+  "thread/settings/update": { params: ThreadSettingsUpdateParams; result: Empty };
+  "thread/turns/list": { params: ThreadTurnsListParams; result: TurnsPage };
+  "thread/items/list": { params: ThreadTurnsListParams; result: ItemsPage };
+  "thread/loaded/list": { params: Empty; result: ThreadLoadedListResult };
+  "thread/unsubscribe": { params: ThreadIdParams; result: ThreadUnsubscribeResult };
+  "thread/queue/add": { params: ThreadQueueAddParams; result: ThreadQueueAddResult };
+  "thread/queue/list": { params: ThreadIdParams; result: ThreadQueueListResult };
+  "thread/queue/delete": { params: ThreadQueueDeleteParams; result: Empty };
+  "turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+}
+
+export interface Notifications {
+  "thread/started": ThreadStarted;
+  "thread/name/updated": ThreadNamed;
+  "thread/archived": ThreadMentioned;
+  "thread/unarchived": ThreadMentioned;
+  "thread/status/changed": ThreadStatusChanged;
+  "thread/settings/updated": ThreadSettingsUpdated;
+  "thread/queue/changed": ThreadQueueChanged;
+  "thread/tokenUsage/updated": TokenUsageUpdated;
+  "turn/started": TurnChanged;
+  "turn/completed": TurnChanged;
+  "turn/plan/updated": TurnPlanUpdated;
+  "item/started": ItemStarted;
+  "item/completed": ItemCompleted;
+  "item/agentMessage/delta": Delta;
+  "item/reasoning/textDelta": Delta;
+  "item/reasoning/summaryTextDelta": Delta;
+  "item/commandExecution/outputDelta": Delta;
+  "item/fileChange/outputDelta": Delta;
+  "item/plan/delta": Delta;
+  "item/mcpToolCall/outputDelta": Delta;
+  "item/toolCall/outputDelta": Delta;
+  "item/contextCompaction/delta": Delta;
+  "serverRequest/resolved": ServerRequestResolved;
+}
+
+export interface Asks {
+  "item/commandExecution/requestApproval": { params: CommandApprovalParams; result: ApprovalResponse };
+  "item/fileChange/requestApproval": { params: FileChangeApprovalParams; result: ApprovalResponse };
+  "item/mcpToolCall/requestApproval": { params: McpApprovalParams; result: ApprovalResponse };
+  "item/toolCall/requestApproval": { params: ToolApprovalParams; result: ApprovalResponse };
+}
