@@ -1,0 +1,141 @@
+"""Check what this machine offers, and say how to get what is missing.
+
+  hames doctor           one line each: Python, the sandbox (proved by trying to escape), programs, keys, directories
+  hames doctor --json    the same as JSON
+
+Exit code: 0 when everything hames needs is there, 1 when something is missing.
+"""
+
+import os
+import platform
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from hames import __version__
+from hames.cli import flags
+from hames.cli.paint import Paint
+from hames.config.options import Options
+from hames.domain.errors import HarnessError
+from hames.domain.policy import ReadOnly, WorkspaceWrite
+from hames.domain.value import Value
+from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.proof import prove
+from hames.tools.ripgrep import find_ripgrep
+
+KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI's models"}
+
+
+class Finding(Value):
+    name: str
+    good: bool
+    says: str
+    needed: bool = True
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    flags.add_shared(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: Namespace) -> int:
+    options = flags.options(args)
+    findings = [*_machine(), *anyio.run(_sandbox), *_programs(), *_keys(options), *_places(options)]
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(findings)).decode())
+    else:
+        _show(findings)
+    return 0 if all(finding.good or not finding.needed for finding in findings) else 1
+
+
+def _show(findings: list[Finding]) -> None:
+    paint = Paint.for_stream(sys.stdout)
+    for finding in findings:
+        mark = paint.good("✓") if finding.good else paint.bad("✗") if finding.needed else paint.warn("–")
+        print(f"{mark} {paint.bold(f'{finding.name:<12}')} {finding.says}")
+
+
+def _machine() -> list[Finding]:
+    version = platform.python_version()
+    good = sys.version_info >= (3, 11)
+    return [
+        Finding(name="hames", good=True, says=__version__),
+        Finding(name="python", good=good, says=version if good else f"{version}: 3.11 or newer is needed"),
+        Finding(
+            name="system",
+            good=sys.platform == "linux",
+            says=f"{platform.system()} {platform.release()}"
+            + ("" if sys.platform == "linux" else ": only Linux is tested"),
+            needed=False,
+        ),
+    ]
+
+
+async def _sandbox() -> list[Finding]:
+    """Which walls there are, and whether they hold: every known way out is tried, from inside."""
+    walls = await LocalSandbox().walls()
+    found = [Finding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
+    if walls.kind == "none":
+        return found
+    for policy in (ReadOnly(), WorkspaceWrite()):
+        name = type(policy).__name__[0].lower() + type(policy).__name__[1:]
+        try:
+            tried = await prove(policy)
+        except HarnessError as problem:
+            found.append(Finding(name="walls", good=False, says=f"{name}: {problem}"))
+            continue
+        out = [one.attempt for one in tried if one.escaped and not one.known]
+        known = [one.attempt for one in tried if one.escaped and one.known]
+        says = f"{name}: {len(tried)} attempts to escape, {len(out)} got out"
+        says += f": {', '.join(out)}" if out else ""
+        says += f" (documented: {', '.join(known)})" if known else ""
+        found.append(Finding(name="walls", good=bool(tried) and not out, says=says))
+    return found
+
+
+def _programs() -> list[Finding]:
+    rg, git = find_ripgrep(), shutil.which("git")
+    return [
+        Finding(
+            name="ripgrep",
+            good=bool(rg),
+            says=rg or "missing: apt install ripgrep, or pip install 'hames[bins]'; without it the agent cannot search",
+        ),
+        Finding(name="git", good=git is not None, says=git or "missing: apt install git", needed=False),
+    ]
+
+
+def _keys(options: Options) -> list[Finding]:
+    """Whether they are there, never what they are."""
+    return [
+        Finding(
+            name=f"{whose} key",
+            good=bool(options.environment.get(name)),
+            says=f"{name} is set" if options.environment.get(name) else f"{name} is not set",
+            needed=False,
+        )
+        for name, whose in KEYS.items()
+    ]
+
+
+def _places(options: Options) -> list[Finding]:
+    said = [("threads", options.data_dir), ("state", options.state_dir)]
+    found = [Finding(name=name, good=_usable(path), says=_described(path)) for name, path in said]
+    if options.untrusted:
+        names = ", ".join(options.untrusted)
+        found.append(Finding(name="project", good=False, says=f"{names} not obeyed: hames trust says so", needed=False))
+    return found
+
+
+def _described(path: Path) -> str:
+    return f"{path}" if _usable(path) else f"{path} cannot be written: choose another with --data-dir"
+
+
+def _usable(path: Path) -> bool:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path.is_dir() and os.access(path, os.W_OK)
