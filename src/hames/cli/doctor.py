@@ -27,7 +27,7 @@ from hames.sandbox.choose import LocalSandbox
 from hames.sandbox.proof import prove
 from hames.tools.ripgrep import find_ripgrep
 
-KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI's models"}
+KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI"}
 
 
 class Finding(Value):

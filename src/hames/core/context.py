@@ -7,7 +7,7 @@ result in the message after it, because model services refuse a history without.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hames.domain.ids import CallId
+from hames.domain.ids import CallId, TurnId
 from hames.domain.items import (
     AgentMessage,
     Artifact,
@@ -49,10 +49,28 @@ SUMMARY = "The conversation so far was summarised to save space. The summary:\n\
 TOOL_ITEMS = (CommandExecution, FileChange, McpToolCall, Plan, ToolCall, Artifact)
 
 
-def messages(state: ThreadState) -> tuple[Message, ...]:
+Spoken = tuple[str, list[Block]]
+"""A role and what it said."""
+
+
+class Memory:
+    """What finished turns said, so that a long thread is not read anew for every request."""
+
+    def __init__(self) -> None:
+        self._turns: dict[TurnId, list[Spoken]] = {}
+
+    def said(self, turn: Turn) -> list[Spoken]:
+        if turn.status == "running":
+            return list(_turn(turn, 0))
+        if turn.id not in self._turns:
+            self._turns[turn.id] = list(_turn(turn, 0))
+        return self._turns[turn.id]
+
+
+def messages(state: ThreadState, memory: Memory | None = None) -> tuple[Message, ...]:
     """Roles alternate; neighbours of one role are joined."""
-    joined: list[tuple[str, list[Block]]] = []
-    for role, blocks in _spoken(state):
+    joined: list[Spoken] = []
+    for role, blocks in _spoken(state, memory or Memory()):
         if not blocks:
             continue
         if joined and joined[-1][0] == role:
@@ -64,7 +82,7 @@ def messages(state: ThreadState) -> tuple[Message, ...]:
     return tuple(Message(role="user" if role == "user" else "assistant", blocks=tuple(b)) for role, b in joined)
 
 
-def _spoken(state: ThreadState) -> Iterator[tuple[str, list[Block]]]:
+def _spoken(state: ThreadState, memory: Memory) -> Iterator[Spoken]:
     start, compaction = _beginning(state)
     if compaction is not None:
         yield "user", [TextBlock(text=SUMMARY + compaction.summary)]
@@ -72,7 +90,9 @@ def _spoken(state: ThreadState) -> Iterator[tuple[str, list[Block]]]:
         after = turn.items.index(compaction) + 1 if compaction is not None and number == 0 else 0
         if after:  # the prompt that is being worked on stays as it was said
             yield from (("user", _user_blocks(item)) for item in turn.items[:after] if isinstance(item, UserMessage))
-        yield from _turn(turn, after)
+            yield from _turn(turn, after)
+        else:
+            yield from memory.said(turn)
 
 
 def _beginning(state: ThreadState) -> tuple[int, Compaction | None]:
@@ -93,7 +113,7 @@ class _Step:
         self.added: list[Block] = []
 
 
-def _turn(turn: Turn, after: int) -> Iterator[tuple[str, list[Block]]]:
+def _turn(turn: Turn, after: int) -> Iterator[Spoken]:
     """Step by step: what the model said and asked for, then what came back, then what the user added."""
     steps: defaultdict[int, _Step] = defaultdict(_Step)
     for position, item in enumerate(turn.items[after:], start=after):

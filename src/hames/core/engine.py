@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from hames.core import compaction, inputs, lifecycle, review
 from hames.core.approvals import Questions
 from hames.core.broadcast import Watcher
+from hames.core.context import Memory
 from hames.core.instructions import effective, system_prompt
 from hames.core.loop import run_turn
 from hames.core.settings import overridden
@@ -113,6 +114,7 @@ class Live:
         self.thread = thread
         self.claimed = False
         self.run: Run | None = None
+        self.memory = Memory()
         self.tools: list[Tool] | None = None
         self.stack = AsyncExitStack()
 
@@ -424,6 +426,7 @@ class Engine:
             questions=self._questions,
             clock=self.clock,
             ids=self._ids,
+            memory=live.memory,
             max_steps=settings.max_steps or self.rules.max_steps,
             max_tokens=settings.max_tokens or self.rules.max_tokens or card.max_output,
         )

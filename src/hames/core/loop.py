@@ -110,7 +110,7 @@ async def _ask(work: TurnWork) -> Reply:
 async def _listen(work: TurnWork, reply: Reply) -> None:
     request = ModelRequest(
         model=work.card.model,
-        messages=messages(work.thread.state),
+        messages=messages(work.thread.state, work.memory),
         system=work.system,
         tools=tuple(
             OfferedTool(name=tool.spec.name, description=tool.spec.description, schema=tool.spec.schema)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from hames.core.approvals import Questions
+from hames.core.context import Memory
 from hames.core.thread import Thread
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.ids import ItemId, TurnId
@@ -36,6 +37,7 @@ class TurnWork:
     ids: Ids
     max_steps: int
     max_tokens: int
+    memory: Memory = field(default_factory=Memory)
     compacts: bool = True
     step: int = 0
     steered: int = field(default=0)
