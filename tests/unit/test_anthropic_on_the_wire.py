@@ -9,6 +9,7 @@ from contextlib import suppress
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
+from anyio.from_thread import start_blocking_portal
 from anyio.streams.tls import TLSStream
 
 from hames.domain.errors import ProviderError
@@ -106,6 +107,16 @@ async def test_a_connection_the_service_dropped_meanwhile_is_made_anew() -> None
             assert outcome(await heard(anthropic, asking(f"{number}"))).texts == ("Hi",)
             await server.deserted()
         assert server.connections == 3
+
+
+def test_a_provider_outlives_the_event_loop_it_was_first_used_in() -> None:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(ProviderServer(ANTHROPIC, then=talk("Hi"))) as server,
+    ):
+        anthropic = provider(server.url, retries=0)
+        for number in range(3):
+            assert outcome(anyio.run(heard, anthropic, asking(f"{number}"))).texts == ("Hi",)
 
 
 def _thoughtful(*, provider_name: str = "anthropic") -> ModelRequest:

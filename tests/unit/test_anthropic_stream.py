@@ -179,6 +179,14 @@ def test_a_whole_call_before_the_tokens_ran_out_is_told() -> None:
     assert calls(events) == ["{}"]
 
 
+@pytest.mark.parametrize("word", ["tool_use", "end_turn", None])
+def test_a_last_call_that_is_not_json_is_told_when_nothing_was_cut(word: str | None) -> None:
+    events = read(
+        message_start(), tool(0), input_delta(0, '{"a": '), block_stop(0), message_delta(word), message_stop()
+    )
+    assert calls(events) == ['{"a": ']
+
+
 def test_a_call_that_is_not_json_is_the_models_own_and_told_in_its_place() -> None:
     events = read(
         message_start(),

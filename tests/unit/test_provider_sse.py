@@ -53,6 +53,13 @@ def test_fields_nobody_knows_are_left_out() -> None:
     assert decoded(b"event: a\nid: 7\ndata: 1\nfoo: bar\n\n") == [(b"a", b"1")]
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+def test_an_event_is_told_as_soon_as_its_blank_line_is_there(end: bytes) -> None:
+    for cut in range(1, len(b"data: 1" + end)):
+        decoder, stream = SseDecoder(), b"data: 1" + end
+        assert decoder.feed(stream[:cut]) + decoder.feed(stream[cut:]) == [(b"", b"1")]
+
+
 def test_a_last_event_without_its_blank_line_counts() -> None:
     assert decoded(b"data: 1\n\ndata: 2") == [(b"", b"1"), (b"", b"2")]
     assert decoded(b"data: 1\r\n\r\ndata: 2\r\n") == [(b"", b"1"), (b"", b"2")]

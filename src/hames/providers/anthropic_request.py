@@ -120,8 +120,6 @@ def _messages(messages: tuple[Message, ...], *, reasoning: bool) -> list[dict[st
     names = _CallNames()
     sent: list[dict[str, Json]] = []
     for message in messages:
-        if message.role == "assistant":
-            names.turn()
         content = [part for block in message.blocks for part in _block(block, names, reasoning=reasoning)]
         if message.role == "assistant":
             while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
@@ -141,9 +139,6 @@ class _CallNames:
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._answers: defaultdict[str, deque[str]] = defaultdict(deque)
-
-    def turn(self) -> None:
-        self._answers.clear()
 
     def call(self, call_id: str) -> str:
         stem = _NOT_IN_ID.sub("_", call_id) or "call"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
+from anyio.lowlevel import EventLoopToken, current_token
 
 from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError
 from hames.providers.failures import Service, redact, tidy
@@ -87,6 +88,7 @@ class Wire:
         self._service = service
         self._headers = dict(headers)
         self._client: httpx2.AsyncClient | None = None
+        self._loop: EventLoopToken | None = None
         self._building = anyio.Lock()
         parts = urlsplit(service.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -100,13 +102,13 @@ class Wire:
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
-        if client is not None:
+        if client is not None and self._loop == current_token():
             await client.aclose()
 
     @asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncGenerator[Answer]:
         """Raises `ProviderError` for whatever happens before the headers are in."""
-        client = self._client or await self._ready()
+        client = await self._ready()
         response = None
         try:
             request = client.build_request("POST", self._service.url.rstrip("/") + path, content=body)
@@ -160,6 +162,11 @@ class Wire:
         return tidy(redact(str(error), self._service.secrets))
 
     async def _ready(self) -> "httpx2.AsyncClient":
+        if (loop := current_token()) != self._loop:
+            # Connections die with the event loop they were made in, and a program may run one after another.
+            self._loop, self._client, self._building = loop, None, anyio.Lock()
+        if self._client is not None:
+            return self._client
         async with self._building:
             if self._client is None:
                 self._client = await to_thread.run_sync(self._build)

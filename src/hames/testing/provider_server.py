@@ -16,7 +16,7 @@ from typing import Protocol
 
 import anyio
 import msgspec
-from anyio.abc import Listener, SocketAttribute, SocketStream
+from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from hames.domain.errors import ErrorInfo
@@ -162,7 +162,7 @@ class ProviderServer:
         self._answers = list(answers)
         self._then = then
         self._strict = strict
-        self._tasks = anyio.create_task_group()
+        self._tasks: TaskGroup | None = None
         self._listener: Listener[SocketStream] | None = None
         self._news = anyio.Event()
 
@@ -182,20 +182,21 @@ class ProviderServer:
     async def __aenter__(self) -> "ProviderServer":
         self._listener = listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
         self.url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
-        await self._tasks.__aenter__()
+        self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(listener.serve, self._serve)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        assert self._tasks is not None
+        assert self._listener is not None
         self._tasks.cancel_scope.cancel()
         try:
             return await self._tasks.__aexit__(kind, error, trace)
         finally:
-            if self._listener is not None:
-                with anyio.CancelScope(shield=True):
-                    await self._listener.aclose()
+            with anyio.CancelScope(shield=True):
+                await self._listener.aclose()
 
     def _tell(self) -> None:
         self._news.set()
