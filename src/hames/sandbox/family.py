@@ -101,10 +101,11 @@ def end(root: int, job: str, *, spare: Collection[int] = (), grace_s: float = GR
         with suppress(OSError):
             os.killpg(root, signal.SIGKILL)
         return True
-    deadline = time.monotonic() + grace_s
-    tell(find(root, job) - set(spare), signal.SIGTERM)
-    while time.monotonic() < deadline and find(root, job) - set(spare):
-        time.sleep(0.005)
+    if grace_s:
+        deadline = time.monotonic() + grace_s
+        tell(find(root, job) - set(spare), signal.SIGTERM)
+        while time.monotonic() < deadline and find(root, job) - set(spare):
+            time.sleep(0.005)
     deadline = time.monotonic() + LIMIT_SECONDS
     while members := _frozen(root, job):
         tell(members, signal.SIGKILL)

@@ -4,11 +4,14 @@ Behind walls the kernel does this. Outside them nothing else would notice a harn
 """
 
 import contextlib
+import logging
 import subprocess
 import sys
 import threading
 
 from hames.sandbox import family
+
+log = logging.getLogger(__name__)
 
 
 class Guardian:
@@ -39,9 +42,15 @@ class Guardian:
             self._program = None
 
     def _say(self, line: str) -> None:
-        if self._program is None or not self._written(line):
+        if self._program is not None and self._written(line):
+            return
+        try:
             self._program = self._start()
-            self._written("".join(f"+ {pid} {job}\n" for job, pid in self._families.items()))
+        except OSError as error:
+            self._program = None
+            log.warning("guardian.missing", extra={"error": str(error)})
+            return
+        self._written("".join(f"+ {pid} {job}\n" for job, pid in self._families.items()))
 
     def _written(self, text: str) -> bool:
         assert self._program is not None and self._program.stdin is not None

@@ -91,9 +91,9 @@ def _way_out(why: str, *, installed: bool) -> str:
         return _APPARMOR
     if _says("/proc/sys/kernel/unprivileged_userns_clone", "0") or _says("/proc/sys/user/max_user_namespaces", "0"):
         return _NAMESPACES
-    if _in_container() or "proc" in why:
-        return _CONTAINER
-    return _APPARMOR if "uid map" in why or "RTM_NEWADDR" in why else _INSTALL
+    if "uid map" in why or "RTM_NEWADDR" in why:
+        return _APPARMOR
+    return _CONTAINER if _in_container() or "mount proc" in why or "namespace" in why else _INSTALL
 
 
 def _says(path: str, value: str) -> bool:

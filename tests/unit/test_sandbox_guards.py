@@ -1,0 +1,218 @@
+"""Which names are guarded inside a writable root, and what stands in for those that do not exist."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hames.domain.guardrails import GUARDED
+from hames.sandbox.guards import SAME_DIRECTORY, guards
+from hames.sandbox.placeholders import Placeholders
+from hames.sandbox.planted import planted
+
+HOME = "/home/nobody-here"
+
+
+def how(root: Path, home: str = HOME) -> dict[str, str]:
+    return {
+        str(Path(mount.path).relative_to(root) if mount.path.startswith(str(root)) else mount.path): mount.how
+        for mount in guards(str(root), home=home).mounts
+    }
+
+
+def repository(root: Path, config: str = "") -> Path:
+    for name in ("hooks", "objects", "refs"):
+        (root / ".git" / name).mkdir(parents=True)
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (root / ".git/config").write_text(config)
+    return root
+
+
+def test_what_does_not_exist_is_guarded_too(tmp_path: Path) -> None:
+    found = guards(str(tmp_path), home=HOME)
+    assert {Path(path).name for path in found.directories} == set(GUARDED)
+    assert {mount.how for mount in found.mounts} == {"hidden"}
+
+
+def test_a_repository_takes_commits_and_keeps_its_programs(tmp_path: Path) -> None:
+    found = how(repository(tmp_path))
+    assert found[".git"] == "write"
+    assert found[".git/hooks"] == found[".git/config"] == found[".git/commondir"] == "read"
+    assert guards(str(tmp_path), home=HOME).files == ((str(tmp_path / ".git/commondir"), SAME_DIRECTORY),)
+
+
+def test_modules_and_worktrees_are_guarded_once_they_exist(tmp_path: Path) -> None:
+    repository(tmp_path)
+    assert ".git/modules" not in how(tmp_path)
+    (tmp_path / ".git/modules").mkdir()
+    (tmp_path / ".git/worktrees").mkdir()
+    found = how(tmp_path)
+    assert found[".git/modules"] == found[".git/worktrees"] == "read"
+
+
+def test_missing_parts_of_a_repository_get_placeholders(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / ".git/hooks").rmdir()
+    (tmp_path / ".git/config").unlink()
+    found = guards(str(tmp_path), home=HOME)
+    assert str(tmp_path / ".git/hooks") in found.directories
+    assert (str(tmp_path / ".git/config"), "") in found.files
+
+
+def test_hooks_and_settings_inside_the_tree_are_held_with_all_directories_above_them(tmp_path: Path) -> None:
+    config = "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../conf/git/shared\n"
+    repository(tmp_path, config)
+    for name in ("tools/hooks", "conf/git"):
+        (tmp_path / name).mkdir(parents=True)
+    found = how(tmp_path)
+    assert found["tools"] == found["conf"] == found["conf/git"] == "write"
+    assert found["tools/hooks"] == "read"
+    assert found["conf/git/shared"] == "read"
+    assert (str(tmp_path / "conf/git/shared"), "") in guards(str(tmp_path), home=HOME).files
+
+
+def test_holding_a_directory_does_not_reopen_one_that_is_shut(tmp_path: Path) -> None:
+    repository(tmp_path, "[include]\n\tpath = ../.vscode/git/shared\n")
+    (tmp_path / ".vscode/git").mkdir(parents=True)
+    (tmp_path / ".vscode/git/shared").write_text("")
+    found = how(tmp_path)
+    assert found[".vscode"] == "read"
+    assert ".vscode/git" not in found
+
+
+def test_worktree_settings_are_guarded_where_they_are_obeyed(tmp_path: Path) -> None:
+    repository(tmp_path, "[extensions]\n\tworktreeConfig = true\n")
+    assert how(tmp_path)[".git/config.worktree"] == "read"
+
+
+def test_shell_start_files_are_guarded_at_home_and_elsewhere_when_they_exist(tmp_path: Path) -> None:
+    assert ".bashrc" not in how(tmp_path)
+    assert how(tmp_path, home=str(tmp_path))[".bashrc"] == "hidden"
+    (tmp_path / ".zshrc").write_text("")
+    assert how(tmp_path)[".zshrc"] == "read"
+
+
+def test_a_linked_worktree_may_commit_to_the_repository_that_knows_it(tmp_path: Path) -> None:
+    main, linked = repository(tmp_path / "main"), tmp_path / "linked"
+    admin = main / ".git/worktrees/linked"
+    admin.mkdir(parents=True)
+    linked.mkdir()
+    (linked / ".git").write_text(f"gitdir: {admin}\n")
+    (admin / "commondir").write_text("../..\n")
+    (admin / "gitdir").write_text(f"{linked}/.git\n")
+    found = how(linked)
+    assert found[".git"] == "read"
+    assert found[f"{main}/.git"] == found[str(admin)] == "write"
+    assert found[f"{main}/.git/hooks"] == found[f"{main}/.git/HEAD"] == found[f"{admin}/commondir"] == "read"
+
+
+@pytest.mark.parametrize("missing", ["commondir", "gitdir"])
+def test_a_git_file_that_points_anywhere_opens_nothing(tmp_path: Path, missing: str) -> None:
+    victim, workspace = repository(tmp_path / "victim"), tmp_path / "ws"
+    admin = victim / ".git/worktrees/x"
+    admin.mkdir(parents=True)
+    workspace.mkdir()
+    (workspace / ".git").write_text(f"gitdir: {admin}\n")
+    (admin / "commondir").write_text("../..\n")
+    (admin / "gitdir").write_text(f"{workspace}/.git\n")
+    (admin / missing).write_text("/somewhere/else\n")
+    assert not any(path.startswith(str(victim)) for path in how(workspace))
+
+
+def test_placeholders_come_and_go(tmp_path: Path) -> None:
+    repository(tmp_path)
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.lock()
+    placeholders.stand(guards(str(tmp_path), home=HOME))
+    assert stat.S_IMODE((tmp_path / ".claude").stat().st_mode) == 0o555
+    assert (tmp_path / ".git/commondir").read_text() == SAME_DIRECTORY
+    assert placeholders.leave() == []
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+def test_the_last_to_leave_takes_them_away(tmp_path: Path) -> None:
+    first, second = Placeholders(str(tmp_path)), Placeholders(str(tmp_path))
+    for placeholders in (first, second):
+        placeholders.lock()
+        placeholders.stand(guards(str(tmp_path), home=HOME))
+    first.leave()
+    assert (tmp_path / ".claude").is_dir()
+    second.leave()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_placeholders_of_a_run_that_was_killed_are_taken_away_by_the_next(tmp_path: Path) -> None:
+    repository(tmp_path)
+    killed = Placeholders(str(tmp_path))
+    killed.stand(guards(str(tmp_path), home=HOME))
+    following = Placeholders(str(tmp_path))
+    following.lock()
+    found = guards(str(tmp_path), home=HOME)
+    assert {mount.how for mount in found.mounts if mount.path.endswith(".claude")} == {"hidden"}
+    following.stand(found)
+    following.leave()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".git"]
+    assert not (tmp_path / ".git/commondir").exists()
+
+
+def test_what_a_person_put_there_in_the_meantime_stays(tmp_path: Path) -> None:
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.lock()
+    placeholders.stand(guards(str(tmp_path), home=HOME))
+    (tmp_path / ".claude").chmod(0o755)
+    (tmp_path / ".claude/settings.json").write_text("{}")
+    placeholders.leave()
+    assert [path.name for path in tmp_path.iterdir()] == [".claude"]
+
+
+def test_a_guarded_link_that_was_replaced_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / ".claude").symlink_to("shared")
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.lock()
+    found = guards(str(tmp_path), home=HOME)
+    assert str(tmp_path / "shared") in {mount.path for mount in found.mounts if mount.how == "read"}
+    placeholders.stand(found)
+    (tmp_path / ".claude").unlink()
+    (tmp_path / ".claude").mkdir()
+    (note,) = placeholders.leave()
+    assert ".claude" in note
+    assert (tmp_path / ".claude").readlink() == Path("shared")
+
+
+@pytest.mark.needs("git")
+def test_git_does_not_mind_the_placeholder_of_its_common_directory(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        settings = {"GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        done = subprocess.run(["git", *words], cwd=tmp_path, env=settings, capture_output=True, check=True)
+        return done.stdout.decode()
+
+    git("init", "-q")
+    git("config", "user.email", "me@example.org")
+    git("config", "user.name", "me")
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.stand(guards(str(tmp_path), home=HOME))
+    (tmp_path / "file").write_text("x")
+    git("add", "file")
+    git("commit", "-qm", "one")
+    assert git("status", "--porcelain") == ""
+    assert git("log", "--format=%s") == "one\n"
+
+
+def test_repositories_that_appear_below_are_noticed(tmp_path: Path) -> None:
+    now = tmp_path.stat().st_ctime
+    assert planted(str(tmp_path), since=now) == []
+    repository(tmp_path / "sub/deep")
+    (tmp_path / "bare").mkdir()
+    for name in ("objects", "refs", "hooks"):
+        (tmp_path / "bare" / name).mkdir()
+    for name in ("HEAD", "config"):
+        (tmp_path / "bare" / name).write_text("")
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file/.git").write_text("gitdir: /elsewhere\n")
+    found = planted(str(tmp_path), since=now)
+    assert sorted(found) == [f"{tmp_path}/bare", f"{tmp_path}/file", f"{tmp_path}/sub/deep"]
+    assert planted(str(tmp_path), since=now + 3600) == []
