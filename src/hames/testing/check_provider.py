@@ -159,7 +159,7 @@ async def check_many_calls(stage: Stage) -> None:
 
 async def check_what_can_pass_is_tried_again(stage: Stage) -> None:
     say = Talk(parts=(Words(text="At last."),))
-    for status in (408, 409, 429, 500, 502, 503, 504):
+    for status in (408, 409, 429, 500, 502, 503, 504, 529):
         no = stage.dialect.refusal(status)
         async with _at(stage, no, no, say) as (server, provider):
             got = outcome(await heard(provider, asking()))
@@ -184,6 +184,7 @@ async def check_what_cannot_pass_is_not_tried_again(stage: Stage) -> None:
         (401, "Unauthorized"),
         (403, "Unauthorized"),
         (404, "ModelNotFound"),
+        (413, "ContextWindowExceeded"),
         (429, "UsageLimitExceeded"),
     )
     for status, info in hopeless:
