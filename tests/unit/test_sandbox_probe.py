@@ -1,6 +1,7 @@
 """A machine without walls is said to be one, with the way out."""
 
 import os
+import shlex
 from pathlib import Path
 
 import anyio
