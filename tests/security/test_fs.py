@@ -20,6 +20,7 @@ import pytest
 
 from hames.domain.approvals import ChangeFiles
 from hames.domain.json import Json
+from hames.ports import ToolFailed
 from hames.tools import atomic
 from hames.tools.atomic import Change, apply
 from hames.tools.beneath import Beneath
@@ -117,6 +118,8 @@ async def test_fs_1_a_link_that_stays_inside_is_read_and_not_written(scene: Scen
         await refused(shop, scene, "write", path="alias", content="planted")
         await refused(shop, scene, "edit", path="alias", old_string="plain", new_string="planted")
         await refused(shop, scene, "patch", patch=deletion("alias"))
+        with pytest.raises(ToolFailed):  # before anybody is asked
+            await shop.prepare("write", path="alias", content="planted")
         assert (scene.inside / "alias").is_symlink()
 
 
