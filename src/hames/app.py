@@ -1,10 +1,14 @@
 """The door: the one place that knows every room. Configuration in, an engine out."""
 
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import anyio
+
 from hames.config.options import Options
 from hames.core.engine import Engine, Rules
+from hames.domain.errors import HarnessError
 from hames.domain.options import Settings
 from hames.ports import Models, Store, Tools
 from hames.providers.catalogue import Catalogue
@@ -16,6 +20,8 @@ from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
 from hames.tools.registry import BuiltinTools
 
+CLOSING_SECONDS = 1.0
+
 
 @asynccontextmanager
 async def open_engine(
@@ -26,20 +32,32 @@ async def open_engine(
     Any room can be replaced; what is not given is the real thing.
     """
     clock = SystemClock()
-    models = models or catalogue(options)
+    known = catalogue(options)
     walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
     sandbox = LocalSandbox(walls, environ=options.environment)
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
-        models=models,
+        models=models or known,
         tools=tools or BuiltinTools(sandbox, clock),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
-        rules=Rules(defaults=default_settings(options, models), max_steps=options.max_steps),
+        rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
     )
-    async with engine:
-        yield engine
+    try:
+        async with engine:
+            engine.beside(lambda: _warm(known, engine.rules.defaults.model))
+            yield engine
+    finally:
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+            await known.aclose()
+        sandbox.close()
+
+
+async def _warm(known: Catalogue, model: str) -> None:
+    """Have the first request's connection pool ready while nobody waits for it yet."""
+    with contextlib.suppress(HarnessError):
+        await known.warm(known.find(model))
 
 
 def catalogue(options: Options) -> Catalogue:

@@ -169,6 +169,11 @@ class Engine:
                     await live.thread.close()
                 await self._store.close()
 
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Something to do while threads run; it ends with the engine, and must not fail."""
+        assert self._tasks is not None
+        self._tasks.start_soon(work)
+
     async def execute(self, command: Command) -> Outcome:
         """Raises `HarnessError` and nothing else."""
         match command:
