@@ -29,8 +29,18 @@ EXIT_SECONDS = 4.5
 """After that the process ends, whatever hangs. The log is whole at any moment."""
 
 
-async def serve(open_engine: Callable[[], AbstractAsyncContextManager[Engine]], dialect: Dialect, start: Start) -> int:
+OpenEngine = Callable[[], AbstractAsyncContextManager[Engine]]
+
+
+async def serve(open_engine: OpenEngine, dialect: Dialect, start: Start) -> int:
     """The exit code. Raises what `open_engine` raises."""
+    try:
+        return await _serve(open_engine, dialect, start)
+    except BaseExceptionGroup as group:
+        raise _innermost(group) from None
+
+
+async def _serve(open_engine: OpenEngine, dialect: Dialect, start: Start) -> int:
     inbox = await open_inbox(start.wire.incoming, start.received)
     outbox = await open_outbox(start.wire.outgoing)
     ending = _Ending(inbox)
@@ -38,6 +48,7 @@ async def serve(open_engine: Callable[[], AbstractAsyncContextManager[Engine]], 
         await tasks.start(ending.watch_signals)
         async with anyio.create_task_group() as followers:  # outlives the engine: clients hear how turns ended
             async with open_engine() as engine:
+                log.info("server.began", extra={"pid": os.getpid()})
                 connection = Connection(engine, dialect, outbox, followers)
                 await connection.serve(inbox, answered=start.answered)
                 ending.begin()
@@ -45,7 +56,16 @@ async def serve(open_engine: Callable[[], AbstractAsyncContextManager[Engine]], 
         with anyio.move_on_after(LAST_WORDS_SECONDS):
             await outbox.flush()
         tasks.cancel_scope.cancel()
-    return ending.finish()
+    code = ending.finish()
+    log.info("server.ended", extra={"exit_code": code})
+    return code
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Task groups wrap what happens inside them, even a single thing."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 class _Ending:

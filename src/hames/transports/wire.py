@@ -9,6 +9,7 @@ Imported before the first answer: nothing but `os` and what it brings.
 
 import os
 import stat
+import sys
 
 
 class Wire:
@@ -30,13 +31,16 @@ class Start:
 
 def claim() -> Wire:
     null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):  # closed at start: or the next file opened would become the wire
-        if not _is_open(number):
-            os.dup2(null, number, inheritable=True)
+    while null <= 2:  # it took the place of one that was closed at start, which it may keep
+        os.set_inheritable(null, True)
+        null = os.open(os.devnull, os.O_RDWR)
     wire = Wire(incoming=_own(0, os.O_RDONLY), outgoing=_own(1, os.O_WRONLY))
     os.dup2(null, 0, inheritable=True)
     os.dup2(2, 1, inheritable=True)
     os.close(null)
+    # Python has no such file when the descriptor was closed at start, and then every print and log fails.
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     return wire
 
 
@@ -64,10 +68,3 @@ def _reopened(number: int, mode: int) -> int | None:
     except OSError:
         return None
 
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
