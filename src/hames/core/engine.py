@@ -5,10 +5,10 @@ it: clients come and go.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
-from typing import Self, assert_never
+from typing import Any, Self, assert_never
 
 import anyio
 from anyio.abc import TaskGroup
@@ -169,7 +169,7 @@ class Engine:
                     await live.thread.close()
                 await self._store.close()
 
-    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+    def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Something to do while threads run; it ends with the engine, and must not fail."""
         assert self._tasks is not None
         self._tasks.start_soon(work)
