@@ -1,0 +1,277 @@
+"""What sync carries: the one state object, the messages around it, and the commands that come back.
+
+Everything beyond `status`, `messages` and `error` is an extension of ours (docs/sync-extensions.md). Every field
+is always sent: there is no operation that takes a member away, so none may come and go.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from hames.domain.items import FileUpdate, PlanEntry
+from hames.domain.json import Json
+from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
+from hames.domain.value import Value
+
+RunStatus = Literal["idle", "running", "error"]
+MessageStatus = Literal["pending", "streaming", "complete", "error"]
+ToolStatus = Literal["running", "complete", "error"]
+ToolKind = Literal["command", "file", "mcp", "search", "plan", "compaction", "artifact", "tool"]
+ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted"]
+
+
+class Attachment(Value):
+    """`url` is a path of ours for an image, and empty for a file."""
+
+    kind: Literal["image", "file"]
+    name: str
+    url: str = ""
+
+
+class ToolCall(Value, rename="camel"):
+    """`output` is a tail when `output_truncated`."""
+
+    id: str
+    name: str
+    status: ToolStatus
+    kind: ToolKind
+    outcome: ToolOutcome
+    title: str
+    input: Json = None
+    output: str = ""
+    output_truncated: bool = False
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    changes: tuple[FileUpdate, ...] = ()
+
+
+class Message(Value, rename="camel"):
+    id: str
+    role: Literal["user", "assistant"]
+    content: str
+    status: MessageStatus
+    tool_calls: tuple[ToolCall, ...] = ()
+    created_at: int = 0
+    turn_id: str = ""
+    reasoning: str = ""
+    stop_reason: str = ""
+    error: str = ""
+    attachments: tuple[Attachment, ...] = ()
+
+
+class ThreadHead(Value, rename="camel"):
+    id: str
+    title: str
+    preview: str
+    cwd: str
+    model: str
+    archived: bool
+    forked_from: str
+    created_at: int
+    updated_at: int
+    """Moves when a turn starts or ends, so that a token changes nothing here."""
+
+
+class Approval(Value, rename="camel"):
+    """Exactly what would happen; members of other kinds are empty."""
+
+    id: str
+    tool_call_id: str
+    kind: Literal["command", "file", "mcp", "tool"]
+    reason: str = ""
+    command: str = ""
+    cwd: str = ""
+    unsandboxed: bool = False
+    why: str = ""
+    changes: tuple[FileUpdate, ...] = ()
+    protected: bool = False
+    server: str = ""
+    tool: str = ""
+    input: Json = None
+
+
+class Plan(Value):
+    explanation: str
+    entries: tuple[PlanEntry, ...]
+
+
+class Usage(Value, rename="camel"):
+    """Of the whole thread, but for `context_tokens`: filled by the last model call."""
+
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    context_tokens: int
+    context_window: int
+    cost: float | None
+
+
+class QueuedPrompt(Value):
+    id: str
+    prompt: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Settings(Value, rename="camel"):
+    model: str
+    approval_policy: ApprovalPolicy
+    sandbox: SandboxPolicy
+    agent: AgentName
+    options: dict[str, str]
+
+
+class Choice(Value):
+    id: str
+    name: str
+    description: str
+
+
+class ConfigOption(Value):
+    id: str
+    name: str
+    description: str
+    group: str
+    default: str
+    value: str
+    choices: tuple[Choice, ...]
+
+
+class Model(Value, rename="camel"):
+    """`problem` says what to set before it can be used."""
+
+    id: str
+    name: str
+    provider: str
+    description: str
+    context_window: int
+    images: bool
+    reasoning: bool
+    available: bool
+    problem: str
+
+
+class State(Value, rename="camel"):
+    status: RunStatus
+    messages: tuple[Message, ...]
+    error: str
+    error_info: str
+    thread: ThreadHead
+    approvals: tuple[Approval, ...]
+    plan: Plan | None
+    usage: Usage
+    queue: tuple[QueuedPrompt, ...]
+    queue_held: bool
+    settings: Settings
+    selectors: tuple[ConfigOption, ...]
+    models: tuple[Model, ...]
+
+
+# From the server
+
+
+class Set(Value, tag_field="type", tag="set"):
+    """Replaces the value at `path`. One past the end of a list appends."""
+
+    path: tuple[str, ...]
+    value: Json
+
+
+class AppendText(Value, tag_field="type", tag="append-text"):
+    path: tuple[str, ...]
+    value: str
+
+
+Operation = Set | AppendText
+
+
+class StateMessage(Value, tag_field="type", tag="state"):
+    """`rev` is the log position of the last record in it."""
+
+    state: State
+    rev: int
+
+
+class DeltaMessage(Value, tag_field="type", tag="delta"):
+    operations: tuple[Operation, ...]
+    rev: int
+
+
+class ErrorMessage(Value, tag_field="type", tag="error", rename="camel"):
+    """About one message of this client, and nobody else's business."""
+
+    message: str
+    submit_id: str | UnsetType = UNSET
+
+
+# From the client
+
+
+class ImageAttachment(Value, tag_field="type", tag="image"):
+    """`id` is what an upload was answered with."""
+
+    id: str
+
+
+class FileAttachment(Value, tag_field="type", tag="file"):
+    path: str
+
+
+AttachmentInput = ImageAttachment | FileAttachment
+
+
+class Submit(Value, tag_field="type", tag="submit"):
+    """The same `id` twice counts once."""
+
+    prompt: str
+    id: str | None = None
+    attachments: tuple[AttachmentInput, ...] = ()
+
+
+class Cancel(Value, tag_field="type", tag="cancel"):
+    """Stops the run and holds the queue; while idle, empties a held queue."""
+
+
+class Steer(Value, tag_field="type", tag="steer"):
+    prompt: str
+    id: str | None = None
+    attachments: tuple[AttachmentInput, ...] = ()
+
+
+class Approve(Value, tag_field="type", tag="approve"):
+    id: str
+    decision: Literal["once", "always", "reject"]
+    note: str = ""
+
+
+class Configure(Value, tag_field="type", tag="configure", rename="camel"):
+    model: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+    agent: AgentName | None = None
+    options: dict[str, str] | None = None
+
+
+class Dequeue(Value, tag_field="type", tag="dequeue"):
+    id: str
+
+
+class Rename(Value, tag_field="type", tag="rename"):
+    title: str
+
+
+class Compact(Value, tag_field="type", tag="compact"):
+    pass
+
+
+class ReviewTarget(Value):
+    kind: Literal["uncommittedChanges", "baseBranch", "commit", "custom"]
+    text: str = ""
+
+
+class Review(Value, tag_field="type", tag="review"):
+    target: ReviewTarget
+
+
+SyncCommand = Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review

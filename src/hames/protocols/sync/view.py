@@ -1,0 +1,199 @@
+"""The state of a thread as sync shows it. Pure: the same thread and the same offer, the same state."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from hames.domain import approvals, items
+from hames.domain.errors import HarnessError
+from hames.domain.models import ModelCard
+from hames.domain.options import Selector
+from hames.domain.state import ThreadState, Turn
+from hames.domain.usage import Usage as Tokens
+from hames.ports import Models
+from hames.protocols.sync import messages as m
+from hames.protocols.sync.turns import attachments, failure, layout, message, prompt_text
+
+TOKENS_PER_PRICE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What can be chosen, beside what the thread says. `listed` is told to every client as it stands."""
+
+    models: Models
+    listed: tuple[m.Model, ...] = ()
+
+    def card(self, name: str) -> ModelCard | None:
+        try:
+            return self.models.find(name)
+        except HarnessError:
+            return None
+
+    def selectors(self, model: str) -> list[Selector]:
+        return [selector for selector in self.models.selectors() if not selector.models or model in selector.models]
+
+
+def view(state: ThreadState, offer: Offer) -> m.State:
+    error, info = error_of(state)
+    return m.State(
+        status=status_of(state),
+        messages=tuple(shown for turn in state.turns for shown in turn_messages(state, turn)),
+        error=error,
+        error_info=info,
+        thread=head_of(state),
+        approvals=approvals_of(state),
+        plan=plan_of(state),
+        usage=usage_of(state, offer),
+        queue=queue_of(state),
+        queue_held=held_of(state),
+        settings=settings_of(state),
+        selectors=selectors_of(state, offer),
+        models=offer.listed,
+    )
+
+
+def turn_messages(state: ThreadState, turn: Turn) -> list[m.Message]:
+    drafts = layout(turn)
+    return [message(turn, drafts, number, state.id, state.settings.cwd) for number in range(len(drafts))]
+
+
+def status_of(state: ThreadState) -> m.RunStatus:
+    if not state.turns:
+        return "idle"
+    if state.turns[-1].status == "running":
+        return "running"
+    return "error" if error_of(state)[0] else "idle"
+
+
+def error_of(state: ThreadState) -> tuple[str, str]:
+    return failure(state.turns[-1] if state.turns else None)
+
+
+def head_of(state: ThreadState) -> m.ThreadHead:
+    return m.ThreadHead(
+        id=state.id,
+        title=state.title,
+        preview=state.preview,
+        cwd=state.settings.cwd,
+        model=state.settings.model,
+        archived=state.archived,
+        forked_from=state.forked_from or "",
+        created_at=state.created_at_ms,
+        updated_at=_moved(state),
+    )
+
+
+def _moved(state: ThreadState) -> int:
+    if not state.turns:
+        return state.created_at_ms
+    last = state.turns[-1]
+    return last.started_at_ms if last.ended_at_ms is None else last.ended_at_ms
+
+
+def approvals_of(state: ThreadState) -> tuple[m.Approval, ...]:
+    return tuple(_approval(approval) for approval in state.approvals)
+
+
+def _approval(approval: approvals.Approval) -> m.Approval:
+    name, item, reason = approval.id, approval.item_id, approval.reason
+    match approval.intent:
+        case approvals.RunCommand() as intent:
+            return m.Approval(
+                id=name,
+                tool_call_id=item,
+                kind="command",
+                reason=reason,
+                command=intent.command,
+                cwd=intent.cwd,
+                unsandboxed=intent.unsandboxed,
+                why=intent.why,
+            )
+        case approvals.ChangeFiles(changes=changes, protected=protected):
+            return m.Approval(
+                id=name, tool_call_id=item, kind="file", reason=reason, changes=changes, protected=protected
+            )
+        case approvals.CallMcp(server=server, tool=tool, arguments=given):
+            return m.Approval(
+                id=name, tool_call_id=item, kind="mcp", reason=reason, server=server, tool=tool, input=given
+            )
+        case approvals.UseTool(name=tool, arguments=given):
+            return m.Approval(id=name, tool_call_id=item, kind="tool", reason=reason, tool=tool, input=given)
+        case _ as never:
+            assert_never(never)
+
+
+def plan_of(state: ThreadState) -> m.Plan | None:
+    return next((plan for turn in reversed(state.turns) if (plan := plan_of_turn(turn))), None)
+
+
+def plan_of_turn(turn: Turn) -> m.Plan | None:
+    for item in reversed(turn.items):
+        if isinstance(item, items.Plan):
+            return m.Plan(explanation=item.text, entries=item.entries)
+    return None
+
+
+def usage_of(state: ThreadState, offer: Offer) -> m.Usage:
+    spent = state.usage
+    card = offer.card(state.settings.model)
+    return m.Usage(
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        thinking_tokens=spent.thinking_tokens,
+        cache_read_tokens=spent.cache_read_tokens,
+        cache_write_tokens=spent.cache_write_tokens,
+        context_tokens=state.last_usage.context_tokens,
+        context_window=card.context_window if card else 0,
+        cost=_cost(state.spent, offer),
+    )
+
+
+def _cost(spent: dict[str, Tokens], offer: Offer) -> float | None:
+    """Each model by its own price; nothing at all if one has none."""
+    total = 0.0
+    for name, tokens in spent.items():
+        card = offer.card(name)
+        if card is None or card.price is None:
+            return None
+        price = card.price
+        total += tokens.input_tokens * price.input + tokens.output_tokens * price.output
+        total += tokens.cache_read_tokens * price.cache_read + tokens.cache_write_tokens * price.cache_write
+    return total / TOKENS_PER_PRICE
+
+
+def queue_of(state: ThreadState) -> tuple[m.QueuedPrompt, ...]:
+    return tuple(
+        m.QueuedPrompt(id=prompt.id, prompt=prompt_text(prompt.content), attachments=attachments(prompt.content))
+        for prompt in state.queue
+    )
+
+
+def held_of(state: ThreadState) -> bool:
+    return state.queue_held and bool(state.queue)
+
+
+def settings_of(state: ThreadState) -> m.Settings:
+    settings = state.settings
+    return m.Settings(
+        model=settings.model,
+        approval_policy=settings.approval_policy,
+        sandbox=settings.sandbox,
+        agent=settings.agent,
+        options=settings.options,
+    )
+
+
+def selectors_of(state: ThreadState, offer: Offer) -> tuple[m.ConfigOption, ...]:
+    chosen = state.settings.options
+    return tuple(
+        m.ConfigOption(
+            id=selector.id,
+            name=selector.name,
+            description=selector.description,
+            group=selector.group,
+            default=selector.default,
+            value=chosen.get(selector.id, selector.default),
+            choices=tuple(m.Choice(id=c.id, name=c.name, description=c.description) for c in selector.choices),
+        )
+        for selector in offer.selectors(state.settings.model)
+    )
