@@ -2,15 +2,24 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from hames.core.engine import Engine
+from hames.core.engine import Engine, Rules
+from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.protocol import Flint
+from hames.sandbox.choose import LocalSandbox
+from hames.store.jsonl import JsonlStore
+from hames.store.places import Places
+from hames.system import RandomIds, SystemClock
+from hames.testing.scripts import OneModel, ScriptedModel
+from hames.tools.registry import BuiltinTools
 from hames.transports.connection import Connection
+from support import NoTrust
 
 Message = dict[str, Any]
 
@@ -154,3 +163,39 @@ async def talking(engine: Engine, name: str | None = "test", **capabilities: Any
         if name is not None:
             await talk.meet(name, **capabilities)
         yield talk
+
+
+SELECTORS = (
+    Selector(
+        id="reasoning_effort",
+        name="Reasoning effort",
+        description="How hard the model thinks",
+        group="Reasoning",
+        choices=(Choice(id="low", name="Low"), Choice(id="high", name="High", description="Slower")),
+        default="low",
+        models=("scripted/test",),
+    ),
+    Selector(
+        id="temperature",
+        name="Temperature",
+        choices=tuple(Choice(id=value, name=value) for value in ("0.0", "0.3", "0.7", "1.0")),
+        default="0.7",
+    ),
+)
+
+
+@asynccontextmanager
+async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engine]:
+    """Real tools, a real store, a real sandbox; only the model is scripted."""
+    clock, models = SystemClock(), OneModel(model, selectors=SELECTORS)
+    engine = Engine(
+        store=JsonlStore(folder / "data", places=Places(folder / "state")),
+        models=models,
+        tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
+        trust=NoTrust(),
+        clock=clock,
+        ids=RandomIds(),
+        rules=Rules(defaults=Settings(model=models.default, cwd=str(folder / "ws"))),
+    )
+    async with engine:
+        yield engine

@@ -15,60 +15,17 @@ Objects match when every member named matches. `"..."` matches anything, `"$name
 """
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from flint_support import Message, Talk, talking
-from hames.core.engine import Engine, Rules
-from hames.domain.options import Choice, Selector, Settings
-from hames.sandbox.choose import LocalSandbox
-from hames.store.jsonl import JsonlStore
-from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
-from hames.testing.scripts import OneModel, ScriptedModel, Step, call, fail, hang, notice, say, search, think, usage
-from hames.tools.registry import BuiltinTools
-from support import NoTrust
+from flint_support import Message, Talk, real_engine, talking
+from hames.core.engine import Engine
+from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, notice, say, search, think, usage
 
 ABSENT = object()
-
-SELECTORS = (
-    Selector(
-        id="reasoning_effort",
-        name="Reasoning effort",
-        description="How hard the model thinks",
-        group="Reasoning",
-        choices=(Choice(id="low", name="Low"), Choice(id="high", name="High", description="Slower")),
-        default="low",
-        models=("scripted/test",),
-    ),
-    Selector(
-        id="temperature",
-        name="Temperature",
-        choices=tuple(Choice(id=value, name=value) for value in ("0.0", "0.3", "0.7", "1.0")),
-        default="0.7",
-    ),
-)
-
-
-@asynccontextmanager
-async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engine]:
-    """Real tools, a real store, a real sandbox; only the model is scripted."""
-    clock, models = SystemClock(), OneModel(model, selectors=SELECTORS)
-    engine = Engine(
-        store=JsonlStore(folder / "data", places=Places(folder / "state")),
-        models=models,
-        tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
-        trust=NoTrust(),
-        clock=clock,
-        ids=RandomIds(),
-        rules=Rules(defaults=Settings(model=models.default, cwd=str(folder / "ws"))),
-    )
-    async with engine:
-        yield engine
 
 
 async def replay(transcript: Path, folder: Path) -> None:
