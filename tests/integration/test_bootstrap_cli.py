@@ -1,0 +1,32 @@
+"""The command line itself."""
+
+from pathlib import Path
+
+import pytest
+from bootstrap_process import BIN, run
+
+from hames.cli.main import COMMANDS, main
+
+
+def test_every_command_says_what_it_does_with_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert {"harness", "schema"} <= set(listed) <= set(COMMANDS)
+    for name in listed:
+        done = run(tmp_path, [BIN / "hames", name, "--help"])
+        assert done.returncode == 0
+        assert f"hames {name}".encode() in done.stdout
+
+
+def test_the_version_is_the_packages(tmp_path: Path) -> None:
+    from hames import __version__
+
+    assert run(tmp_path, [BIN / "hames", "--version"]).stdout == f"hames {__version__}\n".encode()
+
+
+def test_an_unknown_command_is_an_error_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["teleport"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "no command 'teleport'" in said.err
+    assert "harness" in said.err
