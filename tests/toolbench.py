@@ -19,7 +19,7 @@ from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.domain.schema import check
 from hames.domain.value import Value
-from hames.ports import Job, Launch, Place, Tool, ToolFailed, Work
+from hames.ports import Job, Launch, Place, Sandbox, Tool, ToolFailed, Work
 from hames.tools.registry import STANDARD, BuiltinTools, ToolLimits
 
 HOLD_SECONDS = 0.3
@@ -147,6 +147,8 @@ class Done(Value):
 
 
 class Workshop:
+    """`sandbox` has seen every program that was started, unless walls of somebody else's were given."""
+
     def __init__(self, root: Path, tools: dict[str, Tool], sandbox: OpenSandbox, place: Place) -> None:
         self.root = root
         self.tools = tools
@@ -190,6 +192,7 @@ async def workshop(
     root: Path,
     *,
     sandbox: OpenSandbox | None = None,
+    walls: Sandbox | None = None,
     policy: SandboxPolicy | None = None,
     limits: ToolLimits = STANDARD,
     ripgrep: str | None = None,
@@ -203,5 +206,5 @@ async def workshop(
         cwd=str(root),
         sandbox=policy or WorkspaceWrite(),
     )
-    async with BuiltinTools(sandbox, WallClock(), limits=limits, ripgrep=ripgrep).open(place) as tools:
+    async with BuiltinTools(walls or sandbox, WallClock(), limits=limits, ripgrep=ripgrep).open(place) as tools:
         yield Workshop(root, {tool.spec.name: tool for tool in tools}, sandbox, place)

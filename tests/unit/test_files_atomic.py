@@ -11,7 +11,7 @@ import pytest
 
 from hames.tools import atomic
 from hames.tools.atomic import Change, apply
-from hames.tools.refusals import Denied, FileRefused, LinkInTheWay, Missing, NotRegular, Unsteady
+from hames.tools.refusals import Denied, LinkInTheWay, Missing, NotRegular, Unsteady
 from toolbench import as_somebody_else, open_descriptors
 
 OLD, NEW = b"old\n" * 1000, b"new\n" * 1000
@@ -127,16 +127,33 @@ def test_a_file_is_deleted(tmp_path: Path) -> None:
     assert everything(tmp_path) == {}
 
 
-@pytest.mark.parametrize(
-    ("before", "refusal"), [(b"something else", Unsteady), (None, Unsteady)], ids=["changed", "appeared"]
-)
-def test_a_file_that_is_not_what_it_was_is_left_alone(
-    tmp_path: Path, before: bytes | None, refusal: type[FileRefused]
-) -> None:
+@pytest.mark.parametrize(("before", "words"), [(b"something else", "has changed"), (None, "has appeared")])
+def test_a_file_that_is_not_what_it_was_is_left_alone(tmp_path: Path, before: bytes | None, words: str) -> None:
     (tmp_path / "f").write_bytes(OLD)
-    with pytest.raises(refusal):
+    with pytest.raises(Unsteady, match=words):
         apply([change(tmp_path, "f", before, NEW)])
     assert everything(tmp_path) == {"f": OLD}
+
+
+def test_content_is_on_the_disk_before_it_has_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(OLD)
+    calls: list[str] = []
+
+    def noted(name: str) -> Callable[..., None]:
+        real: Callable[..., None] = getattr(os, name)
+
+        def call(*args: object, **named: object) -> None:
+            calls.append(name)
+            real(*args, **named)
+
+        return call
+
+    for name in ("fsync", "rename"):
+        monkeypatch.setattr(atomic.os, name, noted(name))
+    apply([change(tmp_path, "f", OLD, NEW)])
+    assert calls == ["fsync", "rename", "fsync"]
 
 
 def test_a_file_that_is_gone_is_not_made_again(tmp_path: Path) -> None:

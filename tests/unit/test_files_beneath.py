@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +106,20 @@ def test_special_files_are_refused_by_what_they_are(root: Beneath) -> None:
         for path, kind in (("fifo", "FIFO"), ("socket", "socket"), ("deep", "directory"), (".", "directory")):
             with pytest.raises(NotRegular, match=kind):
                 root.read(path, limit=100)
+
+
+def test_looking_at_a_fifo_wakes_nobody(root: Beneath) -> None:
+    os.mkfifo(_inside(root) / "fifo")
+    writer = subprocess.Popen(["sh", "-c", "echo woken >fifo"], cwd=root.root)
+    try:
+        for _ in range(100):
+            with pytest.raises(NotRegular):
+                root.read("fifo", limit=100)
+        with pytest.raises(subprocess.TimeoutExpired):
+            writer.wait(0.3)
+    finally:
+        writer.kill()
+        writer.wait()
 
 
 @pytest.mark.parametrize("path", ["proc/self/mem", "proc/version", "sys/kernel/mm/transparent_hugepage/enabled"])
