@@ -93,3 +93,13 @@ test("a path inside the workspace is shown from there, and its neighbour is not"
   expect(shortPath("/a/b/c.py", "/a/b")).toBe("c.py");
   expect(shortPath("/a/bc/c.py", "/a/b")).toBe("/a/bc/c.py");
 });
+
+test.each([
+  ["emphasis without end", "_a".repeat(20_000)],
+  ["brackets without end", "[".repeat(50_000)],
+  ["quotes deeper than the stack", "> ".repeat(5_000)],
+  ["lists deeper than anybody reads", Array.from({ length: 800 }, (_, depth) => `${"  ".repeat(depth)}- a`).join("\n")],
+])("%s stay text", (_, text) => {
+  const blocks = parseBlocks(`Before.\n\n${text}`);
+  expect(blocks.tokens.map(({ raw }) => raw).join("")).toBe(`Before.\n\n${text}`);
+});

@@ -65,14 +65,14 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
       {selectors.map(({ id, name, description, value, choices }) => (
         <Menu
           key={id}
-          label={`${name}: ${choices.find((choice) => choice.id === value)?.name ?? value}`}
+          label={`${name} ${choices.find((choice) => choice.id === value)?.name ?? value}`}
           title={description || name}
           side="top"
           value={value}
           items={choices}
           onChoose={(choice) => configure({ options: { [id]: choice } })}
         >
-          <span className="muted">{name}</span>
+          <span className="muted">{name}</span>{" "}
           <span>{choices.find((choice) => choice.id === value)?.name ?? value}</span>
         </Menu>
       ))}

@@ -15,6 +15,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Alt N", "New thread"],
   ["Alt ↑ Alt ↓", "Previous and next thread"],
   ["Alt C", "Changes"],
+  ["Alt P", "Plan"],
   ["Alt T", "Time travel"],
   ["/", "To the message"],
   ["?", "This help"],

@@ -48,10 +48,8 @@ export function Menu({
 
   useEffect(() => {
     if (!open) return;
-    const chosen = root.current?.querySelector<HTMLElement>(
-      '[aria-selected="true"], [role="menuitem"], [role="option"]',
-    );
-    chosen?.focus();
+    const find = (selector: string) => root.current?.querySelector<HTMLElement>(selector);
+    (find('[aria-selected="true"]') ?? find("[data-item]"))?.focus();
     const outside = (event: PointerEvent) => !root.current?.contains(event.target as Node) && setOpen(false);
     document.addEventListener("pointerdown", outside);
     return () => document.removeEventListener("pointerdown", outside);

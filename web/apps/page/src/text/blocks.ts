@@ -5,7 +5,7 @@
  * but the last two blocks is kept as it is, with its identity, and a renderer that remembers blocks has nothing to do for them.
  */
 
-import { Lexer, type Token, type TokensList } from "marked";
+import { Lexer, type Token } from "marked";
 
 export type Blocks = { text: string; tokens: readonly Token[] };
 
@@ -28,6 +28,26 @@ function settled(tokens: readonly Token[]): readonly Token[] {
   return [];
 }
 
-function lex(text: string): TokensList {
-  return new Lexer({ gfm: true, breaks: false }).lex(text);
+/** A paragraph made to keep a parser busy: nobody reads it, so nobody needs it formatted. */
+const LONG_PARAGRAPH = 2_000;
+const DENSE = 0.25;
+const DEEP = /^[ \t>]{200}/m;
+
+function busywork(text: string): boolean {
+  if (DEEP.test(text)) return true;
+  return text.split(/\n[ \t]*\n/).some((paragraph) => {
+    if (paragraph.length < LONG_PARAGRAPH) return false;
+    return (paragraph.match(/[*_~[<]/g)?.length ?? 0) > paragraph.length * DENSE;
+  });
+}
+
+function lex(text: string): readonly Token[] {
+  const plain: Token = { type: "plain", raw: text };
+  if (busywork(text)) return [plain];
+  try {
+    return new Lexer({ gfm: true, breaks: false }).lex(text);
+  } catch {
+    // Nested deeper than the stack: it is still text.
+    return [plain];
+  }
 }

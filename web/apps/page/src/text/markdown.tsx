@@ -56,6 +56,7 @@ function block(token: Token, live: boolean): ReactNode {
     case "hr":
       return <hr />;
     case "html":
+    case "plain":
       return <p className="literal">{token.raw}</p>;
     default:
       return <p>{token.raw}</p>;

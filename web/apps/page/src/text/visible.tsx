@@ -28,6 +28,5 @@ export function Visible({ text }: { text: string }): ReactNode {
 }
 
 export function hides(text: string): boolean {
-  HIDDEN.lastIndex = 0;
-  return HIDDEN.test(text);
+  return text.search(HIDDEN) >= 0;
 }

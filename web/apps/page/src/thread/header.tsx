@@ -53,11 +53,11 @@ export const Header = memo(function Header(props: Props) {
           className="tab"
           aria-pressed={panel === "plan"}
           onClick={() => props.onPanel("plan")}
-          title="Plan"
+          title="Plan (Alt+P)"
+          aria-label={progress ? `Plan ${progress}` : "Plan"}
         >
           <Icon name="plan" />
-          <span className="tab-name">Plan</span>
-          {progress && <span className="count">{progress}</span>}
+          <span className="tab-name">Plan</span> {progress && <span className="count">{progress}</span>}
         </button>
         <button
           type="button"
@@ -65,10 +65,10 @@ export const Header = memo(function Header(props: Props) {
           aria-pressed={panel === "changes"}
           onClick={() => props.onPanel("changes")}
           title="Changes (Alt+C)"
+          aria-label={changed > 0 ? `Changes ${changed}` : "Changes"}
         >
           <Icon name="diff" />
-          <span className="tab-name">Changes</span>
-          {changed > 0 && <span className="count">{changed}</span>}
+          <span className="tab-name">Changes</span> {changed > 0 && <span className="count">{changed}</span>}
         </button>
         <button
           type="button"

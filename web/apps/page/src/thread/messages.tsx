@@ -3,6 +3,7 @@
 import { MessagePrimitive, type TextMessagePartProps, ThreadPrimitive, useAuiState } from "@assistant-ui/react";
 import type { HarnessMessage, PendingSubmit } from "@hames/client";
 import { memo } from "react";
+import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
 import { Markdown } from "../text/markdown.js";
@@ -70,7 +71,9 @@ function AssistantMessage() {
       aria-label="Agent"
       aria-busy={running || undefined}
     >
-      <MessagePrimitive.Parts components={PARTS} />
+      <Boundary instead={() => <p className="literal">{source?.content}</p>}>
+        <MessagePrimitive.Parts components={PARTS} />
+      </Boundary>
       {running && last && parts === 0 && <Working />}
       {source && <Ending source={source} />}
     </MessagePrimitive.Root>

@@ -1,0 +1,170 @@
+/** From a prompt to a finished turn, and everything that may happen in between. */
+
+import { expect, test } from "vitest";
+import { ask, box, eventually, onThread, open, talk, words } from "./stage.js";
+
+test("a first prompt leads to a finished turn", async () => {
+  const { page } = await onThread();
+  await ask(page, "hello there");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).waitFor({ state: "detached" });
+  await eventually(() => page.title(), "hello there · Hames");
+  expect(await box(page).inputValue()).toBe("");
+});
+
+test("an approval is answered with a key", async () => {
+  const { page, thread } = await onThread();
+  await ask(page, "mcp please");
+  const card = page.locator("[data-approval]");
+  await card.waitFor();
+  await eventually(() => page.title(), "(!) mcp please · Hames");
+  await eventually(() => card.evaluate((element) => element === document.activeElement), true);
+  await page.waitForTimeout(650);
+  await page.keyboard.press("y");
+  await talk(page).getByText("Done.", { exact: true }).waitFor();
+  expect(thread.state.approvals).toEqual([]);
+});
+
+test("a key pressed the moment the question appears answers nothing", async () => {
+  const { page, thread } = await onThread();
+  await ask(page, "mcp please");
+  await page.locator("[data-approval]").waitFor();
+  await page.keyboard.press("y");
+  expect(thread.state.approvals).toHaveLength(1);
+});
+
+test("an approval is answered with a click, and a word to the agent goes along", async () => {
+  const { page } = await onThread();
+  await ask(page, "mcp please");
+  await page.getByLabel("A word to the agent").fill("use the tracker instead");
+  await page.getByLabel("A word to the agent").press("Enter");
+  await talk(page).getByText("Understood: use the tracker instead").waitFor();
+  expect(await page.locator('[data-outcome="declined"]').count()).toBe(1);
+});
+
+test("the exact command is shown, and characters that hide are made visible", async () => {
+  const { page, thread } = await onThread();
+  const command = "echo safe \u202e# rm -rf ~";
+  thread.commit([
+    thread.set(["approvals"], [{ id: "q1", toolCallId: "none", kind: "command", command, cwd: "/tmp", reason: "" }]),
+  ]);
+  await talk(page).getByText("U+202E").waitFor();
+  await talk(page).getByText("characters that cannot be seen").waitFor();
+});
+
+test("stop stops at once, also while an approval waits", async () => {
+  const { page, thread } = await onThread();
+  await ask(page, "mcp please");
+  await page.locator("[data-approval]").waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await talk(page).getByText("Stopped", { exact: true }).waitFor();
+  expect(thread.state.status).toBe("idle");
+});
+
+test("what is sent while a turn runs is queued, and can be edited and taken back", async () => {
+  const { page, thread } = await onThread();
+  await ask(page, "mcp please");
+  await page.locator("[data-approval]").waitFor();
+  await ask(page, "hello one");
+  await ask(page, "hello two");
+  const queue = page.getByRole("region", { name: "Queued prompts" });
+  await eventually(() => queue.getByRole("listitem").count(), 2);
+  await queue.getByRole("listitem").nth(1).getByRole("button", { name: "Edit" }).click();
+  await eventually(() => box(page).inputValue(), "hello two");
+  await eventually(() => queue.getByRole("listitem").count(), 1);
+  await page.getByRole("button", { name: /^Yes, once/ }).click();
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  expect(thread.state.messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
+    "mcp please",
+    "hello one",
+  ]);
+});
+
+test("after a stop the queue is on hold until the next message", async () => {
+  const { page, thread } = await onThread();
+  await ask(page, "mcp please");
+  await page.locator("[data-approval]").waitFor();
+  await ask(page, "hello later");
+  await page.getByText("Up next").waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByText("On hold").waitFor();
+  await ask(page, "hello now");
+  await eventually(
+    () => thread.state.messages.filter(({ role }) => role === "user").map(({ content }) => content),
+    ["mcp please", "hello later", "hello now"],
+  );
+});
+
+test("a connection that breaks in the middle of a stream loses no text", async () => {
+  const { page, server, thread } = await onThread({ pace: 0.4 });
+  await ask(page, "slow please");
+  await talk(page).getByText("word10 ").waitFor();
+  for (let i = 0; i < 3; i++) {
+    server.breakConnections();
+    await page.waitForTimeout(400);
+  }
+  await eventually(() => thread.state.status, "idle");
+  const said = thread.state.messages.at(-1)!.content.trim();
+  await eventually(async () => (await words(page)).includes(said), true);
+});
+
+test("while the server is away the page says so, keeps what it has, and sends later", async () => {
+  const { page, server } = await onThread();
+  await ask(page, "hello");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  server.away = true;
+  server.breakConnections();
+  await page.getByText("Reconnecting").waitFor();
+  await ask(page, "hello again");
+  await talk(page).getByText("Will be sent when the connection is back").waitFor();
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  server.away = false;
+  await page.getByRole("button", { name: "Try now" }).click();
+  await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
+  expect(await talk(page).getByText("hello again").count()).toBe(1);
+});
+
+test("two tabs on one thread see the same, and either may answer", async () => {
+  const { page, url, thread } = await onThread();
+  const other = await open(`${url}/t/${thread.id}`);
+  await ask(page, "mcp please");
+  await other.getByRole("button", { name: /^Yes, once/ }).click();
+  await talk(page).getByText("Done.", { exact: true }).waitFor();
+  await talk(other).getByText("Done.", { exact: true }).waitFor();
+  expect(await words(other)).toBe(await words(page));
+});
+
+test("a failed turn says why and what helps", async () => {
+  const { page } = await onThread();
+  await ask(page, "fail please");
+  await page.getByRole("heading", { name: "The model service does not let us in" }).waitFor();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await eventually(() => talk(page).getByText("fail please").count(), 2);
+});
+
+test("long output starts at its end, and all of it is one button away", async () => {
+  const { page } = await onThread();
+  await ask(page, "flood please");
+  await talk(page).getByText("That was a lot.").waitFor();
+  await page.getByRole("button", { name: /seq 20000/ }).click();
+  await page.getByRole("button", { name: /Show all/ }).click();
+  const output = page.getByRole("group", { name: "Output" });
+  await eventually(async () => (await output.innerText()).startsWith("1\n2\n3\n"), true);
+  expect(await output.innerText()).toContain("\n20000");
+});
+
+test("what a model writes is text: no script runs, no picture loads, no bad link leads anywhere", async () => {
+  const { page } = await onThread();
+  const asked: string[] = [];
+  page.on("request", (request) => void asked.push(request.url()));
+  await ask(page, "hostile please");
+  await talk(page).getByText("Raw HTML is text").waitFor();
+  await page.getByRole("button", { name: /<b>bold/ }).click();
+  await talk(page).getByText("<script>window.__pwned=1</script>").last().waitFor();
+  expect(await page.evaluate(() => (window as unknown as Record<string, unknown>)["__pwned"])).toBeUndefined();
+  const links = await page
+    .locator(".markdown a")
+    .evaluateAll((all) => all.map((link) => (link as HTMLAnchorElement).href));
+  expect(links).toEqual(["https://example.com/?q=1", "https://example.com/track.png"]);
+  expect(asked.filter((url) => url.includes("example.com") || url.endsWith("/x"))).toEqual([]);
+});

@@ -1,0 +1,330 @@
+/** The rest of the page: threads, diffs, the past, the composer's helpers, small screens, keys, screen readers. */
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { ask, box, eventually, onThread, open, serve, talk, words } from "./stage.js";
+
+const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+type Finding = { id: string; impact: string; nodes: string[] };
+
+/** Serious and critical findings of axe. */
+async function axe(page: Page): Promise<Finding[]> {
+  // Not a script element: the policy of the page would refuse it, and it should.
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    type Result = { violations: { id: string; impact: string; nodes: { html: string }[] }[] };
+    const { axe } = window as unknown as { axe: { run: () => Promise<Result> } };
+    const { violations } = await axe.run();
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.map(({ html }) => html.slice(0, 160)) }));
+  });
+}
+
+test("the newest thread opens by itself, and every thread has an address", async () => {
+  const { server, url } = await serve();
+  const old = server.create({ title: "Old", preview: "x", updatedAt: Date.now() - 3 * 86_400_000 });
+  const fresh = server.create({ title: "Fresh", preview: "x" });
+  const page = await open(url);
+  await eventually(() => new URL(page.url()).pathname, `/t/${fresh.id}`);
+  await page.getByRole("link", { name: /Old/ }).click();
+  await eventually(() => new URL(page.url()).pathname, `/t/${old.id}`);
+  await page.getByRole("heading", { level: 1, name: "Old" }).waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { level: 1, name: "Fresh" }).waitFor();
+});
+
+test("a server without threads gets a first one", async () => {
+  const { server, url } = await serve();
+  const page = await open(url);
+  await box(page).waitFor();
+  expect(server.threads.size).toBe(1);
+});
+
+test("switching threads shows the other one and nothing of this one", async () => {
+  const { server, page, thread } = await onThread();
+  await ask(page, "hello here");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  const other = server.create({ title: "Elsewhere", preview: "x" });
+  await page.getByRole("link", { name: /Elsewhere/ }).click();
+  await eventually(() => new URL(page.url()).pathname, `/t/${other.id}`);
+  await eventually(async () => (await words(page)).includes("hello here"), false);
+  await page.getByRole("link", { name: /hello here/ }).click();
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  expect(thread.watchers.size).toBe(1);
+  expect(other.watchers.size).toBe(0);
+});
+
+test("threads are found by their words", async () => {
+  const { server, url } = await serve();
+  server.create({ title: "Parser", preview: "x" });
+  server.create({ title: "Sandbox", preview: "x" });
+  const page = await open(url);
+  await page.getByRole("searchbox", { name: "Search threads" }).fill("pars");
+  await eventually(() => page.locator("[data-row]").count(), 1);
+});
+
+test("a thread that needs somebody says so in the list and in the title of every tab", async () => {
+  const { server, page, url } = await onThread();
+  const other = server.create({ title: "Elsewhere", preview: "x" });
+  const second = await open(`${url}/t/${other.id}`);
+  await ask(page, "mcp please");
+  await second.getByText("needs you", { exact: true }).waitFor();
+  await eventually(() => second.title(), "(!) Elsewhere · Hames");
+});
+
+test("a change is shown unified and side by side, and the thread's changes in one place", async () => {
+  const { page } = await onThread();
+  await ask(page, "edits please");
+  await page.getByRole("button", { name: /^Yes, once/ }).click();
+  await talk(page).getByText("Changed.").waitFor();
+  const diff = page.getByRole("group", { name: "Changes to src/login.py" }).first();
+  expect(await diff.locator("tr.add").count()).toBe(8);
+  expect(await diff.locator("tr.delete").count()).toBe(4);
+  await talk(page).getByRole("button", { name: "Side by side" }).click();
+  await eventually(() => diff.locator("table.split").count(), 1);
+  expect(await diff.locator("mark").allInnerTexts()).toEqual(["make_token(", "secrets.token_urlsafe(32"]);
+  await page.getByRole("button", { name: /^Changes/ }).click();
+  const panel = page.getByRole("complementary", { name: "Changes" });
+  await panel.getByText("1 file").waitFor();
+  await panel.getByRole("group", { name: "Changes to src/login.py" }).waitFor();
+});
+
+test("the slider shows the thread as it was, and a fork goes on from there", async () => {
+  const { page, server, thread } = await onThread();
+  await ask(page, "hello one");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  await ask(page, "hello two");
+  await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
+  const before = thread.marks().findLastIndex(({ kind }) => kind === "turn") - 1;
+
+  await page.getByRole("button", { name: "Time travel" }).click();
+  const slider = page.getByRole("slider");
+  await slider.fill(String(before));
+  await eventually(async () => (await words(page)).includes("hello two"), false);
+  expect(await words(page)).toContain("hello one");
+  expect(await box(page).count()).toBe(0);
+  await slider.press("ArrowRight");
+  await slider.press("ArrowRight");
+  await eventually(async () => (await words(page)).includes("hello two"), true);
+  await slider.fill(String(before));
+  await page.getByRole("button", { name: "Fork from here" }).click();
+  await eventually(() => server.threads.size, 2);
+  await box(page).waitFor();
+  const fork = [...server.threads.values()].at(-1)!;
+  await eventually(() => new URL(page.url()).pathname, `/t/${fork.id}`);
+  expect(fork.state.messages.map(({ content }) => content)).toEqual(["hello one", "Hello. What shall we do?"]);
+  expect(thread.state.messages).toHaveLength(4);
+});
+
+test("an earlier prompt is edited in a fork that does not know it yet", async () => {
+  const { page, server } = await onThread();
+  await ask(page, "hello one");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  await talk(page).getByRole("button", { name: "Edit in a new fork" }).click();
+  await eventually(() => server.threads.size, 2);
+  await eventually(() => box(page).inputValue(), "hello one");
+  expect([...server.threads.values()].at(-1)!.state.messages).toEqual([]);
+});
+
+test("files are offered after @ and sent along, commands after / and run", async () => {
+  const { page, thread } = await onThread();
+  await box(page).pressSequentially("hello @login");
+  await page.getByRole("option", { name: "src/login.py", exact: true }).waitFor();
+  await box(page).press("Enter");
+  await eventually(() => box(page).inputValue(), "hello @src/login.py ");
+  await box(page).press("Enter");
+  await eventually(() => thread.state.messages[0]?.attachments, [{ kind: "file", name: "src/login.py", url: "" }]);
+  await box(page).pressSequentially("/chan");
+  await box(page).press("Enter");
+  await page.getByRole("complementary", { name: "Changes" }).waitFor();
+  expect(await box(page).inputValue()).toBe("");
+});
+
+test("a pasted picture is uploaded, shown and sent", async () => {
+  const { page, thread } = await onThread();
+  await box(page).focus();
+  await page.evaluate(async () => {
+    const canvas = new OffscreenCanvas(8, 8);
+    canvas.getContext("2d")!.fillRect(0, 0, 8, 8);
+    const clipboard = new DataTransfer();
+    clipboard.items.add(new File([await canvas.convertToBlob()], "shot.png", { type: "image/png" }));
+    document.activeElement!.dispatchEvent(
+      new ClipboardEvent("paste", { clipboardData: clipboard, bubbles: true, cancelable: true }),
+    );
+  });
+  await page.getByRole("list", { name: "Attached pictures" }).getByRole("img", { name: "shot.png" }).waitFor();
+  await box(page).fill("hello look");
+  await page.getByRole("button", { name: "Send" }).click();
+  await eventually(() => thread.state.messages[0]?.attachments?.[0]?.name, "shot.png");
+  const image = talk(page).getByRole("img", { name: "shot.png" });
+  await eventually(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth), 8);
+});
+
+test("what was typed is there again after a reload, and earlier prompts with the arrow key", async () => {
+  const { page } = await onThread();
+  await ask(page, "hello first");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  await box(page).fill("a draft");
+  await page.reload();
+  await eventually(() => box(page).inputValue(), "a draft");
+  await box(page).fill("");
+  await box(page).press("ArrowUp");
+  await eventually(() => box(page).inputValue(), "hello first");
+});
+
+test("model, permissions and the server's own options are chosen from lists", async () => {
+  const { page, thread } = await onThread();
+  await page.getByRole("button", { name: "Model: Claude Sonnet 5" }).click();
+  await page.getByRole("option", { name: /GPT-6 Codex/ }).click({ force: true });
+  await page.keyboard.press("Escape");
+  expect(thread.state.settings?.model).toBe("anthropic/claude-sonnet-5");
+  await page.getByRole("button", { name: "Model: Claude Sonnet 5" }).click();
+  await page.getByRole("option", { name: /Claude Opus 5/ }).click();
+  await eventually(() => thread.state.settings?.model, "anthropic/claude-opus-5");
+  await page.getByRole("button", { name: "Effort Medium" }).click();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await eventually(() => thread.state.settings?.options, { effort: "high" });
+  await page.getByRole("button", { name: /^Sandbox/ }).click();
+  await page.getByRole("option", { name: /Read only/ }).click();
+  await eventually(() => thread.state.settings?.sandbox, { type: "readOnly" });
+});
+
+test("Shift+Tab goes through the permissions, never to the last of them, and Escape frees it", async () => {
+  const { page, thread } = await onThread();
+  const seen: string[] = [];
+  for (let i = 0; i < 4; i++) {
+    await box(page).press("Shift+Tab");
+    await page.waitForTimeout(60);
+    seen.push(`${thread.state.settings!.agent} ${thread.state.settings!.approvalPolicy}`);
+  }
+  expect(seen).toEqual(["plan unlessTrusted", "code always", "code unlessTrusted", "plan unlessTrusted"]);
+  await box(page).press("Escape");
+  await box(page).press("Shift+Tab");
+  await eventually(() => box(page).evaluate((element) => element === document.activeElement), false);
+});
+
+test("everything from the first prompt to the answer works without a mouse", async () => {
+  const { page } = await onThread();
+  await page.keyboard.press("Alt+n");
+  await page.keyboard.press("Tab");
+  await box(page).focus();
+  await page.keyboard.type("mcp please");
+  await page.keyboard.press("Enter");
+  await eventually(
+    () => page.locator("[data-approval]").evaluate((element) => element === document.activeElement),
+    true,
+  );
+  await page.waitForTimeout(650);
+  await page.keyboard.press("n");
+  await page.locator('[data-outcome="declined"]').waitFor();
+  await eventually(() => box(page).evaluate((element) => element === document.activeElement), true);
+});
+
+test("the title is changed in place", async () => {
+  const { page, thread } = await onThread();
+  await page.getByRole("heading", { level: 1 }).getByRole("button").click();
+  await page.getByRole("textbox", { name: "Title" }).fill("A better name");
+  await page.keyboard.press("Enter");
+  await eventually(() => thread.state.thread?.title, "A better name");
+});
+
+test.each(["markdown", "json"])("a thread is exported as %s", async (format) => {
+  const { page } = await onThread();
+  await ask(page, "hello");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  await page.getByRole("button", { name: "More" }).click();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("menuitem", { name: new RegExp(format, "i") }).click(),
+  ]);
+  expect(readFileSync(await download.path(), "utf8")).toContain("Hello. What shall we do?");
+});
+
+test("without a key the page says what to set, and the demo runs", async () => {
+  const { server, url } = await serve({ keyless: true, sandboxless: true });
+  const page = await open(url);
+  await page.getByRole("heading", { name: "Claude Sonnet 5 cannot be used yet" }).waitFor();
+  await page.getByText("Set ANTHROPIC_API_KEY").waitFor();
+  await page.getByRole("heading", { name: "There is no sandbox on this machine" }).waitFor();
+  await page.getByRole("button", { name: /scripted demo/ }).click();
+  await eventually(() => server.threads.size, 2);
+  await page.getByRole("button", { name: "Model: Scripted demo" }).waitFor();
+  await ask(page, "hello");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+});
+
+test("somebody who is not signed in is told how to", async () => {
+  const { server, url } = await serve();
+  server.signedIn = false;
+  const page = await open(url);
+  await page.getByRole("heading", { name: "This page does not know you" }).waitFor();
+});
+
+test("an address that leads nowhere offers a way out", async () => {
+  const { server, url } = await serve();
+  const thread = server.create({ title: "There", preview: "x" });
+  const page = await open(`${url}/t/nowhere`);
+  await page.getByRole("button", { name: "To the newest thread" }).click();
+  await eventually(() => new URL(page.url()).pathname, `/t/${thread.id}`);
+});
+
+test("on a phone nothing is wider than the screen, and everything can be reached", async () => {
+  const { page } = await onThread({}, PHONE);
+  await box(page).fill("Fix the sign-in");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.locator("[data-approval]").waitFor();
+  const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  expect(await overflow()).toBe(0);
+  await page.getByRole("button", { name: "Threads" }).click();
+  await page.getByRole("navigation", { name: "Threads" }).getByRole("link").first().click();
+  await page.getByRole("button", { name: /^Changes/ }).click();
+  await page.getByRole("complementary", { name: "Changes" }).waitFor();
+  expect(await overflow()).toBe(0);
+  await page.getByRole("button", { name: "Close panel" }).click();
+  await page.getByRole("button", { name: /^Yes, once/ }).click();
+  await talk(page).getByText("Committed.").waitFor();
+});
+
+test("dark and light follow the system until somebody chooses", async () => {
+  const { page } = await onThread({}, { colorScheme: "dark" });
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  expect(await ground()).toBe("rgb(23, 22, 20)");
+  await page.getByRole("button", { name: "Theme: system" }).click();
+  await eventually(ground, "rgb(250, 249, 246)");
+  await page.reload();
+  await eventually(ground, "rgb(250, 249, 246)");
+  await page.getByRole("button", { name: "Theme: light" }).click();
+  await page.emulateMedia({ colorScheme: "light" });
+  await eventually(ground, "rgb(23, 22, 20)");
+});
+
+test.each([
+  ["light", {}],
+  ["dark", { colorScheme: "dark" as const }],
+  ["on a phone", PHONE],
+])("axe finds nothing serious: %s", async (_, look) => {
+  const { page, server } = await onThread({}, look);
+  expect(await axe(page)).toEqual([]);
+  await box(page).fill("Fix the sign-in");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.locator("[data-approval]").waitFor();
+  await box(page).fill("hello queued");
+  await page.getByRole("button", { name: "Queue" }).click();
+  await page.getByText("Up next").waitFor();
+  await page.getByRole("button", { name: /^Changes/ }).click();
+  expect(await axe(page)).toEqual([]);
+  await page.getByRole("button", { name: "Close panel" }).click();
+  await page.getByRole("button", { name: /^Permissions/ }).click();
+  expect(await axe(page)).toEqual([]);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Time travel" }).click();
+  await page.getByRole("slider").waitFor();
+  expect(await axe(page)).toEqual([]);
+  server.breakConnections();
+});
