@@ -1,0 +1,92 @@
+"""What HTTP + SSE carries: whole blocks as events, and the bodies of the requests.
+
+`approval` and `approval_resolved` are additions of ours; a client that does not know them loses only the right
+to answer. Timestamps are Unix seconds, as in the specification's own examples.
+"""
+
+from typing import Literal
+
+from hames.domain.items import FileUpdate
+from hames.domain.json import Json
+from hames.domain.value import Value
+
+RunState = Literal["thinking", "running_tool", "idle"]
+
+
+class User(Value, tag_field="type", tag="user"):
+    content: str
+    timestamp: int
+
+
+class Text(Value, tag_field="type", tag="text"):
+    content: str
+    timestamp: int
+
+
+class ToolCall(Value, tag_field="type", tag="tool_call"):
+    id: str
+    name: str
+    input: Json
+    timestamp: int
+
+
+class ToolResult(Value, tag_field="type", tag="tool_result", rename="camel"):
+    id: str
+    result: str
+    is_error: bool
+    timestamp: int
+
+
+class Reasoning(Value, tag_field="type", tag="reasoning"):
+    content: str
+    timestamp: int
+
+
+class Status(Value, tag_field="type", tag="status"):
+    """`outcome` is ours: how the turn ended, on `idle`."""
+
+    state: RunState
+    message: str
+    timestamp: int
+    outcome: str = ""
+
+
+class Approval(Value, tag_field="type", tag="approval", rename="camel"):
+    """A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen."""
+
+    id: str
+    tool_call_id: str
+    kind: Literal["command", "file", "mcp", "tool"]
+    timestamp: int
+    reason: str = ""
+    command: str = ""
+    cwd: str = ""
+    unsandboxed: bool = False
+    why: str = ""
+    changes: tuple[FileUpdate, ...] = ()
+    protected: bool = False
+    server: str = ""
+    tool: str = ""
+    input: Json = None
+
+
+class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
+    id: str
+    decision: str
+    timestamp: int
+
+
+SseEvent = User | Text | ToolCall | ToolResult | Reasoning | Status | Approval | ApprovalResolved
+
+
+class Prompt(Value):
+    """The body of `POST /prompt`."""
+
+    content: str
+
+
+class ApprovalAnswer(Value):
+    """The body of `POST /approvals/{id}`."""
+
+    decision: Literal["once", "always", "reject"]
+    note: str = ""

@@ -1,0 +1,180 @@
+"""From a change to the events of the stream. Only whole blocks are told, so every event stands for a kept record."""
+
+from typing import assert_never
+
+import msgspec
+
+from hames.domain import approvals, events, items
+from hames.domain.ids import ItemId
+from hames.domain.json import Json
+from hames.domain.state import Change, ThreadState
+from hames.protocols.sse import messages as m
+
+INTERRUPTED = "interrupted; it may have run"
+OUTCOMES: dict[events.TurnStatus, str] = {
+    "running": "",
+    "completed": "completed",
+    "interrupted": "cancelled",
+    "failed": "failed",
+}
+
+
+def project(change: Change) -> list[m.SseEvent]:
+    event, at = change.record.event, change.record.at_ms // 1000
+    match event:
+        case events.TurnStarted():
+            return [m.Status(state="thinking", message="", timestamp=at)]
+        case events.ToolCalled(call=call):
+            return [m.ToolCall(id=call.id, name=call.name, input=_input(call.arguments), timestamp=at)]
+        case events.ItemStarted(item=item):
+            return _started(change, item, at)
+        case events.ItemCompleted(item=item):
+            return _completed(item, at)
+        case events.ApprovalRequested(approval=approval):
+            return [question(change.after, approval, at)]
+        case events.ApprovalResolved(approval_id=approval_id, decision=decision):
+            return [m.ApprovalResolved(id=approval_id, decision=decision, timestamp=at)]
+        case events.TurnEnded(status=status, error=error):
+            said = error.message if error else ""
+            return [m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])]
+        case (
+            events.ItemDelta()
+            | events.ThreadCreated()
+            | events.ThreadRenamed()
+            | events.ThreadArchived()
+            | events.SettingsChanged()
+            | events.StepVoided()
+            | events.UsageReported()
+            | events.PromptQueued()
+            | events.PromptRemoved()
+            | events.QueueHeld()
+            | events.Noticed()
+        ):
+            return []
+        case _ as never:
+            assert_never(never)
+
+
+def pending(state: ThreadState) -> list[m.SseEvent]:
+    """The questions nobody has answered yet, for a client that joins now."""
+    return [question(state, approval, state.updated_at_ms // 1000) for approval in state.approvals]
+
+
+def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
+    name, call = approval.id, _call_id(state, approval.item_id)
+    reason = approval.reason
+    match approval.intent:
+        case approvals.RunCommand() as intent:
+            return m.Approval(
+                id=name,
+                tool_call_id=call,
+                kind="command",
+                timestamp=at,
+                reason=reason,
+                command=intent.command,
+                cwd=intent.cwd,
+                unsandboxed=intent.unsandboxed,
+                why=intent.why,
+            )
+        case approvals.ChangeFiles(changes=changes, protected=protected):
+            return m.Approval(
+                id=name,
+                tool_call_id=call,
+                kind="file",
+                timestamp=at,
+                reason=reason,
+                changes=changes,
+                protected=protected,
+            )
+        case approvals.CallMcp(server=server, tool=tool, arguments=given):
+            return m.Approval(
+                id=name,
+                tool_call_id=call,
+                kind="mcp",
+                timestamp=at,
+                reason=reason,
+                server=server,
+                tool=tool,
+                input=given,
+            )
+        case approvals.UseTool(name=tool, arguments=given):
+            return m.Approval(
+                id=name, tool_call_id=call, kind="tool", timestamp=at, reason=reason, tool=tool, input=given
+            )
+        case _ as never:
+            assert_never(never)
+
+
+def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
+    match item:
+        case items.UserMessage() | items.AgentMessage() | items.Reasoning():
+            return []
+        case items.WebSearch(query=query):
+            return [m.Status(state="thinking", message=f"searches the web for {query!r}", timestamp=at)]
+        case items.Compaction():
+            return [m.Status(state="thinking", message="summarises the conversation", timestamp=at)]
+        case _:
+            name, given = described(item)
+            running = m.Status(state="running_tool", message=name, timestamp=at)
+            if _was_called(change, item):
+                return [running]
+            # An agent that runs its own loop tells of no calls, only of what it does.
+            return [m.ToolCall(id=item.call_id, name=name, input=given, timestamp=at), running]
+
+
+def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
+    match item:
+        case items.UserMessage(content=content):
+            said = "\n".join(part.text for part in content if isinstance(part, items.TextInput))
+            return [m.User(content=said, timestamp=at)]
+        case items.AgentMessage(text=text):
+            return [m.Text(content=text, timestamp=at)] if text else []
+        case items.Reasoning(text=text, summary=summary):
+            thought = text or summary
+            return [m.Reasoning(content=thought, timestamp=at)] if thought else []
+        case items.WebSearch() | items.Compaction():
+            return []
+        case _:
+            result = item.result or items.ToolResult(text=INTERRUPTED, failed=True)
+            return [
+                m.ToolResult(id=item.call_id, result=result.text, is_error=result.failed, timestamp=at),
+                m.Status(state="thinking", message="", timestamp=at),
+            ]
+
+
+def described(item: items.ToolItem) -> tuple[str, Json]:
+    """The name of the tool and its input, as far as the item itself tells."""
+    match item:
+        case items.CommandExecution(command=command, cwd=cwd):
+            return "shell", {"command": command, "cwd": cwd}
+        case items.FileChange(changes=changes):
+            return "edit", {"paths": [change.path for change in changes]}
+        case items.McpToolCall(server=server, tool=tool, arguments=given):
+            return f"{server}.{tool}", given
+        case items.Plan():
+            return "plan", {"entries": [{"step": entry.step, "status": entry.status} for entry in item.entries]}
+        case items.ToolCall(name=name, arguments=given):
+            return name, given
+        case items.Artifact(path=path):
+            return "artifact", {"path": path}
+        case _ as never:
+            assert_never(never)
+
+
+def _was_called(change: Change, item: items.ToolItem) -> bool:
+    turn = change.after.turns[-1] if change.after.turns else None
+    return turn is not None and any(
+        called.step == item.step and called.call.id == item.call_id for called in reversed(turn.calls)
+    )
+
+
+def _call_id(state: ThreadState, item_id: ItemId) -> str:
+    return getattr(state.item(item_id), "call_id", item_id)
+
+
+def _input(arguments: str) -> Json:
+    """The model's own text when it is no JSON: people should see what was asked for."""
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
