@@ -75,9 +75,12 @@ def test_there_are_enough_attempts() -> None:
     assert len(ATTEMPTS) >= 90
 
 
+# All policies with the bubblewrap that would be used here, and the usual one with every other there is.
+CASES = [(name, path) for name in POLICIES for path in bubblewraps() if path == bubblewraps()[0] or "space" in name]
+
+
 @pytest.mark.parametrize("user", users())
-@pytest.mark.parametrize("bubblewrap", bubblewraps())
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(("name", "bubblewrap"), CASES)
 def test_nothing_gets_out_but_what_is_documented(name: str, bubblewrap: str, user: str) -> None:
     text, documented = POLICIES[name]
     escaped: list[Any] = as_user(user, "test_escapes:escapes", text, bubblewrap)
