@@ -102,6 +102,8 @@ class Peer:
         self._opened = False
         self._head = b'{"jsonrpc":"2.0",' if rules.version else b"{"
         self._asked: set[ApprovalId] = set()
+        self._told: dict[str, bytes] = {}
+        """How notifications of each method begin: a token is told by the thousand."""
 
     def receive(self, line: Line) -> list[Incoming]:
         if isinstance(line, TooLong):
@@ -129,7 +131,10 @@ class Peer:
         return self._answer(request, b'"error":' + encode({"code": code, "message": message}))
 
     def notification(self, method: str, params: Json) -> bytes:
-        return encode_line(self._head + b'"method":' + encode(method) + b',"params":' + encode(params) + b"}")
+        head = self._told.get(method)
+        if head is None:
+            head = self._told[method] = self._head + b'"method":' + encode(method) + b',"params":'
+        return encode_line(head + encode(params) + b"}")
 
     def ask(self, method: str, params: Json, about: ApprovalId) -> bytes:
         """A request of ours, under the approval's own name; its answer comes out of `receive` as a `Response`."""
