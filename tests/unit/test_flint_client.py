@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from flint_support import Wire, wired
 from hames.client.appserver import AppServerClient, text_of
@@ -33,6 +34,7 @@ from hames.client.appserver_events import (
 )
 from hames.client.appserver_link import AppServerError, ConnectionClosed, OnApproval
 from hames.client.appserver_sync import SyncAppServerClient
+from hames.client.appserver_websocket import websocket
 from hames.core.engine import Engine
 from hames.domain.options import Choice, Selector
 from hames.protocols.flint import messages as m
@@ -346,6 +348,39 @@ async def test_what_the_client_does_not_know_to_answer_is_refused_and_noise_is_i
                 answer = msgspec.json.decode(await hand.heard.receive())
     assert answer["id"] == 7
     assert answer["error"]["code"] == -32601
+
+
+async def test_the_client_talks_over_a_websocket_one_message_in_each_frame() -> None:
+    frames: list[str] = []
+    async with engine(ScriptedModel([say("Hello.")])) as the_engine:
+
+        async def bridge(socket: ServerConnection) -> None:
+            async with wired(the_engine) as wire, anyio.create_task_group() as tasks:
+
+                async def down() -> None:
+                    while True:
+                        for line in (await wire.receive()).splitlines():
+                            await socket.send(line.decode())
+
+                tasks.start_soon(down)
+                async for frame in socket:
+                    assert isinstance(frame, str)
+                    frames.append(frame)
+                    await wire.send(frame.encode() + b"\n")
+                tasks.cancel_scope.cancel()
+
+        async with serve(bridge, "127.0.0.1", 0) as server:
+            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with websocket(url) as stream, AppServerClient.connect(stream) as client:
+                thread = (await client.start_thread()).thread
+                with anyio.fail_after(5):
+                    assert text_of(await client.run(thread.id, "go")) == "Hello."
+    assert [msgspec.json.decode(frame)["method"] for frame in frames] == [
+        "initialize",
+        "initialized",
+        "thread/start",
+        "turn/start",
+    ]
 
 
 def test_the_client_without_an_event_loop_runs_a_real_agent(tmp_path: Path) -> None:
