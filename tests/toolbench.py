@@ -72,8 +72,9 @@ class WallClock:
 
 
 class OpenProcess:
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], notes: tuple[str, ...]) -> None:
         assert child.stdout is not None
+        self.notes = notes
         self._child = child
         self._pipe = child.stdout
         os.set_blocking(self._pipe.fileno(), False)
@@ -114,11 +115,12 @@ class OpenProcess:
 
 
 class OpenSandbox:
-    """Keeps the port's contract, and has no walls. `failing` is what the next start answers."""
+    """Keeps the port's contract, and has no walls. `failing` is what a start answers; `notes` are said at the end."""
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
         self.failing: Exception | None = None
+        self.notes: tuple[str, ...] = ()
 
     async def spawn(self, launch: Launch) -> OpenProcess:
         self.launches.append(launch)
@@ -133,7 +135,7 @@ class OpenSandbox:
             start_new_session=True,
             env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
         )
-        return OpenProcess(child)
+        return OpenProcess(child, self.notes)
 
 
 class Done(Value):

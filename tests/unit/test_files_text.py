@@ -108,6 +108,7 @@ def test_adding_deleting_and_modes_are_said_in_the_head() -> None:
     assert update("/w/f", "f", None, b"x\n").diff == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n"
     assert update("/w/f", "f", b"x\n", None).diff == "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
     assert update("/w/f", "f", None, b"", mode=0o755).diff == "new file mode 100755\n"
+    assert update("/w/f", "/w/f", None, b"x\n").diff.startswith("--- /dev/null\n+++ b/w/f\n")
     assert update("/w/f", "f", b"\0", b"\0\0").diff == "Binary files a/f and b/f differ\n"
 
 

@@ -149,8 +149,8 @@ async def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path
     command = "echo begun; trap '' TERM; (sleep 60; touch late) & echo $! >child; wait"
     async with workshop(tmp_path / "w") as shop:
         with anyio.fail_after(10):
-            done = await shop.do("shell", command=command, timeout_seconds=0.5)
-    assert done.text == "begun\n[killed: it ran longer than 0.5 s]"
+            done = await shop.do("shell", command=command, timeout_seconds=2)
+    assert done.text == "begun\n[killed: it ran longer than 2 s]"
     assert done.failed
     assert not _alive(tmp_path / "w/child")
 
@@ -261,6 +261,14 @@ async def test_a_command_that_deletes_its_own_directory_only_hurts_itself(tmp_pa
         assert not (await shop.do("shell", command="pwd")).failed
         shop.place = replace(shop.place, cwd=str(tmp_path / "w/gone"))
         assert "not started" in (await shop.do("shell", command="pwd")).text
+
+
+async def test_what_the_sandbox_noticed_is_seen_by_people_and_by_the_model(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        shop.sandbox.notes = ("a repository was left in 'x'",)
+        done = await shop.do("shell", command="echo out")
+    assert done.told == "out\n[a repository was left in 'x']\n"
+    assert done.text == "out\n[exit code 0]\n[a repository was left in 'x']"
 
 
 async def test_the_time_limit_is_bounded(tmp_path: Path) -> None:

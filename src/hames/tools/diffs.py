@@ -25,6 +25,7 @@ def update(path: str, name: str, before: bytes | None, after: bytes | None, *, m
 
 
 def _diff(name: str, before: bytes | None, after: bytes | None, mode: int | None) -> str:
+    name = name.lstrip("/")  # a file outside the working directory is named in full
     old, new = f"a/{name}" if before is not None else "/dev/null", f"b/{name}" if after is not None else "/dev/null"
     head = "" if mode is None else f"{'new file' if before is None else 'new'} mode 100{mode & 0o777:o}\n"
     sides = [decoded(content or b"") for content in (before, after)]

@@ -98,6 +98,7 @@ class _Command:
         self._brief = HeadTail(limit=shell.limits.told_bytes)
         self._model_text = ""
         self._timed_out = False
+        self._notes: tuple[str, ...] = ()
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
         started = self._clock.monotonic()
@@ -111,7 +112,7 @@ class _Command:
             # Also when we are being stopped: the tree ends first, and what it had said is told.
             with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
                 await process.kill()
-                await self._tell_the_end(tell)
+                await self._tell_the_end(process, tell)
         return self._ended(code, self._clock.monotonic() - started, policy)
 
     async def _follow(self, process: Process, tell: Tell) -> int:
@@ -137,8 +138,10 @@ class _Command:
         self._timed_out = True
         await process.kill()
 
-    async def _tell_the_end(self, tell: Tell) -> None:
-        if text := self._kept.finish():
+    async def _tell_the_end(self, process: Process, tell: Tell) -> None:
+        # A sandbox may have something to say about what the command left behind; people should see it, too.
+        self._notes = tuple(getattr(process, "notes", ()))
+        if text := self._kept.finish() + "".join(f"[{note}]\n" for note in self._notes):
             await tell(text)
 
     def _ended(self, code: int, seconds: float, policy: SandboxPolicy) -> ToolItem:
@@ -150,6 +153,7 @@ class _Command:
                 f"it ran in the sandbox ({wall}); if that is the reason it failed, ask again with "
                 "`unsandboxed` and a `justification`"
             )
+        facts += self._notes
         text = output.replace("\0", "␀").rstrip("\n") or "(no output)"
         return replace(
             self.item,
