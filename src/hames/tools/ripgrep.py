@@ -5,8 +5,6 @@ and starts no program; it runs read-only behind the sandbox wherever there is on
 """
 
 import os
-import shutil
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +44,9 @@ def find_ripgrep(workspace: str = "") -> str:
 
     One that lies in the workspace, or is named relative to wherever we are, is not ours.
     """
+    import shutil
+    import sysconfig
+
     directories = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     inside = Path(workspace or os.devnull).resolve()
     outside = [part for part in directories if not Path(part).resolve().is_relative_to(inside)]
