@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hames.domain.errors import HarnessError, InvalidCommand
-from hames.domain.events import Record
+from hames.domain.events import ItemDelta, ItemStarted, Record
 from hames.protocols.bootstrap import messages, outbound
 from hames.protocols.bootstrap.inbound import decode
 from hames.protocols.bootstrap.protocol import Bootstrap
@@ -33,6 +34,24 @@ def item_ids(method: str) -> Any:
 def test_every_item_is_started_once_and_completed_once(history: list[Record]) -> None:
     check_each_item_once(
         history, outbound.project, started=item_ids("item.started"), completed=item_ids("item.completed")
+    )
+
+
+@given(histories(), st.data())
+def test_a_log_that_lost_deltas_and_starts_is_still_told_item_by_item(
+    history: list[Record], data: st.DataObject
+) -> None:
+    """A crash may cost deltas, a damaged log the start of an item; a delta may say nothing."""
+    damaged: list[Record] = []
+    for record in history:
+        event = record.event
+        if isinstance(event, ItemDelta | ItemStarted) and data.draw(st.booleans()):
+            continue
+        if isinstance(event, ItemDelta) and data.draw(st.booleans()):
+            event = replace(event, text="")
+        damaged.append(replace(record, event=event))
+    check_each_item_once(
+        damaged, outbound.project, started=item_ids("item.started"), completed=item_ids("item.completed")
     )
 
 

@@ -165,7 +165,7 @@ def _item_completed(change: Change, turn_id: TurnId, item: items.Item) -> list[N
     news = [] if not _is_new(change, turn_id) else _item_started(change, turn_id, item)
     if isinstance(item, shown.Streaming):
         before = _find(change.before, turn_id, item.id)
-        began = bool(news) or (isinstance(before, shown.Streaming) and bool(before.output))
+        began = bool(news and item.output) or (isinstance(before, shown.Streaming) and bool(before.output))
         if item.output and not began:  # a log without its deltas
             news.append(_item_news(change, "item.started", shown.log(thread_id, turn_id, item, "")))
         if item.output or began:
