@@ -21,7 +21,7 @@ from hames.core.context import Memory
 from hames.core.instructions import effective, system_prompt
 from hames.core.loop import run_turn
 from hames.core.settings import overridden
-from hames.core.thread import Thread
+from hames.core.thread import Listener, Thread
 from hames.core.turn import TurnWork
 from hames.domain.commands import (
     ArchiveThread,
@@ -131,6 +131,8 @@ class Engine:
         self.models = models
         self.rules = rules
         self.clock = clock
+        self.observers: list[Listener] = []
+        """Hear every change of every thread, at once: for metrics and traces."""
         self._store = store
         self._tools = tools
         self._trust = trust
@@ -220,6 +222,11 @@ class Engine:
             watcher.precede(_past(await self._store.read(thread_id), after=after, until=watcher.state))
         return watcher
 
+    def loaded(self, thread_id: ThreadId) -> ThreadState | None:
+        """The thread as it stands if it is in memory. Nothing is opened for it."""
+        live = self._live.get(thread_id)
+        return live.thread.state if live is not None else None
+
     async def history(self, thread_id: ThreadId) -> list[Change]:
         """Every kept record, oldest first."""
         await self._read(thread_id)
@@ -236,6 +243,7 @@ class Engine:
         thread_id = ThreadId(self._ids.new("ses"))
         opened = await self._store.create(thread_id)
         thread = Thread(opened, blank(thread_id), self.clock)
+        thread.observers = self.observers
         await thread.emit(*events)
         self._live[thread_id] = Live(thread)
         return thread
@@ -264,6 +272,7 @@ class Engine:
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock)
+                thread.observers = self.observers
                 if opened.foreign:
                     await self._distrust(thread)
                 if opened.repaired:
@@ -452,7 +461,10 @@ class Engine:
         running = live.thread.state.running
         if running is None or (command.turn_id is not None and running.id != command.turn_id):
             raise TurnNotFound("no such turn is running on this thread")
-        message = await self._message(command.content, 0, live.thread.state.settings.cwd, None, None)
+        if command.client_id is not None and _already(live.thread.state, command.client_id) is not None:
+            return live.thread.state
+        cwd = live.thread.state.settings.cwd
+        message = await self._message(command.content, 0, cwd, command.client_id, None)
         now = live.thread.state.running
         if now is None or now.id != running.id:
             raise TurnNotFound("the turn has just ended")

@@ -5,7 +5,7 @@ safe on disk where losing it would break a promise (`SYNCED`). Deltas are told a
 once and kept in bundles; the deltas of one bundle share its number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec.structs import replace
@@ -63,6 +63,8 @@ class Thread:
         self.clock = clock
         self.failure: HarnessError | None = None
         self.listeners: list[Listener] = []
+        self.observers: Sequence[Listener] = ()
+        """They count and measure. Nobody there can answer anything."""
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
@@ -178,10 +180,10 @@ class Thread:
 
     def _tell(self, record: Record) -> None:
         before, self.state = self.state, apply(self.state, record)
-        if not self._watchers and not self.listeners:
+        if not self._watchers and not self.listeners and not self.observers:
             return
         change = Change(record=record, before=before, after=self.state)
-        for listener in self.listeners:
+        for listener in (*self.observers, *self.listeners):
             listener(change)
         gone = False
         for watcher in self._watchers:

@@ -70,6 +70,7 @@ class SteerTurn(Value):
     thread_id: ThreadId
     content: tuple[UserInput, ...]
     turn_id: TurnId | None = None
+    client_id: str | None = None
 
 
 class InterruptTurn(Value):
