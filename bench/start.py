@@ -26,7 +26,7 @@ def interpreter() -> float:
 
 
 def server(command: str, directory: str) -> float:
-    words = [str(BIN / command.split()[0]), *command.split()[1:], "--cwd", directory]
+    words = [str(BIN / command.split(maxsplit=1)[0]), *command.split()[1:], "--cwd", directory]
     begin = time.perf_counter()
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin
