@@ -9,6 +9,7 @@ import sys
 from hames.cli import fast
 
 COMMANDS = {
+    "tui": "talk to an agent in this terminal (hames alone does the same)",
     "run": "one prompt, streamed; the exit code is the outcome",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
     "app-server": "serve flint (JSONL, shaped like Codex) over stdin and stdout",
@@ -17,9 +18,12 @@ COMMANDS = {
     "demo": "a real task on a scripted model: no key, no network",
     "threads": "list, show, export, archive and fork threads",
     "models": "list the models there are",
+    "config": "show each setting and where it comes from",
     "doctor": "check what this machine offers",
     "schema": "write JSON Schema and TypeScript types of the protocols",
     "trust": "say that a project's own configuration may be obeyed",
+    "sandbox": "run a command the way a tool would, behind the walls",
+    "completion": "write the completions of a shell",
 }
 
 
@@ -38,6 +42,8 @@ def _run(words: list[str], start: object) -> int:
 
     name = sys.argv[0].rpartition("/")[2]
     program = "bootstrap" if name == "bootstrap" else "hames"
+    if _is_for_the_terminal(words):
+        words = ["tui", *words]
     if not words or words[0] not in _offered():
         return _help(program, words)
     module = import_module(f"hames.cli.{words[0].replace('-', '_')}")
@@ -57,6 +63,13 @@ def _run(words: list[str], start: object) -> int:
     except HarnessError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidCommand | Misconfigured) else 1
+
+
+def _is_for_the_terminal(words: list[str]) -> bool:
+    """`hames` alone, or with nothing but flags, where there is a terminal to open."""
+    if words and (not words[0].startswith("-") or words[0] in ("-h", "--help", "--version")):
+        return False
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _help(program: str, words: list[str]) -> int:

@@ -1,0 +1,17 @@
+"""The command line of a server of our own, from the flags that were given to us."""
+
+import sys
+from argparse import Namespace
+
+from hames.cli import flags
+from hames.config.options import Options
+
+
+def server_command(args: Namespace, options: Options) -> list[str]:
+    """`hames app-server` with the same flags, in the same workspace."""
+    command = [sys.executable, "-m", "hames", "app-server", f"--cwd={options.cwd}"]
+    for name in flags.SHARED:
+        value = getattr(args, name.removeprefix("--").replace("-", "_"))
+        if value is not None and name != "--cwd":
+            command.append(f"{name}={value}")
+    return command

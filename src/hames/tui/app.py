@@ -1,0 +1,509 @@
+"""The terminal's screen: a client of an app server like any other.
+
+Everything on it comes from the client's events; everything it does is one of the client's requests.
+"""
+
+import os
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+from textual import events, work
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from hames.client import appserver_events as told
+from hames.client.appserver import AppServerClient
+from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.domain.display import printable, visible
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import UserMessageItem
+from hames.tui.approval import Answered, ApprovalPanel
+from hames.tui.blocks import Note, shown_input
+from hames.tui.commands import COMMANDS, KEYS, Commands
+from hames.tui.completing import files_below, inputs
+from hames.tui.composer import Composer, Suggestions
+from hames.tui.conversation import Conversation
+from hames.tui.lines import cut
+from hames.tui.palette import DARK, LIGHT, palette
+from hames.tui.pickers import Help
+from hames.tui.reach import Reach, Unreachable
+from hames.tui.remembered import Remembered
+from hames.tui.status import Activity, Terms
+from hames.tui.transcript import Transcript
+from hames.tui.welcome import Welcome
+
+QUIET_SECONDS = 0.7
+"""How long somebody must have stopped typing before a question takes the keys."""
+QUIT_SECONDS = 2.0
+
+
+class HamesApp(App[int]):
+    CSS = """
+    Screen { background: $background; }
+    #title { height: 1; padding: 0 1; background: $surface; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [
+        Binding("shift+tab", "policy", "policy", priority=True, show=False),
+        Binding("ctrl+o", "fold", "fold", priority=True, show=False),
+        Binding("ctrl+t", "command('threads')", "threads", priority=True, show=False),
+        Binding("ctrl+l", "command('model')", "model", priority=True, show=False),
+        Binding("ctrl+g", "command('options')", "options", priority=True, show=False),
+        Binding("ctrl+n", "command('new')", "new", priority=True, show=False),
+        Binding("ctrl+r", "command('history')", "history", priority=True, show=False),
+        Binding("f1", "help", "help", priority=True, show=False),
+        Binding("pageup", "scroll(-1)", "up", priority=True, show=False),
+        Binding("pagedown", "scroll(1)", "down", priority=True, show=False),
+        Binding("ctrl+home", "scroll(-1000000)", "top", priority=True, show=False),
+        Binding("ctrl+end", "scroll(1000000)", "end", priority=True, show=False),
+        Binding("alt+up", "take_back", "take back", priority=True, show=False),
+        Binding("ctrl+c", "stop", "stop", priority=True, show=False),
+        Binding("ctrl+d", "leave", "quit", priority=True, show=False),
+        Binding("ctrl+q", "quit", "quit", priority=True, show=False),
+        Binding("escape", "interrupt", "stop the turn", show=False),
+    ]
+
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        cwd: Path,
+        state_dir: Path | None = None,
+        dark: bool = True,
+        resume: str | None = None,
+        prompt: str = "",
+    ) -> None:
+        """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it."""
+        super().__init__()
+        self.cwd = cwd
+        self.client: AppServerClient | None = None
+        self.talk = Conversation()
+        self.models: list[m.Model] = []
+        self.remembered = Remembered(state_dir)
+        self._reach = reach
+        self._resume = resume
+        self._prompt = prompt
+        self._asked: list[told.ApprovalAsked] = []
+        self._opening = 0
+        self._backlog: list[told.AgentEvent] = []
+        self._leaving_at = 0.0
+        self._laid_out = False
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = DARK.name if dark else LIGHT.name
+        self.palette = palette(self.current_theme.to_color_system().generate(), dark=dark)
+        self.commands = Commands(self)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Transcript(self.palette)
+        yield Activity(self.palette)
+        yield ApprovalPanel(self.palette)
+        suggestions = Suggestions()
+        yield suggestions
+        yield Composer(suggestions, self.remembered)
+        yield Terms()
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def composer(self) -> Composer:
+        return self.query_one(Composer)
+
+    @property
+    def connected(self) -> AppServerClient:
+        """Raises `ConnectionClosed` when nobody is there."""
+        if self.client is None:
+            raise ConnectionClosed("the agent is not there")
+        return self.client
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, lambda _: self._recolour())
+        self._laid_out = True
+        self.composer.commands = dict(COMMANDS)
+        self.composer.focus()
+        self.transcript.append(Welcome(self.cwd))
+        self._show_terms()
+        self._converse()
+        self._find_files()
+
+    # -- the connection
+
+    @work(exit_on_error=True)
+    async def _converse(self) -> None:
+        try:
+            async with self._reach() as client:
+                self.client = client
+                with client.events() as heard:
+                    self._begin()
+                    async for event in heard:
+                        self._hear(event)
+        except Unreachable as failure:
+            self.note(str(failure), meaning="bad")
+        self.client = None
+        if self.talk.running:
+            self.talk.turn_id = ""
+            self._show_terms()
+
+    @work
+    async def _begin(self) -> None:
+        async def begin() -> None:
+            client = self.connected
+            self.models = await client.models()
+            if self._resume:
+                await self.open(self._resume)
+            else:
+                await self.fresh()
+            if self._prompt:
+                await self.send(self._prompt, queued=False)
+
+        await self.tried(begin())
+
+    async def tried(self, doing: Awaitable[None]) -> bool:
+        """Whether it went well; if not, it is said."""
+        try:
+            await doing
+        except (AppServerError, ConnectionClosed) as failure:
+            self.note(str(failure), meaning="bad")
+            return False
+        return True
+
+    async def fresh(self) -> None:
+        """A thread that will exist with its first prompt."""
+        config = await self.connected.read_config()
+        talk = Conversation()
+        talk.model, talk.cwd = config.model, config.cwd
+        talk.policy, talk.sandbox = config.approval_policy, config.sandbox_policy
+        self._turn_to(talk)
+        self.transcript.append(Welcome(self.cwd))
+
+    async def open(self, thread_id: str, *, fork: bool = False) -> None:
+        """Show a thread that exists, or a fork of it."""
+        client = self.connected
+        if thread_id == "last":
+            found = (await client.list_threads(limit=1)).data
+            if not found:
+                await self.fresh()
+                self.note("there is no thread to go on with yet")
+                return
+            thread_id = found[0].id
+        talk = Conversation()
+        self._opening += 1
+        try:
+            opened = await (client.fork_thread(thread_id) if fork else client.resume_thread(thread_id))
+            self._turn_to(talk)
+            self.transcript.extend(talk.opened(opened))
+        finally:
+            self._opening -= 1
+            backlog, self._backlog = self._backlog, []
+        for event in backlog:
+            self._hear(event)
+        self._show_terms()
+
+    def _turn_to(self, talk: Conversation) -> None:
+        before, self.talk = self.talk, talk
+        self.transcript.clear()
+        if before.thread_id and not before.running:
+            self._unfollow(before.thread_id)
+        self._show_terms()
+
+    @work
+    async def _unfollow(self, thread_id: str) -> None:
+        await self.tried(self.connected.unsubscribe(thread_id))
+
+    @work(thread=True, exit_on_error=False)
+    def _find_files(self) -> None:
+        found = files_below(self.cwd)
+        self.call_from_thread(setattr, self.composer, "files", found)
+
+    # -- what is heard
+
+    def _hear(self, event: told.AgentEvent) -> None:
+        match event:
+            case told.ApprovalAsked():
+                self._asked.append(event)
+                self._ask()
+                return
+            case told.ApprovalSettled(request_id=request_id):
+                self._asked = [asked for asked in self._asked if asked.request_id != request_id]
+                self._ask()
+                return
+            case told.Closed(why=why):
+                self.note(why, meaning="bad")
+                return
+            case _:
+                pass
+        if self._opening:
+            self._backlog.append(event)
+            return
+        if told.thread_of(event) != self.talk.thread_id:
+            return
+        self.talk.price = self._price()
+        block, fresh = self.talk.hear(event)
+        if block is not None and fresh:
+            self.transcript.append(block)
+        elif block is not None:
+            self.transcript.changed(block)
+        if isinstance(event, told.ItemDelta):
+            return
+        if isinstance(event, told.ItemStarted) and isinstance(event.item, UserMessageItem):
+            words = shown_input(event.item.content)
+            steered = self.query_one(Activity).steered
+            if words in steered:
+                steered.remove(words)
+        self._show_terms()
+
+    def _price(self) -> dict[str, float] | None:
+        for model in self.models:
+            if model.id == self.talk.model and isinstance(model.details, dict):
+                price = model.details.get("price")
+                return price if isinstance(price, dict) else None
+        return None
+
+    def note(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
+        self.transcript.append(Note(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
+
+    # -- questions
+
+    def _ask(self) -> None:
+        panel = self.query_one(ApprovalPanel)
+        if not self._asked:
+            if panel.asked is not None:
+                panel.dismiss()
+                self.composer.focus()
+            return
+        first = self._asked[0]
+        if panel.asked is first:
+            return
+        elsewhere = "" if first.thread_id == self.talk.thread_id else f"thread {first.thread_id}"
+        panel.ask(first, more=len(self._asked) - 1, elsewhere=elsewhere)
+        self.bell()
+        self._take_keys()
+
+    def _take_keys(self) -> None:
+        """Somebody in the middle of a word keeps the keys until they pause."""
+        panel = self.query_one(ApprovalPanel)
+        if panel.asked is None or not self.is_screen_top:
+            return
+        left = self.composer.typed_at + QUIET_SECONDS - time.monotonic()
+        if self.composer.text and left > 0:
+            self.set_timer(left, self._take_keys)
+        else:
+            panel.focus()
+
+    @property
+    def is_screen_top(self) -> bool:
+        return len(self.screen_stack) == 1
+
+    @work
+    async def on_answered(self, message: Answered) -> None:
+        asked = message.asked
+
+        async def answer() -> None:
+            client = self.connected
+            if message.word:
+                # First the word, then the answer: the model reads both before it goes on.
+                await client.steer_turn(asked.thread_id, message.word)
+                self.query_one(Activity).steered.append(message.word)
+            await client.answer(asked.request_id, message.decision)
+            if message.decision == "cancel":
+                await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
+
+        self._asked = [other for other in self._asked if other is not asked]
+        await self.tried(answer())
+        self._ask()
+
+    # -- what is said
+
+    @work
+    async def on_composer_sent(self, message: Composer.Sent) -> None:
+        if message.text.startswith("/") and not message.text.startswith("//"):
+            await self.tried(self.commands.run(message.text))
+            return
+        if not await self.tried(self.send(message.text, queued=message.queued)) and not self.composer.text:
+            self.composer.put(message.text)
+
+    async def send(self, text: str, *, queued: bool) -> None:
+        """Start a turn; while one runs, steer it or wait behind it."""
+        client, talk = self.connected, self.talk
+        parts = inputs(text, self.cwd)
+        self.transcript.to_end()
+        if queued and talk.running:
+            await client.queue_prompt(talk.thread_id, parts)
+        elif talk.running:
+            await client.steer_turn(talk.thread_id, parts)
+            self.query_one(Activity).steered.append(shown_input(parts))
+        else:
+            if not talk.thread_id:
+                await self.begin_thread()
+            await client.start_turn(talk.thread_id, parts)
+
+    async def begin_thread(self) -> None:
+        """The thread on the screen begins to exist, with what was chosen for it."""
+        talk = self.talk
+        self._opening += 1
+        try:
+            opened = await self.connected.start_thread(
+                model=talk.model or None, approval_policy=talk.policy, sandbox=talk.sandbox, cwd=talk.cwd or None
+            )
+            config, talk.config = talk.config, {}
+            talk.opened(opened)
+            if config:
+                await self.connected.change_settings(talk.thread_id, config=config)
+        finally:
+            self._opening -= 1
+            backlog, self._backlog = self._backlog, []
+        for event in backlog:
+            self._hear(event)
+
+    async def change(
+        self,
+        *,
+        model: str | None = None,
+        policy: m.ApprovalPolicy | None = None,
+        sandbox: m.SandboxPolicy | None = None,
+    ) -> None:
+        """For the turns to come. A thread that does not exist yet remembers it."""
+        talk = self.talk
+        if talk.thread_id:
+            await self.connected.change_settings(
+                talk.thread_id, model=model, approval_policy=policy, sandbox_policy=sandbox
+            )
+        talk.model = model or talk.model
+        talk.policy = policy or talk.policy
+        talk.sandbox = sandbox or talk.sandbox
+        self._show_terms()
+
+    # -- keys
+
+    def action_help(self) -> None:
+        self.push_screen(Help(_help(self)))
+
+    def action_fold(self) -> None:
+        self.transcript.open_all(everything=not self.transcript.everything_open)
+
+    def action_scroll(self, pages: int) -> None:
+        view = self.transcript
+        view.scroll_relative(y=pages * max(1, view.size.height - 2), animate=False)
+
+    @work
+    async def action_command(self, name: str) -> None:
+        if self.is_screen_top:
+            await self.tried(self.commands.run(f"/{name}"))
+
+    @work
+    async def action_policy(self) -> None:
+        order: list[m.ApprovalPolicy] = ["unlessTrusted", "always", "never"]
+        following = order[(order.index(self.talk.policy) + 1) % len(order)]
+        await self.tried(self.change(policy=following))
+
+    def action_interrupt(self) -> None:
+        if self.talk.running:
+            self._interrupt()
+        elif not self.transcript.following:
+            self.transcript.to_end()
+
+    def on_composer_escaped(self) -> None:
+        self.action_interrupt()
+
+    @work
+    async def _interrupt(self) -> None:
+        await self.tried(self.connected.interrupt_turn(self.talk.thread_id, self.talk.turn_id))
+
+    @work
+    async def action_take_back(self) -> None:
+        """The prompt that waits last, back into the composer."""
+        if self.talk.waiting and not self.composer.text:
+            prompt = self.talk.waiting[-1]
+            await self.tried(self.connected.drop_prompt(self.talk.thread_id, prompt.id))
+            self.composer.put(shown_input(prompt.input[:1]))
+
+    def action_stop(self) -> None:
+        if chosen := self.screen.get_selected_text():
+            self.copy_to_clipboard(printable(chosen))
+            self.screen.clear_selection()
+        elif not self.is_screen_top:
+            self.pop_screen()
+        elif self.composer.text:
+            self.composer.put("")
+        elif self.talk.running:
+            self._interrupt()
+        elif time.monotonic() - self._leaving_at < QUIT_SECONDS:
+            self.exit(0)
+        else:
+            self._leaving_at = time.monotonic()
+            self.notify("Ctrl+C again leaves", timeout=QUIT_SECONDS, markup=False)
+
+    def action_leave(self) -> None:
+        if self.composer.text:
+            self.composer.action_delete_right()
+        else:
+            self.exit(0)
+
+    # -- looks
+
+    @property
+    def theme_name(self) -> str:
+        return self.theme
+
+    def show_theme(self, name: str) -> None:
+        self.theme = name
+
+    def say(self, words: str) -> None:
+        """For a moment, in a corner."""
+        self.notify(words, markup=False)
+
+    def leave(self) -> None:
+        self.exit(0)
+
+    async def choose(self, screen: ModalScreen[Any]) -> Any:
+        return await self.push_screen_wait(screen)
+
+    def _show_terms(self) -> None:
+        if not self._laid_out:
+            return
+        talk = self.talk
+        self.composer.running = talk.running
+        self.query_one(Terms).show(talk, self.palette, width=self.size.width)
+        self.query_one(Activity).follow(talk)
+        title = Text("hames", self.palette.accent, no_wrap=True)
+        where = _home(self.cwd)
+        room = max(8, self.size.width - len(where) - 12)
+        title.append(f"  {cut(visible(talk.title), room)}", self.palette.text)
+        title.append(" " * max(1, self.size.width - 2 - title.cell_len - len(where)))
+        title.append(where, self.palette.faint)
+        self.query_one("#title", Static).update(title)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._show_terms()
+
+    def _recolour(self) -> None:
+        theme = self.current_theme
+        self.palette = palette(theme.to_color_system().generate(), dark=theme.dark)
+        self.query_one(Activity).palette = self.query_one(ApprovalPanel).palette = self.palette
+        self.transcript.repaint(self.palette)
+        self._show_terms()
+
+
+def _home(path: Path) -> str:
+    home = os.path.expanduser("~")  # noqa: PTH111 - a home that is not known stays as it is
+    text = str(path)
+    return visible(f"~{text[len(home) :]}" if text.startswith(home) and home != "/" else text)
+
+
+def _help(app: HamesApp) -> Text:
+    colours = app.palette
+    text = Text()
+    for key, words in KEYS.items():
+        text.append(f"{key:<22}", colours.accent).append(f"{words}\n", colours.text)
+    text.append("\n")
+    for name, words in COMMANDS.items():
+        text.append(f"{'/' + name:<22}", colours.accent).append(f"{words}\n", colours.text)
+    return text

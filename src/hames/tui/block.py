@@ -1,0 +1,48 @@
+"""What every block of the transcript is: something that grows, folds, and knows its lines at a width."""
+
+from rich.text import Text
+
+from hames.protocols.flint.items import ThreadItem
+from hames.tui.lines import line
+from hames.tui.palette import Palette
+
+INDENT = 2
+
+
+class Block:
+    """One item on the screen. Subclasses draw; the transcript keeps what was drawn."""
+
+    compact = False
+    """Whether it stands directly below another compact one, without an empty line."""
+    foldable = False
+
+    def __init__(self, item_id: str) -> None:
+        self.item_id = item_id
+        self.open = False
+        """Unfolded by hand."""
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        """Its lines, at least one."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """About how many characters it shows, for a guess at its height before it is drawn."""
+        return 80
+
+    def add(self, text: str) -> None:
+        """A piece of what streams into it."""
+
+    def finish(self, item: ThreadItem) -> None:
+        """The item's last word, which counts."""
+
+    def estimate(self, width: int) -> int:
+        return 1 + self.size() // max(1, width)
+
+
+def folded(rows: list[Text], *, head: int, tail: int, palette: Palette, unit: str = "lines") -> list[Text]:
+    """The first and the last rows, and how many are between them."""
+    hidden = len(rows) - head - tail
+    if hidden <= 1:
+        return rows
+    words = line((f"… {hidden} more {unit} (click, or ctrl+o for all)", palette.faint))
+    return [*rows[:head], words, *(rows[-tail:] if tail else [])]

@@ -1,0 +1,449 @@
+"""One block per type of item. Whatever comes from a model or a tool passes through `printable` or `visible` here."""
+
+from pathlib import PurePath
+from typing import assert_never
+
+import msgspec
+from rich.style import Style
+from rich.text import Text
+
+from hames.domain.display import printable, visible
+from hames.domain.json import Json
+from hames.protocols.flint import items as wire
+from hames.tui.ansi import Output
+from hames.tui.block import INDENT, Block, folded
+from hames.tui.diffs import counted, diff_lines
+from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
+from hames.tui.markdown import Growing
+from hames.tui.palette import Palette
+
+HEAD, TAIL = 4, 8
+"""Lines of a long output that are shown folded."""
+DIFF_LINES = 40
+STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": "⊘", "interrupted": "■", "pending": "·"}
+
+
+class UserMessage(Block):
+    """Somebody's own words, on a row of their own colour."""
+
+    def __init__(self, item: wire.UserMessageItem) -> None:
+        super().__init__(item.id)
+        self._text = printable(shown_input(item.content))
+
+    def size(self) -> int:
+        return len(self._text)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        rows = indented(paragraphs(self._text, palette.strong, width - 3), line(("› ", palette.accent)))
+        return [filled(row, width, palette.prompt) for row in rows]
+
+
+class AgentMessage(Block):
+    def __init__(self, item: wire.AgentMessageItem) -> None:
+        super().__init__(item.id)
+        self._markdown = Growing()
+        self.finish(item)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.AgentMessageItem):
+            return
+        self._markdown.replace(printable(item.text))
+
+    def add(self, text: str) -> None:
+        self._markdown.add(printable(text))
+
+    def size(self) -> int:
+        return len(self._markdown.source) + 40 * self._markdown.source.count("\n")
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        rows = self._markdown.lines(width - INDENT, palette)
+        return indented(rows, Text(" " * INDENT)) if rows else [line(("  …", palette.faint))]
+
+
+class Reasoning(Block):
+    foldable = True
+
+    def __init__(self, item: wire.ReasoningItem) -> None:
+        super().__init__(item.id)
+        self._text = ""
+        self._done = False
+        self._read(item)
+
+    def _read(self, item: wire.ReasoningItem) -> None:
+        said = [part for part in (item.summary, item.content) if isinstance(part, str) and part]
+        self._text = printable("\n\n".join(said)) or self._text
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.ReasoningItem):
+            return
+        self._read(item)
+        self._done = True
+
+    def add(self, text: str) -> None:
+        self._text += printable(text)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        quiet = palette.quiet + Style(italic=True)
+        mark = line(("∴ ", palette.faint))
+        if self.open:
+            return indented(paragraphs(self._text.strip(), quiet, width - INDENT), mark)
+        said = self._text.strip() or "thinking"
+        shown = said if self._done else said[-max(1, width - 8) :]
+        return indented([Text(cut(shown, width - 4), quiet)], mark)
+
+
+class Command(Block):
+    """A command, its output as it comes, and how it ended."""
+
+    foldable = True
+
+    def __init__(self, item: wire.CommandExecutionItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+        self._output = Output()
+        if isinstance(item.aggregated_output, str):
+            self._output.feed(item.aggregated_output)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.CommandExecutionItem):
+            return
+        self._item = item
+        self._output = Output()
+        if isinstance(item.aggregated_output, str):
+            self._output.feed(item.aggregated_output)
+
+    def add(self, text: str) -> None:
+        self._output.feed(text)
+
+    def size(self) -> int:
+        return 80 * (2 + min(len(self._output.lines), HEAD + TAIL + 1))
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        word, style = self._ending(palette)
+        told = visible(self._item.command) if "\n" not in self._item.command else printable(self._item.command)
+        head = indented(paragraphs(told, palette.strong, width - INDENT - len(word) - 2), line(("$ ", palette.accent)))
+        if not self.open and len(head) > 6:
+            head = folded(head, head=4, tail=1, palette=palette)
+        blank = max(1, width - head[0].cell_len - len(word))
+        head[0] = line(head[0], (" " * blank, style), (word, style))
+        bar = line(("  │ ", palette.faint))
+        return [*head, *(line(bar, row) for row in self._shown(width - 4, palette))]
+
+    def _shown(self, width: int, palette: Palette) -> list[Text]:
+        lines = self._output.lines
+        tail = self._output.tail
+        kept = [*lines, tail] if tail.plain else lines
+        if not self.open and len(kept) > HEAD + TAIL + 1:
+            hidden = len(kept) - HEAD - TAIL
+            note = line((f"… {hidden} more lines (click, or ctrl+o for all)", palette.faint))
+            first = [part for row in kept[:HEAD] for part in _tinted(row, width, palette)]
+            last = [part for row in kept[-TAIL:] for part in _tinted(row, width, palette)]
+            return [*first, note, *last]
+        return [part for row in kept for part in _tinted(row, width, palette)]
+
+    def _ending(self, palette: Palette) -> tuple[str, Style]:
+        item = self._item
+        took = f" {item.duration_ms / 1000:.1f} s" if isinstance(item.duration_ms, int) else ""
+        match item.status:
+            case "inProgress":
+                return "running", palette.warn
+            case "completed" | "failed":
+                code = item.exit_code if isinstance(item.exit_code, int) else None
+                good = item.status == "completed" and not code
+                told = "✓" if good else f"✗ {code}" if code is not None else "✗"
+                return f"{told}{took}", palette.good if good else palette.bad
+            case _:
+                return f"{STATUS.get(item.status, '·')} {item.status}", palette.warn
+
+
+def _tinted(row: Text, width: int, palette: Palette) -> list[Text]:
+    shown = Text(row.plain, palette.quiet, end="")
+    shown.spans = list(row.spans)
+    return wrapped(shown, width)
+
+
+class FileChange(Block):
+    foldable = True
+
+    def __init__(self, item: wire.FileChangeItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.FileChangeItem):
+            return
+        self._item = item
+
+    def size(self) -> int:
+        return 80 * sum(2 + min(change.diff.count("\n"), DIFF_LINES) for change in self._item.changes)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        made: list[Text] = []
+        mark = STATUS.get(self._item.status, "·")
+        style = {"completed": palette.good, "inProgress": palette.warn}.get(self._item.status, palette.bad)
+        for change in self._item.changes:
+            made += change_lines(change, width, palette, ending=line((f" {mark}", style)), whole=self.open)
+        return made or [line(("± no changes ", palette.quiet), (mark, style))]
+
+
+def change_lines(
+    change: wire.FileUpdateChange, width: int, palette: Palette, *, ending: Text | None = None, whole: bool = False
+) -> list[Text]:
+    """One file's diff under its name."""
+    came, went = counted(change.diff)
+    word = {"add": "new", "delete": "deleted", "modify": ""}[change.kind]
+    head = line(
+        ("± ", palette.accent),
+        (visible(shortened(change.path, max(12, width - 24))), palette.strong),
+        (f" {word}" if word else "", palette.quiet),
+        (f"  +{came}", palette.good),
+        (f" −{went}", palette.bad),
+    )
+    rows = diff_lines(change.diff, width - INDENT, palette)
+    if not whole:
+        rows = folded(rows, head=DIFF_LINES - 4, tail=4, palette=palette)
+    return [line(head, ending or Text()), *indented(rows, Text(" " * INDENT))]
+
+
+class Tool(Block):
+    """A tool without a type of its own, an MCP tool, or an item nobody here has heard of."""
+
+    compact = True
+    foldable = True
+
+    def __init__(self, item: wire.ToolCallItem | wire.McpToolCallItem | wire.UnknownItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+        self._streamed = ""
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.ToolCallItem | wire.McpToolCallItem | wire.UnknownItem):
+            return
+        self._item = item
+
+    def add(self, text: str) -> None:
+        self._streamed += printable(text)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        name, arguments, status, result = self._told()
+        style = {"completed": palette.good, "inProgress": palette.warn, "": palette.quiet}.get(status, palette.bad)
+        mark = STATUS.get(status, "·")
+        room = width - len(name) - 6
+        head = line(
+            ("· ", palette.accent),
+            (f"{visible(name)} ", palette.text),
+            (cut(visible(arguments), room), palette.quiet),
+            (f" {mark}", style),
+        )
+        if not self.open:
+            return [head]
+        body = printable(result) or self._streamed or "nothing came back"
+        return [head, *indented(paragraphs(body.rstrip("\n"), palette.quiet, width - 4), *_bars(palette))]
+
+    def _told(self) -> tuple[str, str, str, str]:
+        match self._item:
+            case wire.ToolCallItem(name=name, arguments=arguments, status=status, result=result):
+                return name, said(arguments), status, result if isinstance(result, str) else ""
+            case wire.McpToolCallItem(server=server, tool=tool, arguments=arguments, status=status) as item:
+                result = item.error if isinstance(item.error, str) else said(item.result)
+                return f"{server}/{tool}", said(arguments), status, result
+            case wire.UnknownItem(id=item_id, kind=kind, members=members) as item:
+                status = members.get("status")
+                told = item.text or said(members)
+                return kind or "item", f"{item_id} {told}", status if isinstance(status, str) else "", told
+            case _ as never:
+                assert_never(never)
+
+
+class Search(Block):
+    compact = True
+
+    def __init__(self, item: wire.WebSearchItem) -> None:
+        super().__init__(item.id)
+        self._query = visible(item.query)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.WebSearchItem):
+            return
+        self._query = visible(item.query)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        return [line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))]
+
+
+class Plan(Block):
+    def __init__(self, item: wire.PlanItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+        self._streamed = printable(item.text)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.PlanItem):
+            return
+        self._item = item
+        self._streamed = printable(item.text)
+
+    def add(self, text: str) -> None:
+        self._streamed += printable(text)
+
+    def size(self) -> int:
+        return 80 * (1 + len(self._item.entries or ()))
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        entries = self._item.entries or []
+        if not entries:
+            return indented(paragraphs(self._streamed, palette.text, width - INDENT), line(("☰ ", palette.accent)))
+        done = sum(entry.status == "completed" for entry in entries)
+        head = line(("☰ ", palette.accent), ("Plan", palette.strong), (f"  {done} of {len(entries)}", palette.quiet))
+        return [head, *plan_lines(entries, width, palette)]
+
+
+def plan_lines(entries: list[wire.PlanEntry], width: int, palette: Palette) -> list[Text]:
+    marks = {
+        "completed": ("✓ ", palette.good, palette.quiet),
+        "inProgress": ("→ ", palette.warn, palette.strong),
+        "failed": ("✗ ", palette.bad, palette.text),
+        "pending": ("· ", palette.faint, palette.text),
+    }
+    rows: list[Text] = []
+    for entry in entries:
+        mark, style, words = marks[entry.status]
+        step = wrapped(Text(printable(entry.step), words), width - 4)
+        rows += indented(step, line(("  ", style), (mark, style)))
+    return rows
+
+
+class Artifact(Block):
+    compact = True
+
+    def __init__(self, item: wire.ArtifactItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.ArtifactItem):
+            return
+        self._item = item
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        title = f"{visible(self._item.title)}  " if isinstance(self._item.title, str) else ""
+        path = visible(shortened(self._item.path, width - len(title) - 4))
+        return [line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))]
+
+
+class Compaction(Block):
+    foldable = True
+
+    def __init__(self, item: wire.ContextCompactionItem) -> None:
+        super().__init__(item.id)
+        self._summary = ""
+        self._running = True
+        self.finish(item)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.ContextCompactionItem):
+            return
+        self._summary = printable(item.summary) if isinstance(item.summary, str) else ""
+        self._running = item.status == "inProgress"
+
+    def add(self, text: str) -> None:
+        self._summary += printable(text)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        word = " summing up what came before … " if self._running else " the model sees a summary of what is above "
+        side = max(2, (width - len(word)) // 2)
+        head = line(("─" * side, palette.faint), (word, palette.quiet), ("─" * side, palette.faint))
+        return (
+            [head, *indented(paragraphs(self._summary, palette.quiet, width - 4), *_bars(palette))]
+            if self.open
+            else [head]
+        )
+
+
+class Note(Block):
+    """A sentence of our own or of the provider's: a failed turn, a notice, a hint."""
+
+    compact = True
+
+    def __init__(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
+        super().__init__("")
+        self._words = printable(words)
+        self._meaning = meaning
+        self._mark = mark
+
+    def size(self) -> int:
+        return len(self._words)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        style = {"bad": palette.bad, "warn": palette.warn, "good": palette.good}.get(self._meaning, palette.quiet)
+        return indented(paragraphs(self._words, style, width - INDENT), line((f"{self._mark} ", style)))
+
+
+def block_of(item: wire.ThreadItem) -> Block:
+    """The block for an item, whatever its type."""
+    match item:
+        case wire.UserMessageItem():
+            return UserMessage(item)
+        case wire.AgentMessageItem():
+            return AgentMessage(item)
+        case wire.ReasoningItem():
+            return Reasoning(item)
+        case wire.CommandExecutionItem():
+            return Command(item)
+        case wire.FileChangeItem():
+            return FileChange(item)
+        case wire.ToolCallItem() | wire.McpToolCallItem() | wire.UnknownItem():
+            return Tool(item)
+        case wire.WebSearchItem():
+            return Search(item)
+        case wire.PlanItem():
+            return Plan(item)
+        case wire.ArtifactItem():
+            return Artifact(item)
+        case wire.ContextCompactionItem():
+            return Compaction(item)
+        case _ as never:
+            assert_never(never)
+
+
+def shown_input(content: list[wire.UserInput]) -> str:
+    """A prompt as one text, attachments named."""
+    parts: list[str] = []
+    for part in content:
+        match part:
+            case wire.TextInput(text=text):
+                parts.append(text)
+            case wire.ImageInput(url=url):
+                parts.append(f"[image {url[:40]}]")
+            case wire.LocalImageInput(path=path):
+                parts.append(f"[image {PurePath(path).name}]")
+            case wire.FileInput(path=path):
+                parts.append(f"[file {path}]")
+            case _ as never:
+                assert_never(never)
+    return "\n".join(parts)
+
+
+def said(value: Json) -> str:
+    """Arguments and results on one line."""
+    if value is msgspec.UNSET or value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return "  ".join(f"{name}={inner if isinstance(inner, str) else _json(inner)}" for name, inner in value.items())
+    return _json(value)
+
+
+def _json(value: Json) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def shortened(path: str, width: int) -> str:
+    """The end of a path says most."""
+    return path if len(path) <= width else f"…{path[-max(1, width - 1) :]}"
+
+
+def _bars(palette: Palette) -> tuple[Text, Text]:
+    bar = line(("  │ ", palette.faint))
+    return bar, bar

@@ -1,0 +1,155 @@
+"""What a half-typed word may become: `/commands` at the start of a prompt, `@files` anywhere."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlparse
+
+from hames.domain.value import Value
+from hames.protocols.flint.items import FileInput, LocalImageInput, TextInput, UserInput
+
+MOST_FILES = 20_000
+MOST_SHOWN = 8
+SKIPPED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".harness", "target", "dist"})
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+LIST_SECONDS = 5
+_MENTIONED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
+
+
+class Wanted(Value):
+    """A word that can be completed: from `start` to the cursor."""
+
+    kind: Literal["command", "file"]
+    query: str
+    start: int
+
+
+def wanted(text: str, cursor: int) -> Wanted | None:
+    """
+    >>> wanted("/mo", 3)
+    Wanted(kind='command', query='mo', start=0)
+    >>> wanted("look at @src/ma", 15)
+    Wanted(kind='file', query='src/ma', start=8)
+    >>> wanted("a@b", 3)
+    """
+    before = text[:cursor]
+    start = max(before.rfind(" "), before.rfind("\n")) + 1
+    word = before[start:]
+    if start == 0 and word.startswith("/") and "/" not in word[1:]:
+        return Wanted(kind="command", query=word[1:], start=0)
+    if word.startswith("@"):
+        return Wanted(kind="file", query=word[1:], start=start)
+    return None
+
+
+def best(query: str, names: Iterable[str], *, most: int = MOST_SHOWN) -> list[str]:
+    """Those that contain the letters in order; the start of a name counts most, and a short one before a long one.
+
+    >>> best("ap", ["src/map.py", "app.py", "tests/x.py"])
+    ['app.py', 'src/map.py']
+    """
+    letters = query.casefold()
+    ranked: list[tuple[int, int, str]] = []
+    for name in names:
+        folded = name.casefold()
+        last = folded.rpartition("/")[2]
+        if last.startswith(letters) or folded.startswith(letters):
+            rank = 0
+        elif letters in last:
+            rank = 1
+        elif letters in folded:
+            rank = 2
+        elif _in_order(letters, folded):
+            rank = 3
+        else:
+            continue
+        ranked.append((rank, len(name), name))
+    return [name for _, _, name in sorted(ranked)[:most]]
+
+
+def _in_order(letters: str, name: str) -> bool:
+    rest = iter(name)
+    return all(letter in rest for letter in letters)
+
+
+def files_below(root: Path) -> list[str]:
+    """Paths relative to the workspace, ignored ones left out where ripgrep is there to know. Blocks: use a thread."""
+    if program := shutil.which("rg"):
+        try:
+            found = subprocess.run(
+                [program, "--no-config", "--files", "--hidden", "-g", "!.git", "-g", "!.harness"],
+                cwd=root,
+                capture_output=True,
+                timeout=LIST_SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+            if found.returncode in (0, 1):
+                return sorted(found.stdout.decode(errors="replace").splitlines()[:MOST_FILES])
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+    return _walked(root)
+
+
+def _walked(root: Path) -> list[str]:
+    found: list[str] = []
+    for directory, below, names in os.walk(root):
+        below[:] = sorted(name for name in below if name not in SKIPPED)
+        base = os.path.relpath(directory, root)
+        found += [name if base == "." else f"{base}/{name}" for name in sorted(names)]
+        if len(found) > MOST_FILES:
+            break
+    return found[:MOST_FILES]
+
+
+def inputs(text: str, root: Path) -> list[UserInput]:
+    """A prompt's parts: its text as typed, and what its `@words` point at, if it is there."""
+    parts: list[UserInput] = [TextInput(text=text)]
+    seen: set[str] = set()
+    for found in _MENTIONED.finditer(text):
+        path = found[1] or found[2].rstrip(".,;:!?)")
+        if not path or path in seen:
+            continue
+        target = root / Path(path).expanduser()
+        try:
+            there = target.is_file()
+        except (OSError, ValueError):
+            continue
+        if there:
+            seen.add(path)
+            picture = path.lower().endswith(PICTURES)
+            parts.append(LocalImageInput(path=str(target)) if picture else FileInput(path=str(target)))
+    return parts
+
+
+def mentioned(path: str) -> str:
+    """How a prompt points at a file."""
+    return f'@"{path}"' if " " in path else f"@{path}"
+
+
+def pasted_picture(text: str) -> str | None:
+    """The path, when all that was pasted is the path of a picture: quoted, escaped or as `file://`, as terminals do.
+
+    >>> pasted_picture("file:///tmp/a%20b.png")
+    '/tmp/a b.png'
+    """
+    line = text.strip()
+    if not line or "\n" in line:
+        return None
+    if line.startswith("file://"):
+        line = unquote(urlparse(line).path)
+    elif line[0] in "'\"" and line[-1] == line[0]:
+        line = line[1:-1]
+    else:
+        line = line.replace("\\ ", " ")
+    return line if line.lower().endswith(PICTURES) else None
+
+
+def completed(text: str, cursor: int, found: Wanted, choice: str) -> tuple[str, int]:
+    """The text with the word replaced, and where the cursor goes."""
+    word = f"/{choice} " if found.kind == "command" else f"{mentioned(choice)} "
+    return text[: found.start] + word + text[cursor:], found.start + len(word)

@@ -1,0 +1,147 @@
+"""What the terminal knows of one thread: a fold of the client's events, with no widget in sight."""
+
+from hames.client import appserver_events as told
+from hames.domain.policy import ApprovalPolicy
+from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import PlanEntry
+from hames.tui.block import Block
+from hames.tui.blocks import Note, block_of
+
+
+class Spent:
+    """Tokens and money, as far as they are known."""
+
+    def __init__(self) -> None:
+        self.total: m.TokenCount | None = None
+        self.context = 0
+        self.window: int | None = None
+        self.cost: float | None = None
+
+    def count(self, usage: told.UsageUpdated, price: dict[str, float] | None) -> None:
+        if usage.token_usage is None:
+            self.context = usage.usage.input_tokens + usage.usage.output_tokens
+            return
+        before, self.total = self.total, usage.token_usage.total
+        self.context = usage.token_usage.last.total_tokens
+        self.window = usage.token_usage.model_context_window
+        if price is not None:
+            self.cost = (self.cost or 0.0) + _cost(self.total, price) - (_cost(before, price) if before else 0.0)
+
+
+def _cost(count: m.TokenCount, price: dict[str, float]) -> float:
+    """Prices are per million tokens. What came from a cache is part of the input, and cheaper."""
+    fresh = count.input_tokens - count.cached_input_tokens - count.cache_write_input_tokens
+    whole = fresh * price.get("input", 0.0)
+    whole += count.cached_input_tokens * price.get("cacheRead", price.get("input", 0.0))
+    whole += count.cache_write_input_tokens * price.get("cacheWrite", price.get("input", 0.0))
+    return (whole + count.output_tokens * price.get("output", 0.0)) / 1_000_000
+
+
+class Conversation:
+    """One thread. `hear` says which block changed, and whether it is new."""
+
+    def __init__(self, thread_id: str = "") -> None:
+        self.thread_id = thread_id
+        self.title = ""
+        self.model = ""
+        self.policy: ApprovalPolicy = "unlessTrusted"
+        self.sandbox: m.SandboxPolicy = m.WorkspaceWrite()
+        self.config: dict[str, str] = {}
+        self.cwd = ""
+        self.turn_id = ""
+        """The turn that runs, if one does."""
+        self.waiting: list[m.QueuedPrompt] = []
+        self.held = False
+        self.plan: list[PlanEntry] = []
+        self.spent = Spent()
+        self.price: dict[str, float] | None = None
+        self._blocks: dict[str, Block] = {}
+
+    @property
+    def running(self) -> bool:
+        return bool(self.turn_id)
+
+    def opened(self, opened: m.ThreadOpened) -> list[Block]:
+        """A thread as it was found, with the blocks of its history."""
+        thread = opened.thread
+        self.thread_id = thread.id
+        self.title = thread.name or thread.preview
+        self.model, self.cwd = opened.model or thread.model, opened.cwd or thread.cwd
+        self.policy = opened.approval_policy or self.policy
+        self.sandbox = opened.sandbox or self.sandbox
+        made: list[Block] = []
+        for turn in thread.turns:
+            for item in turn.items:
+                block = block_of(item)
+                block.finish(item)
+                self._blocks[item.id] = block
+                made.append(block)
+            made += self._ended(turn)
+            if turn.status == "inProgress":
+                self.turn_id = turn.id
+        return made
+
+    def hear(self, event: told.AgentEvent) -> tuple[Block | None, bool]:
+        match event:
+            case told.ItemDelta(item_id=item_id, text=text):
+                block = self._blocks.get(item_id)
+                if block is not None:
+                    block.add(text)
+                return block, False
+            case told.ItemStarted(item=item):
+                return self._item(item.id, item, done=False)
+            case told.ItemCompleted(item=item):
+                return self._item(item.id, item, done=True)
+            case told.TurnStarted(turn=turn):
+                self.turn_id = turn.id
+                self.plan = []
+                return None, False
+            case told.TurnCompleted(turn=turn):
+                self.turn_id = ""
+                ending = self._ended(turn)
+                return (ending[0], True) if ending else (None, False)
+            case told.PlanUpdated(plan=plan):
+                self.plan = plan
+            case told.UsageUpdated():
+                self.spent.count(event, self.price)
+            case told.SettingsChanged(settings=settings):
+                self.model, self.cwd = settings.model, settings.cwd
+                self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
+                self.config = dict(settings.config)
+            case told.QueueChanged(queue=queue, held=held):
+                self.waiting, self.held = queue, held
+            case told.ThreadRenamed(name=name):
+                self.title = name
+            case told.Unknown(method=method, params=params):
+                return self._notice(method, params)
+            case _:
+                pass
+        return None, False
+
+    def _item(self, item_id: str, item: wire.ThreadItem, *, done: bool) -> tuple[Block, bool]:
+        block = self._blocks.get(item_id)
+        fresh = block is None
+        if block is None:
+            block = self._blocks[item_id] = block_of(item)
+            if not self.title and isinstance(item, wire.UserMessageItem):
+                self.title = " ".join(getattr(part, "text", "") for part in item.content)[:80]
+        if done:
+            block.finish(item)
+        return block, fresh
+
+    def _notice(self, method: str, params: object) -> tuple[Block | None, bool]:
+        words = params.get("message") if isinstance(params, dict) else None
+        if not isinstance(words, str) or not words or method == "error":
+            return None, False
+        return Note(words), True
+
+    def _ended(self, turn: m.Turn) -> list[Block]:
+        match turn.status:
+            case "failed":
+                why = turn.error.message if turn.error else "the turn failed"
+                return [Note(why, meaning="bad", mark="✗")]
+            case "interrupted":
+                return [Note("interrupted", meaning="warn", mark="■")]
+            case _:
+                return []

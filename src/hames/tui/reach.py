@@ -1,0 +1,89 @@
+"""How the terminal reaches an agent: a server of its own over pipes, or one that runs already."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+from anyio.abc import ByteReceiveStream
+from anyio.streams.stapled import StapledByteStream
+
+from hames.client.appserver import AppServerClient
+from hames.client.appserver_link import AppServerError, ConnectionClosed
+
+LAST_WORDS = 4000
+CLOSE_SECONDS = 5.0
+
+Reach = Callable[[], AbstractAsyncContextManager[AppServerClient]]
+"""Opens a connection; leaving it closes it."""
+
+
+class Unreachable(Exception):
+    """There is no agent to talk to, and why."""
+
+
+@asynccontextmanager
+async def spawned(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "hames-tui", version: str = "1"
+) -> AsyncGenerator[AppServerClient]:
+    """A server that ends with us. What it says on stderr is kept for the day it dies: the screen is ours.
+
+    In a session of its own: Ctrl+C in this terminal is a key for us and no signal for it.
+    Raises `Unreachable` when it does not come up.
+    """
+    process = await anyio.open_process(list(command), env=env, start_new_session=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    words = bytearray()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_collect, process.stderr, words)
+            try:
+                pipes = StapledByteStream(process.stdin, process.stdout)
+                async with _greeted(AppServerClient.connect(pipes, name=name, version=version), words) as client:
+                    yield client
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(CLOSE_SECONDS):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+            await process.aclose()
+
+
+@asynccontextmanager
+async def attached(path: str, *, name: str = "hames-tui", version: str = "1") -> AsyncGenerator[AppServerClient]:
+    """Over the socket of a server that runs already. Raises `Unreachable`."""
+    try:
+        stream = await anyio.connect_unix(path)
+    except OSError as failure:
+        raise Unreachable(f"no server at {path!r}: {failure.strerror or failure}") from None
+    async with _greeted(AppServerClient.connect(stream, name=name, version=version), bytearray()) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _greeted(
+    connecting: AbstractAsyncContextManager[AppServerClient], words: bytearray
+) -> AsyncGenerator[AppServerClient]:
+    greeted = False
+    try:
+        async with connecting as client:
+            greeted = True
+            yield client
+    except BaseExceptionGroup as failures:
+        if greeted or not failures.subgroup((AppServerError, ConnectionClosed)):
+            raise
+        said = words.decode(errors="replace").strip()
+        raise Unreachable(said.splitlines()[-1] if said else "the server did not come up") from None
+
+
+async def _collect(stream: ByteReceiveStream, words: bytearray) -> None:
+    try:
+        async for chunk in stream:
+            words += chunk
+            del words[:-LAST_WORDS]
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return
