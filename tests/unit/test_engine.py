@@ -66,6 +66,10 @@ from support import ECHO, created, engine, events, names, question, started, tur
 TEXT = (TextInput(text="go"),)
 
 
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + height.to_bytes(4) + b"\x08\x02\0\0\0"
+
+
 def blocks(model: ScriptedModel, request: int = -1) -> list[object]:
     return [block for message in model.requests[request].messages for block in message.blocks]
 
@@ -572,8 +576,10 @@ async def test_an_empty_input_and_a_missing_file_are_refused_before_anything_sta
     async with engine(ScriptedModel([say("ok")]), cwd=tmp_path) as the_engine:
         thread = await created(the_engine)
         (tmp_path / "text.png").write_text("not a picture")
+        (tmp_path / "bomb.png").write_bytes(png(100_000, 100_000))
         for content in (
             (),
+            (LocalImageInput(path="bomb.png"),),
             (LocalImageInput(path="missing.png"),),
             (LocalImageInput(path="text.png"),),
             (FileInput(path="."),),
@@ -585,7 +591,7 @@ async def test_an_empty_input_and_a_missing_file_are_refused_before_anything_sta
 
 async def test_files_of_a_prompt_are_read_once(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("as it was")
-    (tmp_path / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n....")
+    (tmp_path / "p.png").write_bytes(png(64, 32))
     model = ScriptedModel([say("ok")], [say("ok")])
     async with engine(model, cwd=tmp_path) as the_engine:
         thread = await created(the_engine)

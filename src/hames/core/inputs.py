@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from hames.domain import pictures
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ItemId
 from hames.domain.items import FileInput, LocalImageInput, Picture, UserInput, UserMessage
@@ -15,30 +16,23 @@ from hames.domain.json import Json
 PICTURE_BYTES = 20 << 20
 FILE_BYTES = 256 << 10
 
-_KINDS = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
-
 
 async def user_message(
     content: tuple[UserInput, ...], *, item_id: ItemId, step: int, cwd: str, client_id: str | None, meta: Json
 ) -> UserMessage:
     """Raises `InvalidCommand` for a file that cannot be read."""
-    pictures: list[Picture] = []
+    shown: list[Picture] = []
     attachments: list[str] = []
     for part in content:
         if isinstance(part, LocalImageInput):
-            pictures.append(await to_thread.run_sync(_picture, str(Path(cwd, part.path))))
+            shown.append(await to_thread.run_sync(_picture, str(Path(cwd, part.path))))
         elif isinstance(part, FileInput):
             attachments.append(await to_thread.run_sync(_text, str(Path(cwd, part.path))))
     return UserMessage(
         id=item_id,
         step=step,
         content=content,
-        pictures=tuple(pictures),
+        pictures=tuple(shown),
         attachments=tuple(attachments),
         client_id=client_id,
         meta=meta,
@@ -46,13 +40,14 @@ async def user_message(
 
 
 def _picture(path: str) -> Picture:
+    """Judged by the size it declares, and never unfolded here."""
     data = _read(path, PICTURE_BYTES)
-    media_type = next((kind for magic, kind in _KINDS if data.startswith(magic)), "")
-    if not media_type and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        media_type = "image/webp"
-    if not media_type:
+    shape = pictures.shape(data)
+    if shape is None:
         raise InvalidCommand(f"{path!r} is not a PNG, JPEG, GIF or WebP picture")
-    return Picture(media_type=media_type, base64=base64.b64encode(data).decode())
+    if shape.complaint:
+        raise InvalidCommand(f"{path!r} cannot be shown to a model: {shape.complaint}")
+    return Picture(media_type=shape.media_type, base64=base64.b64encode(data).decode())
 
 
 def _text(path: str) -> str:
