@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from hames.domain.value import Value
 from hames.ports import Launch, Limits
 from hames.sandbox import attempts, probe
 from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.placeholders import SLOWLY
 
 NOBODY = 65534
 WRITE = WorkspaceWrite()
@@ -60,7 +62,15 @@ async def run(
             code = await process.wait()
         finally:
             await process.kill()
+    await anyio.to_thread.run_sync(settle)
     return Outcome(code=code, text=text, notes=process.notes)
+
+
+def settle() -> None:
+    """Waits for placeholders that a busy disk is slow to let go."""
+    for thread in threading.enumerate():
+        if thread.name == SLOWLY:
+            thread.join()
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 import os
 import stat
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 from hames.domain.guardrails import GUARDED
 from hames.sandbox.guards import SAME_DIRECTORY, guards
-from hames.sandbox.placeholders import Placeholders
+from hames.sandbox.placeholders import SLOWLY, Placeholders
 from hames.sandbox.planted import planted
 
 HOME = "/home/nobody-here"
@@ -20,6 +21,15 @@ def how(root: Path, home: str = HOME) -> dict[str, str]:
         str(Path(mount.path).relative_to(root) if mount.path.startswith(str(root)) else mount.path): mount.how
         for mount in guards(str(root), home=home).mounts
     }
+
+
+def leave(placeholders: Placeholders) -> list[str]:
+    """Leaves, and waits for what a busy disk has not done yet."""
+    notes = placeholders.leave()
+    for thread in threading.enumerate():
+        if thread.name == SLOWLY:
+            thread.join()
+    return notes
 
 
 def repository(root: Path, config: str = "") -> Path:
@@ -129,7 +139,7 @@ def test_placeholders_come_and_go(tmp_path: Path) -> None:
     placeholders.stand(guards(str(tmp_path), home=HOME))
     assert stat.S_IMODE((tmp_path / ".claude").stat().st_mode) == 0o555
     assert (tmp_path / ".git/commondir").read_text() == SAME_DIRECTORY
-    assert placeholders.leave() == []
+    assert leave(placeholders) == []
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
 
 
@@ -138,9 +148,9 @@ def test_the_last_to_leave_takes_them_away(tmp_path: Path) -> None:
     for placeholders in (first, second):
         placeholders.lock()
         placeholders.stand(guards(str(tmp_path), home=HOME))
-    first.leave()
+    leave(first)
     assert (tmp_path / ".claude").is_dir()
-    second.leave()
+    leave(second)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -153,7 +163,7 @@ def test_placeholders_of_a_run_that_was_killed_are_taken_away_by_the_next(tmp_pa
     found = guards(str(tmp_path), home=HOME)
     assert {mount.how for mount in found.mounts if mount.path.endswith(".claude")} == {"hidden"}
     following.stand(found)
-    following.leave()
+    leave(following)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".git"]
     assert not (tmp_path / ".git/commondir").exists()
 
@@ -164,7 +174,7 @@ def test_what_a_person_put_there_in_the_meantime_stays(tmp_path: Path) -> None:
     placeholders.stand(guards(str(tmp_path), home=HOME))
     (tmp_path / ".claude").chmod(0o755)
     (tmp_path / ".claude/settings.json").write_text("{}")
-    placeholders.leave()
+    leave(placeholders)
     assert [path.name for path in tmp_path.iterdir()] == [".claude"]
 
 
@@ -178,7 +188,7 @@ def test_a_guarded_link_that_was_replaced_is_put_back(tmp_path: Path) -> None:
     placeholders.stand(found)
     (tmp_path / ".claude").unlink()
     (tmp_path / ".claude").mkdir()
-    (note,) = placeholders.leave()
+    (note,) = leave(placeholders)
     assert ".claude" in note
     assert (tmp_path / ".claude").readlink() == Path("shared")
 

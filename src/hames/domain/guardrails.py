@@ -1,26 +1,24 @@
 """Names inside a workspace that the agent does not change without a person's word.
 
 Each of them makes some program act later, outside every sandbox: git, an editor, a shell, another agent.
-They are guarded also while they do not exist.
 """
 
 GUARDED: tuple[str, ...] = (
     ".git",
     ".harness",
-    ".hames",
-    ".agents",
     ".claude",
     ".codex",
     ".cursor",
-    ".envrc",
     ".gemini",
-    ".idea",
     ".mcp.json",
     ".vscode",
 )
-"""At the top of a workspace."""
+"""At the top of a workspace. Each one that does not exist costs a placeholder per command, so the list is short."""
 
 GUARDED_WHERE_THEY_EXIST: tuple[str, ...] = (
+    ".agents",
+    ".envrc",
+    ".idea",
     ".gitconfig",
     ".gitmodules",
     ".ripgreprc",
@@ -42,7 +40,7 @@ GUARDED_WHERE_THEY_EXIST: tuple[str, ...] = (
     ".zshenv",
     ".zshrc",
 )
-"""Obeyed only in a home directory: guarded there always, elsewhere once they exist."""
+"""Guarded once they exist, and in a home directory, where shells and git look for them, always."""
 
 
 def is_guarded(name: str) -> bool:

@@ -257,7 +257,7 @@ def make_an_agent_file(stage: Stage) -> None:
 
 def make_an_agent_file_by_rename(stage: Stage) -> None:
     write(f"{stage['ws']}/innocent")
-    os.rename(f"{stage['ws']}/innocent", f"{stage['ws']}/.envrc")
+    os.rename(f"{stage['ws']}/innocent", f"{stage['ws']}/.mcp.json")
 
 
 def make_editor_tasks(stage: Stage) -> None:

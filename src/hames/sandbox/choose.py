@@ -73,6 +73,10 @@ class LocalSandbox:
         program cannot be started."""
         job = secrets.token_hex(16)
         plan = await to_thread.run_sync(self._plan, launch)
+        closing = partial(self._closed, plan, job)
+        # The kernel counts nobody's processes for root, so the guardian does.
+        counted = launch.limits.processes if os.geteuid() == 0 else 0
+        guarded = not plan.contained or counted > 0
         if not plan.contained:
             self._guardian.watch(0, job)  # before it exists: we may be killed in the next instant
         try:
@@ -83,15 +87,15 @@ class LocalSandbox:
                 job=job,
                 contained=plan.contained,
                 pass_fds=plan.files,
-                closing=partial(self._closed, plan, job),
+                closing=closing,
             )
         except BaseException:
-            self._closed(plan, job)
+            closing()
             raise
         finally:
             plan.close_files()
-        if not plan.contained:
-            self._guardian.watch(process.pid, job)
+        if guarded:
+            self._guardian.watch(process.pid, job, processes=counted)
         return process
 
     async def walls(self) -> Walls:

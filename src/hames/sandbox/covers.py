@@ -97,8 +97,8 @@ def _host_keys() -> list[str]:
 
 def socket_mounts() -> list[Mount]:
     """Covers for all sockets that have a path."""
-    paths = {os.path.realpath(path) for path in (*_bound(), *_mounted(), *_SOCKETS)}
-    return [Mount(path=path, how="masked") for path in sorted(paths) if _is_socket(path)]
+    paths = {path for path in (*_bound(), *_mounted(), *_SOCKETS) if _is_socket(path)}
+    return [Mount(path=path, how="masked") for path in sorted({os.path.realpath(path) for path in paths})]
 
 
 def _bound() -> list[str]:

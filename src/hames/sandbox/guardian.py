@@ -19,19 +19,19 @@ class Guardian:
 
     def __init__(self) -> None:
         self._program: subprocess.Popen[bytes] | None = None
-        self._families: dict[str, int] = {}
+        self._families: dict[str, str] = {}
         self._turn = threading.Lock()
 
-    def watch(self, pid: int, job: str) -> None:
+    def watch(self, pid: int, job: str, *, processes: int = 0) -> None:
+        """`processes`: how many it may have at once, if somebody has to count them."""
         with self._turn:
-            self._families[job] = pid
-            self._say(f"+ {pid} {job}\n")
+            self._families[job] = f"+ {pid} {job} {processes}\n"
+            self._say(self._families[job])
 
     def forget(self, job: str) -> None:
         with self._turn:
-            pid = self._families.pop(job, None)
-            if pid is not None:
-                self._say(f"- {pid} {job}\n")
+            if self._families.pop(job, None) is not None:
+                self._say(f"- 0 {job} 0\n")
 
     def close(self) -> None:
         """The same as being killed, for the guardian: it ends what is left, then itself."""
@@ -50,7 +50,7 @@ class Guardian:
             self._program = None
             log.warning("guardian.missing", extra={"error": str(error)})
             return
-        self._written("".join(f"+ {pid} {job}\n" for job, pid in self._families.items()))
+        self._written("".join(self._families.values()))
 
     def _written(self, text: str) -> bool:
         assert self._program is not None and self._program.stdin is not None

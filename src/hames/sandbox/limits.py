@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hames.ports import Limits
+from hames.sandbox.plan import becoming
 
 _OWN_COUNT_SINCE = (5, 14)
 
@@ -30,8 +31,7 @@ def limited(argv: Sequence[str], limits: Limits, *, walled: bool) -> tuple[str, 
         script.append(f"ulimit -d {max(1, limits.memory_bytes // 1024)}")
     if limits.file_bytes:
         script.append(f"ulimit -f {max(1, limits.file_bytes // 512)}")
-    script.append('exec "$@"')
-    return ("/bin/sh", "-c", "; ".join(script), "sh", *argv)
+    return becoming(argv, script)
 
 
 def _counts_alone() -> bool:

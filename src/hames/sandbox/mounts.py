@@ -24,7 +24,7 @@ class Mount(Value):
 def ordered(mounts: Iterable[Mount]) -> list[Mount]:
     """Parents before children; of two for the same path, the later one."""
     last = {mount.path: mount for mount in mounts}
-    return sorted(last.values(), key=lambda mount: (len(Path(mount.path).parts), mount.path))
+    return sorted(last.values(), key=lambda mount: (mount.path.rstrip("/").count("/"), mount.path))
 
 
 def inside(path: str, root: str) -> bool:

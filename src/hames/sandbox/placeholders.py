@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from hames.sandbox.guards import PLACEHOLDER_MODE, Guards
 from hames.sandbox.mounts import Mount
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
+SLOWLY = "placeholders"
+_PATIENCE_SECONDS = 0.005
 _LOCK_TRIES = 100
 _LOCK_PAUSE_SECONDS = 0.002
 
@@ -57,15 +60,28 @@ class Placeholders:
     def leave(self) -> list[str]:
         """Takes them away if nobody else needs them. Mends guarded links that were changed, and says which."""
         notes = [note for path, target in self._guards.links if (note := _mended(path, target))]
-        if self._lock is not None:
-            if _flock(self._lock, fcntl.LOCK_EX, tries=1):
-                for path in self._guards.directories:
-                    _remove_directory(path)
-                for path, content in self._guards.files:
-                    _remove_file(path, content)
-            os.close(self._lock)
-            self._lock = None
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return notes
+        rest = list(self._guards.directories)
+        if _flock(lock, fcntl.LOCK_EX, tries=1):
+            for path, content in self._guards.files:
+                _remove_file(path, content)
+            # A disk that is busy takes milliseconds to remove an empty directory. The command has ended: nobody waits.
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            while rest and time.monotonic() < deadline:
+                _remove_directory(rest.pop())
+            if rest:
+                threading.Thread(target=_remove_slowly, args=(rest, lock), name=SLOWLY).start()
+                return notes
+        os.close(lock)
         return notes
+
+
+def _remove_slowly(directories: list[str], lock: int) -> None:
+    for path in directories:
+        _remove_directory(path)
+    os.close(lock)
 
 
 def _make(path: str, content: str | None) -> None:

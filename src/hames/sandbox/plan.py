@@ -8,6 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
+def becoming(argv: Sequence[str], script: Sequence[str]) -> tuple[str, ...]:
+    """The words of a shell that does what `script` says and then becomes `argv`."""
+    return ("/bin/sh", "-c", "; ".join([*script, 'exec "$@"']), "sh", *argv)
+
+
 @dataclass
 class Plan:
     """`contained`: the kernel ends everything with the wrapper. `tmp` is the private temporary directory, if there
