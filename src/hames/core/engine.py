@@ -6,12 +6,12 @@ it: clients come and go.
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, assert_never
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import compaction, inputs, lifecycle, review
@@ -116,7 +116,7 @@ class Live:
         self.run: Run | None = None
         self.memory = Memory()
         self.tools: list[Tool] | None = None
-        self.stack = AsyncExitStack()
+        self.closed = anyio.Event()
 
     @property
     def busy(self) -> bool:
@@ -167,7 +167,6 @@ class Engine:
         finally:
             with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS, shield=True):
                 for live in self._live.values():
-                    await live.stack.aclose()
                     await live.thread.close()
                 await self._store.close()
 
@@ -322,7 +321,7 @@ class Engine:
         if live.busy:
             raise TurnBusy(f"thread {thread_id!r} runs a turn; interrupt it first")
         self._live.pop(thread_id)
-        await live.stack.aclose()
+        live.closed.set()
         await live.thread.close()
         await self._store.delete(thread_id)
 
@@ -423,7 +422,8 @@ class Engine:
             sandbox=settings.sandbox,
         )
         if live.tools is None:
-            live.tools = list(await live.stack.enter_async_context(self._tools.open(place)))
+            assert self._tasks is not None
+            live.tools = await self._tasks.start(self._hold_tools, live, place)
         reads_only = settings.agent != "code"
         tools = {tool.spec.name: tool for tool in live.tools if not (reads_only and tool.spec.writes)}
         system = self.rules.system_prompt if self.rules.system_prompt is not None else system_prompt(settings)
@@ -444,6 +444,12 @@ class Engine:
             max_steps=settings.max_steps or self.rules.max_steps,
             max_tokens=settings.max_tokens or self.rules.max_tokens or card.max_output,
         )
+
+    async def _hold_tools(self, live: Live, place: Place, *, task_status: TaskStatus[list[Tool]]) -> None:
+        """A task of their own: what a tool opens must be closed by whoever opened it, when the thread goes."""
+        async with self._tools.open(place) as tools:
+            task_status.started(list(tools))
+            await live.closed.wait()
 
     async def _interrupt(self, command: InterruptTurn) -> ThreadState:
         live = await self._open(command.thread_id)
