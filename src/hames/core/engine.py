@@ -421,11 +421,12 @@ class Engine:
             cwd=settings.cwd,
             sandbox=settings.sandbox,
         )
-        if live.tools is None:
+        offered = live.tools
+        if offered is None:
             assert self._tasks is not None
-            live.tools = await self._tasks.start(self._hold_tools, live, place)
+            offered = live.tools = list(await self._tasks.start(self._hold_tools, live, place))
         reads_only = settings.agent != "code"
-        tools = {tool.spec.name: tool for tool in live.tools if not (reads_only and tool.spec.writes)}
+        tools = {tool.spec.name: tool for tool in offered if not (reads_only and tool.spec.writes)}
         system = self.rules.system_prompt if self.rules.system_prompt is not None else system_prompt(settings)
         return TurnWork(
             thread=thread,
