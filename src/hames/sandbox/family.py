@@ -63,11 +63,12 @@ def find(root: int, job: str, *, since_root: bool = False) -> set[int]:
         if (root and root in (seen.pid, seen.group, seen.session)) or _marked(seen.pid, mark)
     }
     # Nobody can join a session from outside, so whoever shares one with a member is a descendant.
+    ours = os.getsid(0)
     while True:
-        sessions = {table[pid].session for pid in members}
+        sessions = {table[pid].session for pid in members} - {ours}
         more = {seen.pid for seen in table.values() if seen.parent in members or seen.session in sessions}
         if more <= members:
-            return members
+            return members - {os.getpid()}
         members |= more
 
 
