@@ -13,8 +13,10 @@ from hames.core.engine import Engine
 from hames.domain.approvals import Approval, CallMcp, UseTool
 from hames.domain.commands import InterruptTurn, ResolveApproval
 from hames.domain.errors import HarnessError, InvalidCommand, StorageFailed, ThreadNotFound, TurnBusy, UnknownModel
+from hames.domain.events import ItemCompleted, ItemStarted, Record, TurnStarted
 from hames.domain.ids import ApprovalId, CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import (
+    AgentMessage,
     Artifact,
     CommandExecution,
     Compaction,
@@ -29,9 +31,11 @@ from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.domain.request import SummaryDelta
-from hames.domain.state import ThreadState, blank
+from hames.domain.state import Change, ThreadState, apply, blank
+from hames.protocols.dialect import Notify
 from hames.protocols.flint import codex_inbound, errors, greeting, inbound, uuids
 from hames.protocols.flint.codex import Codex
+from hames.protocols.flint.outbound import project
 from hames.protocols.flint.protocol import Flint
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About
@@ -121,6 +125,32 @@ def test_codexs_clients_get_lists_objects_and_nulls_where_they_expect_them() -> 
     begun = CODEX.item(CommandExecution(id=ITEM, step=1, call_id=CALL, command="ls", cwd="/w"))
     assert begun is not None
     assert begun["exitCode"] is None
+
+
+def test_a_damaged_log_is_told_each_item_started_once_and_before_it_is_completed() -> None:
+    turn, message = TurnId("turn_1"), AgentMessage(id=ITEM, step=1, text="Hi")
+    state, told = blank(ThreadId("ses_1")), list[str]()
+    started, completed = ItemStarted(turn_id=turn, item=message), ItemCompleted(turn_id=turn, item=message)
+    other = ItemCompleted(turn_id=turn, item=AgentMessage(id=ItemId("item_2"), step=1, text="Ho"))
+    for seq, event in enumerate((TurnStarted(turn_id=turn), started, started, completed, other), 1):
+        before = state
+        record = Record(seq=seq, at_ms=1, thread_id=state.id, event=event)
+        state = apply(state, record)
+        for message in project(Change(record=record, before=before, after=state), SEED):
+            if isinstance(message, Notify) and message.method.startswith("item/"):
+                told.append(f"{message.method} {wire(message.params)['item']['id']}")
+    assert told == ["item/started item_1", "item/completed item_1", "item/started item_2", "item/completed item_2"]
+
+
+@pytest.mark.spec("flint/usage-updated")
+async def test_usage_is_the_turns_and_the_total_is_the_threads() -> None:
+    async with engine(ScriptedModel([say("one")], [say("two")])) as the_engine, talking(the_engine) as talk:
+        thread_id = await talk.start()
+        await talk.prompt(thread_id)
+        await talk.prompt(thread_id)
+    first, second = talk.params("thread/tokenUsage/updated")
+    assert first["usage"] == second["usage"]
+    assert second["tokenUsage"]["total"]["inputTokens"] == 2 * first["usage"]["inputTokens"]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +264,7 @@ async def test_a_turns_own_config_beats_what_was_set_before_and_is_not_undone_by
         await talk.call("config/set", id="effort", value="mid")
         assert (await config(talk))["effort"] == "mid"
         await talk.prompt(thread_id)
+        await talk.call("config/set", id="effort", value="low")
         await talk.prompt(thread_id, config={"effort": "high"})
         await talk.prompt(thread_id)
         assert (await config(talk))["effort"] == "high"
@@ -467,7 +498,8 @@ def test_a_threads_id_survives_being_spelled_as_a_uuid(number: int) -> None:
     thread_id = ThreadId("ses_" + "".join(digits[number >> 5 * place & 31] for place in range(22, -1, -1)))
     spelled = uuids.spelled(thread_id)
     assert len(spelled) == 36
-    assert spelled[14] == "8"
+    assert spelled[14] == "8"  # the version
+    assert spelled[19] in "89ab"  # the variant
     assert uuids.own(spelled) == thread_id
 
 
