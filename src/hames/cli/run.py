@@ -1,0 +1,288 @@
+"""One prompt, streamed; the exit code is the outcome. No terminal needed.
+
+  hames run "Why does test_cart fail?"
+  git diff | hames run "Review this change" --file -
+  hames run --continue "And now fix it" --approval-policy never
+  hames run "List the public functions" --output-schema functions.schema.json > functions.json
+  hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
+
+The agent's own words go to stdout, everything else it does to stderr (--quiet: nothing). With --json stdout has one
+event a line, documented in docs/ci.md. With --output-schema stdout has the answer as JSON that fits the schema.
+
+Where the approval policy asks and nobody is there to answer, the turn is stopped and the exit code is 3:
+allow more with --approval-policy never (the sandbox stays), or go on later with --thread ID.
+
+Exit code: 0 completed, 1 failed, 2 a bad option, 3 an approval is needed, 130 interrupted.
+"""
+
+import json
+import os
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from hames.cli import flags
+from hames.cli.paint import Paint
+from hames.cli.run_events import EventLines
+from hames.cli.run_show import Readable, Shows
+from hames.cli.spawn import server_command
+from hames.client import appserver_events as told
+from hames.client.appserver import AppServerClient, text_of
+from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
+from hames.domain import schema
+from hames.domain.errors import InvalidCommand, Misconfigured
+from hames.domain.json import Json
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import LocalImageInput, UserInput
+from hames.tui.completing import inputs
+from hames.tui.reach import Unreachable, attached, spawned
+
+COMPLETED, FAILED, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 3, 130
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="?", default="", help="what to do; - reads it from stdin")
+    parser.add_argument("--file", metavar="FILE", help="a file whose text is added to the prompt; - is stdin")
+    parser.add_argument("--image", metavar="FILE", action="append", default=[], help="show the model a picture")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-c", "--continue", dest="last", action="store_true", help="go on with the last thread")
+    which.add_argument("--thread", metavar="ID", help="go on with this thread")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="one event a line on stdout")
+    how.add_argument("-q", "--quiet", action="store_true", help="nothing but the answer")
+    parser.add_argument("--output-schema", metavar="FILE", help="answer as JSON that fits this JSON Schema")
+    parser.add_argument(
+        "-o", "--option", metavar="ID=VALUE", action="append", default=[], help="a selector, as hames models lists them"
+    )
+    parser.add_argument("--attach", metavar="SOCKET", help="use the server that listens there")
+    flags.add_shared(parser)
+
+
+def run(args: Namespace) -> int:
+    options = flags.options(args)
+    prompt = _prompt(args)
+    wanted = _schema(args.output_schema)
+    parts: list[UserInput] = inputs(prompt + _asked_for(wanted), options.cwd)
+    parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
+    config = dict(_pair(word) for word in args.option)
+    shows: Shows = EventLines(sys.stdout) if args.json else _readable(args, quiet=args.quiet, alone=wanted is not None)
+    errand = Errand(args, parts, config, shows, wanted)
+    reach = attached(args.attach) if args.attach else spawned(server_command(args, options), name="hames-run")
+    return anyio.run(errand.run, reach)
+
+
+def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
+    asks = sys.stdin.isatty() and sys.stderr.isatty() and args.prompt != "-" and args.file != "-"
+    answer = None if alone else sys.stdout
+    return Readable(answer, None if quiet else sys.stderr, paint=Paint.for_stream(sys.stderr), asks=asks and not quiet)
+
+
+class Errand:
+    """A prompt, from the first request to the exit code."""
+
+    def __init__(
+        self, args: Namespace, parts: list[UserInput], config: dict[str, str], shows: Shows, wanted: Json
+    ) -> None:
+        self._args = args
+        self._parts = parts
+        self._config = config
+        self._shows = shows
+        self._wanted = wanted
+        self._outcome: int | None = None
+        self._turn_id = ""
+
+    async def run(self, reach: AbstractAsyncContextManager[AppServerClient]) -> int:
+        try:
+            async with reach as client:
+                return await self._run(client)
+        except Unreachable as failure:
+            return self._end(FAILED, str(failure))
+
+    async def _run(self, client: AppServerClient) -> int:
+        code = INTERRUPTED
+        try:
+            thread_id = await self._open(client)
+            with client.events(thread_id) as events:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._watch_signals, client, thread_id, tasks.cancel_scope)
+                    tasks.start_soon(self._shows.progress)
+                    code = await self._guarded(self._turns(client, thread_id, events))
+                    tasks.cancel_scope.cancel()
+        except (AppServerError, ConnectionClosed) as failure:
+            return self._end(FAILED, str(failure))
+        return code
+
+    async def _guarded(self, turns: Awaitable[int]) -> int:
+        """What may go wrong in a turn, caught before it becomes a group of errors."""
+        try:
+            return await turns
+        except (AppServerError, ConnectionClosed) as failure:
+            return self._end(FAILED, str(failure))
+        except BrokenPipeError:
+            # Whoever read our words has left; nothing may be written there again, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+
+    async def _open(self, client: AppServerClient) -> str:
+        args = self._args
+        thread_id = args.thread
+        if args.last:
+            found = (await client.list_threads(limit=1)).data
+            if not found:
+                raise AppServerError(0, "there is no thread to go on with")
+            thread_id = found[0].id
+        opened = await (client.resume_thread(thread_id, model=args.model) if thread_id else client.start_thread())
+        if thread_id and (args.approval_policy or args.sandbox):
+            here = await client.read_config()
+            await client.change_settings(
+                opened.thread.id,
+                approval_policy=here.approval_policy if args.approval_policy else None,
+                sandbox_policy=here.sandbox_policy if args.sandbox else None,
+            )
+        self._shows.opened(opened)
+        return opened.thread.id
+
+    async def _turns(self, client: AppServerClient, thread_id: str, events: Events) -> int:
+        turn = await self._turn(client, thread_id, events, self._parts)
+        if self._wanted is None or turn is None or turn.status != "completed":
+            return self._ended(turn)
+        answer, complaint = fitting(text_of(turn), self._wanted)
+        if complaint:
+            again = f"That was not the JSON asked for: {complaint}. Answer with nothing but JSON that fits the schema."
+            turn = await self._turn(client, thread_id, events, inputs(again, Path("/nonexistent")))
+            if turn is None or turn.status != "completed":
+                return self._ended(turn)
+            answer, complaint = fitting(text_of(turn), self._wanted)
+        if complaint:
+            return self._end(FAILED, f"the answer does not fit the schema: {complaint}")
+        self._shows.answer(answer)
+        return self._ended(turn, answer=answer)
+
+    async def _turn(
+        self, client: AppServerClient, thread_id: str, events: Events, parts: list[UserInput]
+    ) -> m.Turn | None:
+        turn = await client.start_turn(thread_id, parts, config=self._config or None)
+        self._turn_id = turn.id
+        async for event in events:
+            self._shows.hear(event)
+            match event:
+                case told.ApprovalAsked():
+                    await self._decide(client, event)
+                case told.TurnCompleted(turn=ended) if ended.id == turn.id:
+                    self._turn_id = ""
+                    return ended
+                case told.Closed(why=why):
+                    self._end(FAILED, why)
+                    return None
+                case _:
+                    pass
+        return None
+
+    async def _decide(self, client: AppServerClient, asked: told.ApprovalAsked) -> None:
+        decision = await self._shows.decide(asked)
+        if decision is not None:
+            await client.answer(asked.request_id, decision)
+            return
+        self._outcome = NEEDS_APPROVAL
+        await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
+
+    async def _watch_signals(self, client: AppServerClient, thread_id: str, everything: anyio.CancelScope) -> None:
+        """The first stops the turn and lets it end well, the second does not wait."""
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                if self._outcome == INTERRUPTED or not self._turn_id:
+                    everything.cancel()
+                    return
+                self._outcome = INTERRUPTED
+                await client.interrupt_turn(thread_id, self._turn_id)
+
+    def _ended(self, turn: m.Turn | None, *, answer: Json = None) -> int:
+        if turn is None:
+            return FAILED if self._outcome is None else self._outcome
+        why = turn.error.message if turn.error else ""
+        codes = {"completed": COMPLETED, "interrupted": INTERRUPTED}
+        code = codes.get(turn.status, FAILED)
+        if code == INTERRUPTED and self._outcome is not None:
+            code = self._outcome
+        return self._end(code, why, said=text_of(turn), answer=answer)
+
+    def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None) -> int:
+        self._outcome = code
+        self._shows.ended(code, why, said=said, answer=answer)
+        return code
+
+
+def fitting(text: str, wanted: Json) -> tuple[Json, str]:
+    """The JSON in an answer, and what is wrong with it.
+
+    >>> fitting('Here it is: ```json\\n{"n": 1}\\n```', {"type": "object", "required": ["n"]})
+    ({'n': 1}, '')
+    """
+    body = text.strip()
+    if "```" in body:
+        body = body.split("```")[1].removeprefix("json").strip()
+    try:
+        answer: Json = json.loads(body)
+    except ValueError as problem:
+        return None, f"it is not JSON ({problem})"
+    return answer, schema.check(answer, wanted)
+
+
+def _asked_for(wanted: Json) -> str:
+    if wanted is None:
+        return ""
+    text = msgspec.json.encode(wanted).decode()
+    return f"\n\nEnd with a message that is JSON and nothing else, and that fits this JSON Schema:\n{text}"
+
+
+def _prompt(args: Namespace) -> str:
+    if args.prompt == "-" and args.file == "-":
+        raise InvalidCommand("stdin can be the prompt or the file, not both")
+    words = args.prompt
+    if words == "-" or (not words and not args.file and not sys.stdin.isatty()):
+        words = sys.stdin.read()
+    if args.file:
+        added = sys.stdin.read() if args.file == "-" else _text(_file(args.file))
+        words = f"{words}\n\n{added}" if words else added
+    if not words.strip():
+        raise InvalidCommand('there is no prompt; say it as in: hames run "Fix the tests"')
+    return words
+
+
+def _file(name: str) -> Path:
+    path = Path(name).expanduser().absolute()
+    if not path.is_file():
+        raise InvalidCommand(f"no file {name!r}")
+    return path
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise InvalidCommand(f"cannot read {str(path)!r}: {failure}") from None
+
+
+def _schema(name: str | None) -> Json:
+    if name is None:
+        return None
+    try:
+        found: Json = msgspec.json.decode(_file(name).read_bytes())
+    except (OSError, msgspec.DecodeError) as failure:
+        raise Misconfigured(f"{name!r} is no JSON Schema: {failure}") from None
+    if not isinstance(found, dict):
+        raise Misconfigured(f"{name!r} is no JSON Schema: it must be an object")
+    return found
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name and equals and value):
+        raise InvalidCommand(f"an option is written ID=VALUE, not {word!r}")
+    return name, value

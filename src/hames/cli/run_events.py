@@ -1,0 +1,90 @@
+"""`hames run --json`: one event a line. The shapes are documented in docs/ci.md and stay as they are."""
+
+from typing import TextIO
+
+import anyio
+import msgspec
+
+from hames.client import appserver_events as told
+from hames.domain.json import Json
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import ThreadItem, UnknownItem
+
+OUTCOMES = {0: "completed", 1: "failed", 3: "needsApproval", 130: "interrupted"}
+
+
+class EventLines:
+    """Nobody answers questions here, and nothing moves."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._thread_id = ""
+
+    def opened(self, opened: m.ThreadOpened) -> None:
+        self._thread_id = opened.thread.id
+        self._write(
+            "thread",
+            threadId=opened.thread.id,
+            model=opened.model,
+            cwd=opened.cwd,
+            approvalPolicy=opened.approval_policy,
+            sandbox=opened.sandbox,
+        )
+
+    def hear(self, event: told.AgentEvent) -> None:
+        match event:
+            case told.TurnStarted(turn=turn):
+                self._write("turn.started", turnId=turn.id)
+            case told.ItemStarted(turn_id=turn_id, item=item):
+                self._write("item.started", turnId=turn_id, item=_item(item))
+            case told.ItemCompleted(turn_id=turn_id, item=item):
+                self._write("item.completed", turnId=turn_id, item=_item(item))
+            case told.ItemDelta(turn_id=turn_id, item_id=item_id, channel=channel, text=text):
+                self._write("item.delta", turnId=turn_id, itemId=item_id, channel=channel, text=text)
+            case told.PlanUpdated(turn_id=turn_id, plan=plan):
+                self._write("plan", turnId=turn_id, plan=plan)
+            case told.UsageUpdated(turn_id=turn_id, usage=usage):
+                self._write("usage", turnId=turn_id, usage=usage)
+            case told.ApprovalAsked(params=params, method=method):
+                self._write("approval.needed", method=method, params=params)
+            case told.Unknown(method=method, params=params):
+                self._write("notice", method=method, params=params)
+            case told.TurnCompleted(turn=turn):
+                error = turn.error.message if turn.error else None
+                self._write(
+                    "turn.completed", turnId=turn.id, status=turn.status, error=error, durationMs=turn.duration_ms
+                )
+            case _:
+                pass
+
+    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:  # noqa: ARG002 - a promise of `Shows`
+        return None
+
+    def answer(self, answer: Json) -> None:
+        """It is in the result."""
+
+    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None:
+        told_of: dict[str, Json] = {
+            "threadId": self._thread_id,
+            "outcome": OUTCOMES.get(code, "failed"),
+            "exitCode": code,
+            "answer": said,
+        }
+        if why:
+            told_of["error"] = why
+        if answer is not None:
+            told_of["json"] = answer
+        self._write("result", **told_of)
+
+    async def progress(self) -> None:
+        await anyio.sleep_forever()
+
+    def _write(self, kind: str, **members: Json) -> None:
+        # Lone surrogates and every control character are escaped: a line is always one line, and always text.
+        line = msgspec.json.encode({"type": kind, **members}).decode()
+        self._out.write(line.replace("\x7f", "\\u007f") + "\n")
+        self._out.flush()
+
+
+def _item(item: ThreadItem) -> Json:
+    return item.members if isinstance(item, UnknownItem) else item

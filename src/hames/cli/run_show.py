@@ -1,0 +1,197 @@
+"""`hames run` for people: the answer on one stream, what is done for it on the other."""
+
+import sys
+import time
+from typing import Protocol, TextIO
+
+import anyio
+import msgspec
+
+from hames.cli.paint import Paint, diff_lines
+from hames.client import appserver_events as told
+from hames.domain.display import printable, visible
+from hames.domain.json import Json
+from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAME_SECONDS = 0.12
+
+
+class Shows(Protocol):
+    """Where a run is shown."""
+
+    def opened(self, opened: m.ThreadOpened) -> None: ...
+    def hear(self, event: told.AgentEvent) -> None: ...
+    def answer(self, answer: Json) -> None: ...
+    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None: ...
+
+    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
+        """None: nobody is here to answer."""
+        ...
+
+    async def progress(self) -> None:
+        """Runs beside everything until it is cancelled."""
+        ...
+
+
+class Readable:
+    def __init__(self, out: TextIO | None, aside: TextIO | None, *, paint: Paint, asks: bool) -> None:
+        """`out` gets the agent's words, `aside` the rest; None is silence. `asks`: a person can answer."""
+        self._out = out
+        self._aside = aside
+        self._paint = paint
+        self._asks = asks
+        self._thread_id = ""
+        self._doing = "thinking"
+        self._since = time.monotonic()
+        self._moving = aside is not None and aside.isatty()
+        self._drawn = False
+        self._half = False
+        """Whether the agent's last line is still open."""
+
+    def opened(self, opened: m.ThreadOpened) -> None:
+        self._thread_id = opened.thread.id
+        self._line(self._paint.dim(f"{visible(opened.model)} in {visible(opened.cwd)} · {opened.thread.id}"))
+
+    def hear(self, event: told.AgentEvent) -> None:
+        match event:
+            case told.ItemStarted(item=item):
+                self._started(item)
+            case told.ItemDelta(channel="agentMessage/delta", text=text):
+                self._say(printable(text))
+            case told.ItemDelta(channel="commandExecution/outputDelta", text=text):
+                for line in printable(text).splitlines():
+                    self._line(self._paint.dim(f"  {line}"))
+            case told.ItemCompleted(item=item):
+                self._completed(item)
+            case told.PlanUpdated(plan=plan):
+                marks = {"completed": "✓", "inProgress": "→", "failed": "✗", "pending": "·"}
+                for entry in plan:
+                    self._line(self._paint.dim(f"  {marks[entry.status]} {visible(entry.step)}"))
+            case told.Unknown(params={"message": str(words)}):
+                self._line(self._paint.dim(f"! {printable(words)}"))
+            case _:
+                pass
+
+    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
+        self._line(self._paint.warn(f"? {visible(asked.params.reason or 'this needs an approval')}"))
+        match asked.params:
+            case m.CommandApprovalParams(command=command, cwd=cwd):
+                self._line(f"  $ {visible(command)}\n  in {visible(cwd)}")
+            case m.FileChangeApprovalParams(changes=changes):
+                for change in changes:
+                    self._change(change)
+            case m.McpApprovalParams(server=server, tool=tool):
+                self._line(f"  {visible(server)}/{visible(tool)}")
+            case m.ToolApprovalParams(name=name):
+                self._line(f"  {visible(name)}")
+        if not self._asks:
+            return None
+        moving, self._moving = self._moving, False
+        self._clear()
+        sys.stderr.write("  [y]es, [a]lways, [n]o: ")
+        sys.stderr.flush()
+        answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        self._moving = moving
+        words: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession"}
+        return words.get(answer.strip().lower()[:1], "decline")
+
+    def answer(self, answer: Json) -> None:
+        self._clear()
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
+        sys.stdout.flush()
+
+    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None:  # noqa: ARG002 - shown as it came
+        self._end_line()
+        self._clear()
+        if code == 1:
+            self._always(self._paint.bad(f"failed: {visible(why or 'the turn failed')}"))
+        elif code == 3:
+            self._always(self._paint.warn("stopped: this needs an approval, and nobody is here to give it"))
+            self._always(f"go on with: hames run --thread {self._thread_id} --approval-policy never PROMPT")
+        elif code == 130:
+            self._always(self._paint.warn("interrupted"))
+
+    async def progress(self) -> None:
+        while True:
+            await anyio.sleep(FRAME_SECONDS)
+            if self._moving and self._aside is not None and not self._half:
+                spent = time.monotonic() - self._since
+                frame = FRAMES[int(spent / FRAME_SECONDS) % len(FRAMES)]
+                self._aside.write(f"\r\x1b[2K{frame} {spent:.0f} s · {self._doing}")
+                self._aside.flush()
+                self._drawn = True
+
+    def _started(self, item: wire.ThreadItem) -> None:
+        match item:
+            case wire.CommandExecutionItem(command=command):
+                self._doing = f"$ {visible(command)[:50]}"
+                self._line(f"{self._paint.accent('$')} {self._paint.bold(visible(command))}")
+            case wire.FileChangeItem(changes=changes):
+                self._doing = "changing files"
+                for change in changes:
+                    self._change(change)
+            case wire.ToolCallItem(name=name, arguments=arguments):
+                told_of = " ".join(f"{key}={value}" for key, value in (arguments or {}).items())
+                self._doing = visible(name)
+                self._line(self._paint.dim(f"· {visible(name)} {visible(told_of)[:200]}"))
+            case wire.McpToolCallItem(server=server, tool=tool):
+                self._line(self._paint.dim(f"· {visible(server)}/{visible(tool)}"))
+            case wire.WebSearchItem(query=query):
+                self._line(self._paint.dim(f"· web {visible(query)}"))
+            case wire.UnknownItem(kind=kind, id=item_id, text=text):
+                self._line(self._paint.dim(f"· {visible(kind)} {visible(item_id)} {visible(text)[:200]}"))
+            case _:
+                self._doing = "thinking"
+
+    def _completed(self, item: wire.ThreadItem) -> None:
+        self._doing = "thinking"
+        match item:
+            case wire.AgentMessageItem():
+                self._end_line()
+            case wire.CommandExecutionItem(status=status, exit_code=code):
+                good = status == "completed" and code == 0
+                words = f"exit code {code}" if isinstance(code, int) else status
+                self._line(self._paint.good(f"  ✓ {words}") if good else self._paint.bad(f"  ✗ {words}"))
+            case wire.FileChangeItem(status=status) | wire.ToolCallItem(status=status) if status != "completed":
+                self._line(self._paint.bad(f"  ✗ {status}"))
+            case wire.ArtifactItem(path=path):
+                self._line(f"made {visible(path)}")
+            case _:
+                pass
+
+    def _change(self, change: wire.FileUpdateChange) -> None:
+        self._line(f"{self._paint.accent('±')} {self._paint.bold(visible(change.path))}")
+        for line in diff_lines(change.diff):
+            self._line(f"  {self._paint.diff(visible(line))}")
+
+    def _say(self, text: str) -> None:
+        if self._out is not None and text:
+            self._clear()
+            self._out.write(text)
+            self._out.flush()
+            self._half = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._half and self._out is not None:
+            self._out.write("\n")
+            self._out.flush()
+        self._half = False
+
+    def _line(self, text: str) -> None:
+        if self._aside is not None:
+            self._end_line()
+            self._clear()
+            self._aside.write(text + "\n")
+            self._aside.flush()
+
+    def _always(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._drawn and self._aside is not None:
+            self._aside.write("\r\x1b[2K")
+            self._aside.flush()
+            self._drawn = False
