@@ -69,23 +69,32 @@ async def converse(script: Sequence[Sequence[Step]], stop_after: int, decisions:
             await the_engine.execute(StartTurn(thread_id=thread.id, content=(TextInput(text="go"),)))
             ended = False
             with anyio.fail_after(10):
-                while not ended:
-                    for change in await watcher.next():
-                        assert change.before == live, "a change that does not follow from the one before"
-                        live = change.after
-                        heard += 1
-                        ended = ended or isinstance(change.record.event, TurnEnded)
-                        if isinstance(change.record.event, ApprovalRequested) and heard < stop_after:
-                            decision = decisions[heard % 3]
-                            approval_id = change.record.event.approval.id
-                            await the_engine.execute(
-                                ResolveApproval(approval_id=approval_id, decision=decision)  # type: ignore[arg-type]
-                            )
-                    if not ended and (heard >= stop_after or model.hanging.is_set()):
-                        await interrupt(the_engine, thread.id)
+                async with anyio.create_task_group() as tasks:
+                    # It may fall silent after the last change was heard.
+                    tasks.start_soon(interrupt_when_hanging, model, the_engine, thread.id)
+                    while not ended:
+                        for change in await watcher.next():
+                            assert change.before == live, "a change that does not follow from the one before"
+                            live = change.after
+                            heard += 1
+                            ended = ended or isinstance(change.record.event, TurnEnded)
+                            if isinstance(change.record.event, ApprovalRequested) and heard < stop_after:
+                                decision = decisions[heard % 3]
+                                approval_id = change.record.event.approval.id
+                                await the_engine.execute(
+                                    ResolveApproval(approval_id=approval_id, decision=decision)  # type: ignore[arg-type]
+                                )
+                        if not ended and heard >= stop_after:
+                            await interrupt(the_engine, thread.id)
+                    tasks.cancel_scope.cancel()
         assert isinstance(live, ThreadState)
         check_history(messages(live))
     check_log(await store.read(thread.id), live)
+
+
+async def interrupt_when_hanging(model: ScriptedModel, the_engine, thread_id) -> None:  # type: ignore[no-untyped-def]
+    await model.hanging.wait()
+    await interrupt(the_engine, thread_id)
 
 
 async def interrupt(the_engine, thread_id) -> None:  # type: ignore[no-untyped-def]
