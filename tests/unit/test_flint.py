@@ -127,12 +127,12 @@ def test_codexs_clients_get_lists_objects_and_nulls_where_they_expect_them() -> 
     assert begun["exitCode"] is None
 
 
-def test_a_damaged_log_is_told_each_item_started_once_and_before_it_is_completed() -> None:
+def test_an_item_whose_start_was_lost_is_told_as_started_before_it_is_completed() -> None:
     turn, message = TurnId("turn_1"), AgentMessage(id=ITEM, step=1, text="Hi")
     state, told = blank(ThreadId("ses_1")), list[str]()
     started, completed = ItemStarted(turn_id=turn, item=message), ItemCompleted(turn_id=turn, item=message)
     other = ItemCompleted(turn_id=turn, item=AgentMessage(id=ItemId("item_2"), step=1, text="Ho"))
-    for seq, event in enumerate((TurnStarted(turn_id=turn), started, started, completed, other), 1):
+    for seq, event in enumerate((TurnStarted(turn_id=turn), started, completed, other), 1):
         before = state
         record = Record(seq=seq, at_ms=1, thread_id=state.id, event=event)
         state = apply(state, record)
