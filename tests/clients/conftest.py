@@ -6,9 +6,9 @@ import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from real_agent import Agent
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "clients"
@@ -30,17 +30,6 @@ SCRIPT = {
     ],
     "otherwise": ["I know three prompts."],
 }
-
-
-class Agent(NamedTuple):
-    """`command` starts it, whatever else is said; `workspace` is where it works."""
-
-    command: str
-    workspace: Path
-
-    @property
-    def made(self) -> bool:
-        return (self.workspace / "made-by-agent").exists()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

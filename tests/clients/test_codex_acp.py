@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 from anyio.abc import Process
+from real_agent import Agent
 
-from conftest import Agent
 from hames.protocols.framing import LineDecoder
 
 SECONDS = 60

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from conftest import Agent
+from real_agent import Agent
 
 DRIVER = Path(__file__).parent / "drive_python_sdk.py"
 

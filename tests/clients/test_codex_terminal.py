@@ -10,10 +10,9 @@ from pathlib import Path
 
 import anyio
 from anyio import to_thread
+from real_agent import Agent
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
-
-from conftest import Agent
 
 DRIVER = Path(__file__).parent / "drive_terminal.py"
 CONFIG = """\
