@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   resolve: { conditions: ["hames-source"] },
   test: {
-    include: ["packages/*/test/**/*.test.ts", "apps/*/test/**/*.test.{ts,tsx}", "dev/**/*.test.ts"],
+    include: ["packages/*/test/**/*.test.{ts,tsx}", "apps/*/test/**/*.test.{ts,tsx}", "dev/**/*.test.ts"],
     environment: "node",
     testTimeout: 5_000,
     restoreMocks: true,

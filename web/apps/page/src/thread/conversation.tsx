@@ -3,7 +3,7 @@
 import { AssistantRuntimeProvider, ThreadPrimitive, useThreadViewport } from "@assistant-ui/react";
 import type { HarnessState } from "@hames/client";
 import { type RuntimeCommands, useHarnessRuntime } from "@hames/client/react";
-import { type ReactNode, type RefObject, useEffect, useReducer, useRef } from "react";
+import { type ReactNode, type RefObject, useEffect, useMemo, useReducer, useRef } from "react";
 import { Icon } from "../shell/icons.js";
 import { Messages } from "./messages.js";
 import { earlier, windowStart } from "./window.js";
@@ -16,7 +16,10 @@ export function Conversation({ state, commands, children }: Props) {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const count = state.messages.length;
   start.current = windowStart(count, start.current, { following: following.current });
-  const runtime = useHarnessRuntime(state, commands, { group: false, last: count - start.current });
+  const from = start.current;
+  // The viewport follows runs and messages; for that it need not know all of them.
+  const runtime = useHarnessRuntime(state, commands, { last: 1 });
+  const messages = useMemo(() => state.messages.slice(from), [state.messages, from]);
 
   const showEarlier = () => {
     following.current = false;
@@ -29,8 +32,8 @@ export function Conversation({ state, commands, children }: Props) {
         <ThreadPrimitive.Viewport className="viewport" role="region" aria-label="Conversation" tabIndex={0}>
           <Following following={following} />
           <div className="column">
-            {start.current > 0 && <Earlier hidden={start.current} onShow={showEarlier} />}
-            <Messages />
+            {from > 0 && <Earlier hidden={from} onShow={showEarlier} />}
+            <Messages messages={messages} />
             {children}
           </div>
         </ThreadPrimitive.Viewport>

@@ -1,32 +1,34 @@
-/** The conversation, on assistant-ui's primitives: they find, order and follow messages; how one looks is here. */
+/**
+ * Messages, drawn from the state itself: one that did not change is not looked at.
+ *
+ * assistant-ui's message primitives would do it too, but each of them watches the whole thread: with a window of sixty messages they
+ * doubled the script time per token. Its thread, viewport and runtime are around us.
+ */
 
-import { MessagePrimitive, type TextMessagePartProps, ThreadPrimitive, useAuiState } from "@assistant-ui/react";
 import type { HarnessMessage, PendingSubmit } from "@hames/client";
 import { memo } from "react";
 import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
 import { Markdown } from "../text/markdown.js";
-import { ToolPart } from "../tools/tool-card.js";
+import { ToolCard } from "../tools/tool-card.js";
 import { useThreadTools } from "./context.js";
 import { Reasoning } from "./reasoning.js";
 
-export const Messages = memo(function Messages() {
-  return <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />;
+export const Messages = memo(function Messages({ messages }: { messages: readonly HarnessMessage[] }) {
+  return messages.map((message, index) =>
+    message.role === "user" ? (
+      <UserMessage key={message.id} source={message} />
+    ) : (
+      <AssistantMessage key={message.id} source={message} last={index === messages.length - 1} />
+    ),
+  );
 });
 
-function useSource(): HarnessMessage | undefined {
-  return useAuiState(
-    ({ message }) => (message.metadata.custom["harness"] as readonly HarnessMessage[] | undefined)?.[0],
-  );
-}
-
-function UserMessage() {
-  const source = useSource();
+const UserMessage = memo(function UserMessage({ source }: { source: HarnessMessage }) {
   const { readOnly, forkBefore } = useThreadTools();
-  if (!source) return null;
   return (
-    <MessagePrimitive.Root className="message user" role="article" aria-label="You">
+    <div className="message user" role="article" aria-label="You" data-message-id={source.id}>
       <div className="bubble">
         {source.attachments?.map(({ kind, name, url }, index) =>
           kind === "image" ? (
@@ -53,36 +55,34 @@ function UserMessage() {
           </button>
         )}
       </div>
-    </MessagePrimitive.Root>
+    </div>
   );
-}
+});
 
-const PARTS = { Text, Reasoning, Empty: () => null, tools: { Override: ToolPart } };
-
-function AssistantMessage() {
-  const source = useSource();
-  const running = useAuiState(({ message }) => message.status?.type === "running");
-  const last = useAuiState(({ message }) => message.isLast);
-  const parts = useAuiState(({ message }) => message.parts.length);
+const AssistantMessage = memo(function AssistantMessage({ source, last }: { source: HarnessMessage; last: boolean }) {
+  const live = source.status === "pending" || source.status === "streaming";
+  const { reasoning, content, toolCalls = [] } = source;
+  const nothing = !reasoning && !content && toolCalls.length === 0;
   return (
-    <MessagePrimitive.Root
+    <div
       className="message assistant"
       role="article"
       aria-label="Agent"
-      aria-busy={running || undefined}
+      aria-busy={live || undefined}
+      data-message-id={source.id}
     >
-      <Boundary instead={() => <p className="literal">{source?.content}</p>}>
-        <MessagePrimitive.Parts components={PARTS} />
+      <Boundary instead={() => <p className="literal">{content}</p>}>
+        {reasoning && <Reasoning text={reasoning} thinking={live && !content && toolCalls.length === 0} />}
+        {content && <Markdown text={content} live={live && toolCalls.length === 0} />}
+        {toolCalls.map((call) => (
+          <ToolCard key={call.id} call={call} />
+        ))}
       </Boundary>
-      {running && last && parts === 0 && <Working />}
-      {source && <Ending source={source} />}
-    </MessagePrimitive.Root>
+      {live && last && nothing && <Working />}
+      <Ending source={source} last={last} />
+    </div>
   );
-}
-
-function Text({ text, status }: TextMessagePartProps) {
-  return <Markdown text={text} live={status.type === "running"} />;
-}
+});
 
 function Working() {
   return (
@@ -105,9 +105,8 @@ const ENDINGS: Record<string, string> = {
 };
 
 /** The last line of an answer: how it ended, and what can be done with it. */
-function Ending({ source }: { source: HarnessMessage }) {
+function Ending({ source, last }: { source: HarnessMessage; last: boolean }) {
   const { readOnly } = useThreadTools();
-  const last = useAuiState(({ message }) => message.isLast);
   const ended = ENDINGS[source.stopReason ?? ""];
   // The failure of the last turn has a card of its own below.
   if (source.status === "error" && last && !readOnly) return null;

@@ -1,12 +1,10 @@
 /** What the model thought: a line, open while it thinks. */
 
-import type { ReasoningMessagePartProps } from "@assistant-ui/react";
-import { useId, useState } from "react";
+import { memo, useId, useState } from "react";
 import { Icon } from "../shell/icons.js";
 import { Markdown } from "../text/markdown.js";
 
-export function Reasoning({ text, status }: ReasoningMessagePartProps) {
-  const thinking = status.type === "running";
+export const Reasoning = memo(function Reasoning({ text, thinking }: { text: string; thinking: boolean }) {
   const [choice, setChoice] = useState<boolean | null>(null);
   const open = choice ?? thinking;
   const bodyId = useId();
@@ -22,4 +20,4 @@ export function Reasoning({ text, status }: ReasoningMessagePartProps) {
       </div>
     </section>
   );
-}
+});

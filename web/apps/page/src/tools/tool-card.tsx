@@ -1,6 +1,5 @@
 /** One tool call: a line when it is done and well, open while it runs, failed, or asks. */
 
-import type { ToolCallMessagePartProps } from "@assistant-ui/react";
 import type { HarnessToolCall, ToolKind } from "@hames/client";
 import { memo, useId, useState } from "react";
 import { Icon, type IconName } from "../shell/icons.js";
@@ -31,11 +30,6 @@ const SAID: Record<string, string> = {
   declined: "declined",
   interrupted: "stopped",
 };
-
-/** What assistant-ui renders for every tool call. */
-export function ToolPart({ artifact }: ToolCallMessagePartProps) {
-  return <ToolCard call={artifact as HarnessToolCall} />;
-}
 
 export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall }) {
   const approval = useApproval(call.id);
