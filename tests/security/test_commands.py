@@ -194,6 +194,13 @@ def test_CMD_11_beyond_its_limits_the_classifier_asks(workspace: Path) -> None:
         assert not trusted(command, workspace)
 
 
+@pytest.mark.parametrize("hostile", ["a=(" * 4000, "${" * 8000, "<<a " * 4000, "ls;" * 5000, "(" * 16000])
+def test_CMD_11_lines_that_would_keep_the_parser_busy_never_reach_it(workspace: Path, hostile: str) -> None:
+    unused = ShellTrust()
+    assert not unused.judge(hostile, cwd=str(workspace), workspace=str(workspace)).trusted
+    assert unused._parser is None
+
+
 def test_a_directory_outside_the_workspace_is_asked_about(workspace: Path, tmp_path: Path) -> None:
     assert not trusted("ls", workspace, cwd=tmp_path)
     assert not trusted("ls", workspace, cwd=Path("/"))

@@ -130,7 +130,7 @@ async def snooping(policy_is_danger: bool, concealed: bool) -> str:
         conceal()
     with workspace() as here:
         files = f"/proc/{os.getpid()}/environ /proc/$PPID/environ /proc/*/environ"
-        command = f"cat {files} 2>/dev/null | tr '\\0' '\\n'; echo end"
+        command = f"cat {files} 2>/dev/null | tr '\\0' '\\n'; exec 3</proc/{os.getpid()}/mem && echo opened; echo end"
         done = await run(command, here, DangerFullAccess() if policy_is_danger else WorkspaceWrite())
     assert os.environ["FAKE_API_KEY"].startswith("canary")  # the harness itself still has it
     return done.text
@@ -145,7 +145,10 @@ def test_SEC_2_the_environment_of_the_harness_cannot_be_read(user: str, monkeypa
     assert walled.endswith("end\n")
     assert concealed.endswith("end\n")
     assert canary not in walled + concealed
-    assert canary in as_user(user, "test_walls:snooping", True, False), "without concealing there is something to find"
+    assert user == "root" or "opened" not in walled + concealed
+    bare = as_user(user, "test_walls:snooping", True, False)
+    assert canary in bare, "without concealing there is something to find"
+    assert "opened" in bare
 
 
 async def spawned(command: str, here: Path, policy: SandboxPolicy) -> Any:

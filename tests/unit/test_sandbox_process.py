@@ -128,6 +128,32 @@ async def test_kill_ends_every_descendant_however_it_hides(tmp_path: Path, stubb
     await reader.aclose()
 
 
+HOPPER = """
+import os, time
+beat = os.open("beat", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+while True:
+    if os.fork():
+        os._exit(0)
+    {leap}
+    os.write(beat, b".")
+    time.sleep(0.0003)
+"""
+
+
+@pytest.mark.parametrize("leap", ["pass", "os.setpgid(0, 0)", "os.setsid()"])
+async def test_kill_ends_a_program_that_is_another_process_every_moment(tmp_path: Path, leap: str) -> None:
+    (tmp_path / "hopper.py").write_text(HOPPER.format(leap=leap))
+    beat = tmp_path / "beat"
+    process = await SANDBOX.spawn(shell(f"{sys.executable} -S hopper.py & sleep 60", tmp_path))
+    with anyio.fail_after(10):
+        while not beat.exists() or beat.stat().st_size < 20:
+            await anyio.sleep(0.01)
+        await process.kill()
+        before = beat.stat().st_size
+        await anyio.sleep(0.1)
+    assert beat.stat().st_size == before
+
+
 async def test_killing_ends_a_reader_that_waits_in_another_task(tmp_path: Path) -> None:
     process = await SANDBOX.spawn(shell("echo on; sleep 60", tmp_path))
     heard: list[bytes] = []
@@ -141,6 +167,23 @@ async def test_killing_ends_a_reader_that_waits_in_another_task(tmp_path: Path) 
             tasks.start_soon(listen)
             tasks.start_soon(process.wait)
             tasks.start_soon(process.wait)
+            while not heard:
+                await anyio.sleep(0.01)
+            await process.kill()
+    assert heard == [b"on\n"]
+
+
+async def test_a_holder_of_the_pipe_that_nobody_can_find_delays_the_end_by_two_seconds_at_most(tmp_path: Path) -> None:
+    process = await SANDBOX.spawn(shell("(env -i setsid sleep 6 &); echo on; sleep 60", tmp_path))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            heard: list[bytes] = []
+
+            async def listen() -> None:
+                async for chunk in process.output():
+                    heard.append(chunk)
+
+            tasks.start_soon(listen)
             while not heard:
                 await anyio.sleep(0.01)
             await process.kill()
