@@ -16,7 +16,6 @@ Exit code: 0 completed, 1 failed, 2 a bad option, 3 an approval is needed, 130 i
 """
 
 import json
-import os
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
@@ -28,6 +27,7 @@ import anyio
 import msgspec
 
 from hames.cli import flags
+from hames.cli.asking import reader_left
 from hames.cli.paint import Paint
 from hames.cli.run_events import EventLines
 from hames.cli.run_show import Readable, Shows
@@ -125,8 +125,7 @@ class Errand:
         except (AppServerError, ConnectionClosed) as failure:
             return self._end(FAILED, str(failure))
         except BrokenPipeError:
-            # Whoever read our words has left; nothing may be written there again, not even at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            reader_left()
             return FAILED
 
     async def _open(self, client: AppServerClient) -> str:

@@ -23,7 +23,7 @@ from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import UserMessageItem
 from hames.tui.approval import Answered, ApprovalPanel
-from hames.tui.blocks import Note, shown_input
+from hames.tui.blocks import Note
 from hames.tui.commands import COMMANDS, KEYS, Commands
 from hames.tui.completing import files_below, inputs
 from hames.tui.composer import Composer, Suggestions
@@ -34,6 +34,7 @@ from hames.tui.pickers import Help
 from hames.tui.reach import Reach, Unreachable
 from hames.tui.remembered import Remembered
 from hames.tui.status import Activity, Terms
+from hames.tui.text import shown_input
 from hames.tui.transcript import Transcript
 from hames.tui.welcome import Welcome
 

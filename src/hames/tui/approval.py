@@ -17,9 +17,10 @@ from textual.widgets import Input, Static
 from hames.client.appserver_events import ApprovalAsked
 from hames.domain.display import described, visible
 from hames.protocols.flint import messages as m
-from hames.tui.blocks import change_lines, said
+from hames.tui.blocks import change_lines
 from hames.tui.lines import indented, line, paragraphs
 from hames.tui.palette import Palette
+from hames.tui.text import said
 
 ARM_SECONDS = 0.3
 

@@ -1,14 +1,11 @@
 """One block per type of item. Whatever comes from a model or a tool passes through `printable` or `visible` here."""
 
-from pathlib import PurePath
 from typing import assert_never
 
-import msgspec
 from rich.style import Style
 from rich.text import Text
 
 from hames.domain.display import printable, visible
-from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.tui.ansi import Output
 from hames.tui.block import INDENT, Block, folded
@@ -16,6 +13,7 @@ from hames.tui.diffs import counted, diff_lines
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
 from hames.tui.markdown import Growing
 from hames.tui.palette import Palette
+from hames.tui.text import said, shown_input
 
 HEAD, TAIL = 4, 8
 """Lines of a long output that are shown folded."""
@@ -404,39 +402,6 @@ def block_of(item: wire.ThreadItem) -> Block:
             return Compaction(item)
         case _ as never:
             assert_never(never)
-
-
-def shown_input(content: list[wire.UserInput]) -> str:
-    """A prompt as one text, attachments named."""
-    parts: list[str] = []
-    for part in content:
-        match part:
-            case wire.TextInput(text=text):
-                parts.append(text)
-            case wire.ImageInput(url=url):
-                parts.append(f"[image {url[:40]}]")
-            case wire.LocalImageInput(path=path):
-                parts.append(f"[image {PurePath(path).name}]")
-            case wire.FileInput(path=path):
-                parts.append(f"[file {path}]")
-            case _ as never:
-                assert_never(never)
-    return "\n".join(parts)
-
-
-def said(value: Json) -> str:
-    """Arguments and results on one line."""
-    if value is msgspec.UNSET or value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return "  ".join(f"{name}={inner if isinstance(inner, str) else _json(inner)}" for name, inner in value.items())
-    return _json(value)
-
-
-def _json(value: Json) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def shortened(path: str, width: int) -> str:

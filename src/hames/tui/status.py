@@ -10,10 +10,10 @@ from textual.widgets import Static
 from hames.domain.display import visible
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
-from hames.tui.blocks import shown_input
 from hames.tui.conversation import Conversation
 from hames.tui.lines import cut
 from hames.tui.palette import Palette
+from hames.tui.text import shown_input
 
 POLICIES: dict[ApprovalPolicy, str] = {
     "unlessTrusted": "asks unless trusted",

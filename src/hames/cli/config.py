@@ -1,0 +1,86 @@
+"""Each setting in force and where it comes from. Keys are never shown.
+
+  hames config
+  hames config --json
+  HAMES_MODEL=scripted/hello hames config
+
+Weakest first: default, the user's config.toml, hames.toml of a trusted project, environment, flag.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+
+import msgspec
+
+from hames.cli import flags
+from hames.cli.paint import Paint
+from hames.config.options import SECRET, Options
+from hames.config.paths import user_config
+from hames.domain.display import visible
+from hames.domain.json import Json
+
+HIDDEN = "(set, not shown)"
+ENDPOINTS = ("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs")
+    flags.add_shared(parser)
+
+
+def run(args: Namespace) -> int:
+    options = flags.options(args)
+    rows = settings(options, os.environ)
+    if args.json:
+        print(msgspec.json.encode(rows).decode())
+        return 0
+    paint = Paint.for_stream(sys.stdout)
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        value = row["value"] if isinstance(row["value"], str) else msgspec.json.encode(row["value"]).decode()
+        print(f"{row['name']:<{width}}  {paint.bold(visible(value) or '-')}  {paint.dim(visible(row['origin']))}")
+    for name in options.untrusted:
+        print(paint.warn(f"{visible(name)} is not obeyed: this project is not trusted (hames trust)"))
+    return 0
+
+
+def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str, Json]]:
+    """Name, value and origin of everything, secrets replaced."""
+    rows: list[dict[str, Json]] = [
+        {"name": name, "value": without_secrets(setting.value), "origin": setting.origin}
+        for name, setting in options.settings.items()
+    ]
+    for name in sorted(options.environment):
+        if name.endswith(ENDPOINTS):
+            shown = HIDDEN if not name.endswith("_BASE_URL") else _address(options.environment[name])
+            origin = "environment" if name in environment else str(user_config(environment))
+            rows.append({"name": name, "value": shown, "origin": origin})
+    places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
+    rows += [{"name": name, "value": str(path), "origin": "place"} for name, path in places.items()]
+    there = "is there" if user_config(environment).exists() else "is not there"
+    rows.append({"name": "config.toml", "value": str(user_config(environment)), "origin": there})
+    return rows
+
+
+def without_secrets(value: Json, name: str = "") -> Json:
+    """
+    >>> without_secrets({"git": {"env": {"GIT_TOKEN": "abc"}, "url": "https://x"}})
+    {'git': {'env': {'GIT_TOKEN': '(set, not shown)'}, 'url': 'https://x'}}
+    """
+    if isinstance(value, dict):
+        every = name in ("env", "headers")
+        return {key: HIDDEN if every and inner else without_secrets(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_secrets(inner, name) for inner in value]
+    if isinstance(value, str) and value and any(word in name.lower() for word in SECRET):
+        return HIDDEN
+    return _address(value) if isinstance(value, str) else value
+
+
+def _address(text: str) -> str:
+    """An address may carry a password."""
+    scheme, found, rest = text.partition("://")
+    host, at, _ = rest.partition("/")[0].rpartition("@")
+    return f"{scheme}://{HIDDEN}@{rest[len(host) + 1 :]}" if found and at else text

@@ -1,0 +1,78 @@
+"""A thread as a document: Markdown for people, JSON for programs."""
+
+import re
+import time
+
+import msgspec
+
+from hames.domain.display import printable
+from hames.domain.json import Json
+from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
+from hames.tui.text import said, shown_input
+
+
+def as_json(thread: m.Thread) -> str:
+    """What `thread/read` answers. An item of an unknown type is written as it came."""
+    told = msgspec.to_builtins(thread)
+    for turn, source in zip(told["turns"], thread.turns, strict=True):
+        turn["items"] = [_item(item) for item in source.items]
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+
+
+def _item(item: wire.ThreadItem) -> Json:
+    return item.members if isinstance(item, wire.UnknownItem) else msgspec.to_builtins(item)
+
+
+def as_markdown(thread: m.Thread) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(thread.created_at))
+    title = printable(thread.name or thread.preview or thread.id).split("\n")[0]
+    parts = [f"# {title}", f"`{thread.id}` · {printable(thread.model)} · {when}"]
+    for turn in thread.turns:
+        parts += [block for item in turn.items if (block := _block(item))]
+        if turn.status in ("failed", "interrupted"):
+            why = f": {printable(turn.error.message)}" if turn.error else ""
+            parts.append(f"*{turn.status}{why}*")
+    return "\n\n".join(parts)
+
+
+def _block(item: wire.ThreadItem) -> str:
+    match item:
+        case wire.UserMessageItem(content=content):
+            return "\n".join(f"> {line}" for line in printable(shown_input(content)).split("\n"))
+        case wire.AgentMessageItem(text=text):
+            return printable(text)
+        case wire.ReasoningItem(summary=summary, content=content):
+            words = printable(next((part for part in (content, summary) if isinstance(part, str) and part), ""))
+            return f"<details><summary>Reasoning</summary>\n\n{words}\n\n</details>" if words else ""
+        case wire.CommandExecutionItem(command=command, aggregated_output=output, exit_code=code, status=status):
+            ending = f"exit code {code}" if isinstance(code, int) else status
+            shown = fenced(f"$ {command}\n{output or ''}", "console")
+            return f"{shown}\n\n*{ending}*"
+        case wire.FileChangeItem(changes=changes):
+            return "\n\n".join(f"`{printable(one.path)}`\n\n{fenced(one.diff, 'diff')}" for one in changes)
+        case wire.PlanItem(entries=entries, text=text):
+            marks = {"completed": "x"}
+            rows = [f"- [{marks.get(entry.status, ' ')}] {printable(entry.step)}" for entry in entries or []]
+            return "\n".join(rows) or printable(text)
+        case wire.ToolCallItem(name=name, arguments=arguments):
+            return f"*{printable(name)}* `{printable(said(arguments))[:300]}`"
+        case wire.McpToolCallItem(server=server, tool=tool, arguments=arguments):
+            return f"*{printable(server)}/{printable(tool)}* `{printable(said(arguments))[:300]}`"
+        case wire.WebSearchItem(query=query):
+            return f"*web search* `{printable(query)}`"
+        case wire.ArtifactItem(path=path):
+            return f"*made* `{printable(path)}`"
+        case wire.ContextCompactionItem(summary=summary):
+            words = printable(summary) if isinstance(summary, str) else ""
+            return f"---\n\n*From here on the model saw this summary:*\n\n{words}"
+        case wire.UnknownItem(kind=kind, text=text):
+            return f"*{printable(kind)}* {printable(text)}"
+
+
+def fenced(text: str, language: str) -> str:
+    """In a fence longer than any inside: the text stays the text."""
+    clean = printable(text).rstrip("\n")
+    longest = max((len(run) for run in re.findall(r"`+", clean)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{clean}\n{fence}"

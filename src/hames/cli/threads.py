@@ -1,0 +1,138 @@
+"""The threads of a workspace: list, look at, export, put away, copy, remove.
+
+  hames threads                          the latest, newest first
+  hames threads list --search cart --json
+  hames threads show last
+  hames threads export last > notes.md   or --format json
+  hames threads fork ID                  a copy, to try something else
+  hames threads archive ID               unarchive ID brings it back
+  hames threads rm ID                    for good; asks first, --yes does not
+
+ID may be the beginning of one, or `last`.
+Exit code: 0, 1 when it cannot be done, 2 for a bad option.
+"""
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+
+import anyio
+import msgspec
+
+from hames.cli import flags
+from hames.cli.asking import Refused, asked
+from hames.cli.export import as_json, as_markdown
+from hames.cli.paint import Paint
+from hames.client.appserver import AppServerClient
+from hames.domain.display import printable, visible
+from hames.protocols.flint import messages as m
+
+ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm")
+PAGE = 100
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", default="list", choices=ACTIONS, help="default: list")
+    parser.add_argument("thread", nargs="?", metavar="ID", help="a thread, the beginning of its id, or last")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="with rename: the new name")
+    parser.add_argument("--archived", action="store_true", help="the archived ones")
+    parser.add_argument("--search", metavar="WORDS", help="those that mention it")
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--format", choices=("markdown", "json"), default="markdown", help="of an export")
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    flags.add_shared(parser)
+
+
+def run(args: Namespace) -> int:
+    return asked(args, lambda client: _run(args, client))
+
+
+async def _run(args: Namespace, client: AppServerClient) -> int:
+    if args.action == "list":
+        return await _list(args, client)
+    thread_id = await find(client, args.thread)
+    match args.action:
+        case "show" | "export":
+            thread = await client.read_thread(thread_id)
+            if args.json or (args.action == "export" and args.format == "json"):
+                print(as_json(thread))
+            else:
+                print(as_markdown(thread))
+        case "archive":
+            await client.archive_thread(thread_id)
+            print(f"archived {thread_id}")
+        case "unarchive":
+            await client.unarchive_thread(thread_id)
+            print(f"back: {thread_id}")
+        case "fork":
+            opened = await client.fork_thread(thread_id)
+            print(msgspec.json.encode(opened.thread).decode() if args.json else opened.thread.id)
+        case "rename":
+            if not args.name:
+                raise Refused("a name is missing: hames threads rename ID NAME")
+            await client.rename_thread(thread_id, args.name)
+            print(f"renamed {thread_id}")
+        case _:
+            return await _remove(args, client, thread_id)
+    return 0
+
+
+async def find(client: AppServerClient, words: str | None) -> str:
+    """A thread's whole id. Raises `Refused`."""
+    if not words:
+        raise Refused("which thread? Give its id, the beginning of it, or last")
+    found = [thread.id for archived in (False, True) for thread in await every(client, archived=archived)]
+    if words == "last":
+        newest = (await client.list_threads(limit=1)).data
+        if not newest:
+            raise Refused("there is no thread yet")
+        return newest[0].id
+    matching = [thread_id for thread_id in found if thread_id.startswith(words)]
+    if words in matching or len(matching) == 1:
+        return words if words in matching else matching[0]
+    raise Refused(f"no thread {words!r}" if not matching else f"{words!r} begins {len(matching)} ids; say more of it")
+
+
+async def every(client: AppServerClient, *, archived: bool, search: str | None = None) -> list[m.Thread]:
+    """All pages."""
+    found: list[m.Thread] = []
+    cursor: str | None = None
+    while True:
+        page = await client.list_threads(cursor=cursor, limit=PAGE, archived=archived, search=search)
+        found += page.data
+        if not isinstance(page.next_cursor, str):
+            return found
+        cursor = page.next_cursor
+
+
+async def _list(args: Namespace, client: AppServerClient) -> int:
+    page = await client.list_threads(limit=max(1, args.limit), archived=args.archived, search=args.search)
+    if args.json:
+        print(msgspec.json.encode([{**msgspec.to_builtins(thread), "turns": None} for thread in page.data]).decode())
+        return 0
+    paint = Paint.for_stream(sys.stdout)
+    for thread in page.data:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
+        title = visible((thread.name or thread.preview or "(nothing said yet)").replace("\n", " "))[:60]
+        print(f"{paint.accent(thread.id)}  {paint.dim(when)}  {title}  {paint.dim(visible(thread.model))}")
+    if not page.data:
+        print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
+    elif isinstance(page.next_cursor, str):
+        print(paint.dim(f"the first {len(page.data)}; --limit shows more"))
+    return 0
+
+
+async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise Refused("removing a thread asks first, and there is no terminal; --yes does without")
+        thread = await client.read_thread(thread_id)
+        print(f"{thread_id}: {printable(thread.name or thread.preview)[:200]}")
+        answer = await anyio.to_thread.run_sync(input, "Remove it for good? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            print("kept")
+            return 1
+    await client.delete_thread(thread_id)
+    print(f"removed {thread_id}")
+    return 0
