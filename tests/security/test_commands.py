@@ -69,10 +69,12 @@ def missed(workspace: Path, *classes: str) -> list[str]:
     return [command for command in rows if trusted(command, workspace)]
 
 
+@pytest.mark.spec("flint/policy-unless-trusted")
 def test_no_dangerous_command_is_trusted(workspace: Path) -> None:
     assert missed(workspace, *{row["class"] for row in COMMANDS if row["label"] == "must_ask"}) == []
 
 
+@pytest.mark.spec("flint/policy-unless-trusted")
 def test_plain_reading_is_trusted(workspace: Path) -> None:
     core = [row["command"] for row in COMMANDS if row["label"] == "trusted" and row["tier"] == "core"]
     assert len(core) > 140

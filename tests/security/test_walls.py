@@ -42,11 +42,13 @@ def escaped(findings: Findings, *words: str) -> list[str]:
     return [one.attempt for one in tried if one.escaped]
 
 
+@pytest.mark.spec("flint/sandbox-workspace-write", "flint/sandbox-read-only")
 def test_SBX_1_nothing_outside_the_roots_can_be_changed(findings: Findings) -> None:
     words = ("outside", "out_of_its", "through_", "mount", "device", "sysctl", "sysfs", "sysrq", "root", "cover")
     assert escaped(findings, *words) == []
 
 
+@pytest.mark.spec("flint/sandbox-workspace-write-network")
 @pytest.mark.parametrize("policy", WALLED, ids=named)
 async def test_SBX_2_no_network_reaches_anyone(tmp_path: Path, policy: SandboxPolicy, findings: Findings) -> None:
     assert escaped(findings, "connect", "datagram", "send_", "look_up", "socket") == []
@@ -60,6 +62,7 @@ async def test_SBX_2_no_network_reaches_anyone(tmp_path: Path, policy: SandboxPo
             server.accept()
 
 
+@pytest.mark.spec("flint/sandbox-workspace-write-network")
 async def test_SBX_2_with_network_access_our_own_port_is_reachable_and_said_to_be(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = f"echo hello > /dev/tcp/127.0.0.1/{server.getsockname()[1]}"
@@ -96,12 +99,35 @@ async def test_SBX_4_no_job_can_be_left_for_later(tmp_path: Path, place: str) ->
 @pytest.mark.parametrize(
     "command", ["touch x", "echo x > a", "rm a", "mkdir d", "git init", "ln -s a b", "chmod 777 a"]
 )
+@pytest.mark.spec("flint/sandbox-read-only")
 async def test_SBX_5_nothing_is_written_under_read_only_whoever_allowed_it(tmp_path: Path, command: str) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "a").chmod(0o644)
     done = await run(command, tmp_path, ReadOnly())
     assert done.code != 0
     assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("a", 0o644)]
+
+
+@pytest.mark.spec("flint/sandbox-workspace-write-roots")
+async def test_named_roots_can_be_written_and_nothing_beside_them() -> None:
+    with workspace() as base:
+        for name in ("ws", "more", "other"):
+            (base / name).mkdir()
+        policy = WorkspaceWrite(writable_roots=(str(base / "more"), str(base / "missing")))
+        done = await run("touch here ../more/there; touch ../other/x ../x", base / "ws", policy)
+        assert done.code != 0
+        written = sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
+        assert written == ["more/there", "ws/here"]
+
+
+@pytest.mark.spec("flint/sandbox-danger-full-access", "flint/sandbox-external", "flint/sandbox-external-network")
+@pytest.mark.parametrize("policy", [DangerFullAccess(), ExternalSandbox(), ExternalSandbox(network_access="enabled")])
+async def test_without_walls_a_command_may_do_what_its_user_may(policy: SandboxPolicy) -> None:
+    with workspace() as base:
+        (base / "ws").mkdir()
+        done = await run("touch ../outside && ls -d /proc/$PPID", base / "ws", policy)
+        assert (done.code, done.text) == (0, f"/proc/{os.getpid()}\n")
+        assert (base / "outside").exists()
 
 
 SECRETS = {
