@@ -18,6 +18,7 @@ from hames.sandbox.trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
+from hames.tools.mcp import McpTools, Server
 from hames.tools.registry import BuiltinTools
 
 CLOSING_SECONDS = 1.0
@@ -38,7 +39,7 @@ async def open_engine(
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
         models=models or known,
-        tools=tools or BuiltinTools(sandbox, clock),
+        tools=tools or offered_tools(options, BuiltinTools(sandbox, clock)),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
@@ -58,6 +59,23 @@ async def _warm(known: Catalogue, model: str) -> None:
     """Have the first request's connection pool ready while nobody waits for it yet."""
     with contextlib.suppress(HarnessError):
         await known.warm(known.find(model))
+
+
+def offered_tools(options: Options, own: Tools) -> Tools:
+    """Our own tools, and those of the MCP servers that are configured."""
+    servers = [
+        Server(
+            name=name,
+            command=server.command,
+            args=server.args,
+            env=server.env,
+            url=server.url,
+            headers=server.headers,
+        )
+        for name, server in options.mcp_servers.items()
+        if server.enabled
+    ]
+    return McpTools(own, servers) if servers else own
 
 
 def catalogue(options: Options) -> Catalogue:

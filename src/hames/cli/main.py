@@ -21,6 +21,7 @@ COMMANDS = {
     "config": "show each setting and where it comes from",
     "doctor": "check what this machine offers",
     "schema": "write JSON Schema and TypeScript types of the protocols",
+    "mcp": "list, add, remove and test MCP servers",
     "trust": "say that a project's own configuration may be obeyed",
     "sandbox": "run a command the way a tool would, behind the walls",
     "completion": "write the completions of a shell",

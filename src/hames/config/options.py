@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, read_obeyed
 from hames.domain.errors import Misconfigured
@@ -39,17 +40,6 @@ class Setting(Value):
 
     value: Json
     origin: str
-
-
-class McpServer(Value):
-    """A server to be started or reached, as the user's file or a trusted project names it."""
-
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    url: str = ""
-    headers: dict[str, str] = {}
-    enabled: bool = True
 
 
 class Options(Value):
@@ -132,6 +122,9 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
                 f"{PROJECT_CONFIG} may not set {', '.join(sorted(private))}: that belongs in the user's own file"
             )
         _take(settings, project, PROJECT_CONFIG)
+        shared = read_mcp_json(read_obeyed(cwd, MCP_JSON))
+        if shared:
+            _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON)
     _take(settings, _by_environment(environment), "environment")
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag")
     return Options(
@@ -243,6 +236,10 @@ def _log_level(setting: Setting) -> str:
 
 def _mcp_servers(setting: Setting) -> dict[str, McpServer]:
     try:
-        return msgspec.convert(setting.value, dict[str, McpServer], strict=True)
+        servers = msgspec.convert(setting.value, dict[str, McpServer], strict=True)
     except msgspec.ValidationError as problem:
         raise Misconfigured(f"mcp_servers ({setting.origin}): {problem}") from None
+    for name, server in servers.items():
+        if bool(server.command) == bool(server.url):
+            raise Misconfigured(f"the MCP server {name!r} ({setting.origin}) needs a command or a url, and not both")
+    return servers

@@ -1,0 +1,277 @@
+"""MCP servers as tools, on the official SDK. A server that hangs, dies or floods fails its call and nothing else.
+
+The SDK takes most of a second to import, so it is imported when a thread with
+servers runs its first turn. Servers are the user's own programs: they are started with
+a small environment and outside the sandbox, and end with their thread.
+"""
+
+import json
+import logging
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskStatus
+from msgspec.structs import replace
+
+from hames.domain.approvals import CallMcp
+from hames.domain.items import McpToolCall, Picture, ToolResult
+from hames.domain.json import Json
+from hames.domain.policy import SandboxPolicy
+from hames.domain.value import Value
+from hames.ports import Job, Place, Tell, Tool, ToolFailed, Tools, ToolSpec
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as McpTool
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 15.0
+CALL_SECONDS = 120.0
+RESULT_CHARS = 60_000
+NAME_CHARS = 64
+TOOLS_PER_SERVER = 200
+DESCRIPTION_CHARS = 2000
+
+_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Server(Value):
+    """A program to start, or an address to reach."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+
+
+class McpTools:
+    """Implements `ports.Tools`: what `beside` offers, and behind it the tools of these servers."""
+
+    def __init__(self, beside: Tools, servers: Sequence[Server], *, call_seconds: float = CALL_SECONDS) -> None:
+        self._beside = beside
+        self._servers = servers
+        self._call_seconds = call_seconds
+
+    @asynccontextmanager
+    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool]]:
+        async with AsyncExitStack() as stack:
+            own = await stack.enter_async_context(self._beside.open(place))
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            connections = [Connection(server, place, self._call_seconds) for server in self._servers]
+            async with anyio.create_task_group() as starting:
+                for connection in connections:
+                    starting.start_soon(_start, tasks, connection)
+            try:
+                yield [*own, *(tool for connection in connections for tool in connection.tools)]
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _start(tasks: anyio.abc.TaskGroup, connection: "Connection") -> None:
+    with anyio.move_on_after(START_SECONDS) as patience:
+        await tasks.start(connection.run)
+    if patience.cancelled_caught:
+        log.warning("mcp.start_timeout", extra={"server": connection.server.name, "seconds": START_SECONDS})
+
+
+class Connection:
+    """One server, for as long as its thread is open. When it is lost, the next call tries once to have it back."""
+
+    def __init__(self, server: Server, place: Place, call_seconds: float) -> None:
+        self.server = server
+        self.tools: list[Tool] = []
+        self.problem = ""
+        self._place = place
+        self._call_seconds = call_seconds
+        self._client: Client | None = None
+        self._again = anyio.Event()
+        self._ready = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled. Never raises: a server's trouble is not its thread's."""
+        starting = True
+
+        def announce() -> None:
+            nonlocal starting
+            self._ready.set()
+            if starting:
+                starting = False
+                task_status.started()
+
+        while True:
+            try:
+                async with _client(self.server, self._place) as client:
+                    if starting:
+                        self.tools = [McpServerTool(self, tool) for tool in await _listed(client)]
+                    self._client, self.problem = client, ""
+                    announce()
+                    await self._again.wait()
+            except Exception as problem:
+                self.problem = _sentence(problem)
+                log.warning("mcp.lost", extra={"server": self.server.name, "why": self.problem})
+            self._client = None
+            if not self._again.is_set():
+                announce()
+                await self._again.wait()
+            self._again = anyio.Event()
+
+    async def call(self, tool: str, arguments: dict[str, Json], tell: Tell) -> "CallToolResult":
+        """Raises `ToolFailed`."""
+        client = self._client or await self._restarted()
+
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            await tell(f"{share}{f': {message}' if message else ''}\n")
+
+        try:
+            with anyio.fail_after(self._call_seconds):
+                return await client.call_tool(tool, arguments, progress_callback=told)
+        except TimeoutError:
+            raise ToolFailed(f"{self.server.name} did not answer within {self._call_seconds:g} s") from None
+        except Exception as problem:
+            self._client = None
+            raise ToolFailed(f"the call to {self.server.name} failed: {_sentence(problem)}") from problem
+
+    async def _restarted(self) -> "Client":
+        self._ready = anyio.Event()
+        self._again.set()
+        with anyio.move_on_after(START_SECONDS):
+            await self._ready.wait()
+        if self._client is None:
+            raise ToolFailed(f"the MCP server {self.server.name!r} is gone: {self.problem or 'it does not start'}")
+        return self._client
+
+
+class McpServerTool:
+    def __init__(self, connection: Connection, tool: "McpTool") -> None:
+        self.connection = connection
+        self.tool = tool.name
+        full = f"mcp__{connection.server.name}__{tool.name}"
+        self.spec = ToolSpec(
+            name=_NOT_IN_NAME.sub("_", full)[:NAME_CHARS],
+            description=(tool.description or tool.title or "")[:DESCRIPTION_CHARS],
+            schema=_object_schema(tool.input_schema),
+            writes=not (tool.annotations is not None and tool.annotations.read_only_hint),
+        )
+
+    async def prepare(self, job: Job) -> "McpWork":
+        return McpWork(self, job)
+
+
+class McpWork:
+    def __init__(self, tool: McpServerTool, job: Job) -> None:
+        server = tool.connection.server.name
+        self.item = McpToolCall(
+            id=job.item_id,
+            step=job.step,
+            call_id=job.call.id,
+            server=server,
+            tool=tool.tool,
+            arguments=job.arguments,
+        )
+        self.intent = CallMcp(server=server, tool=tool.tool, arguments=job.arguments)
+        self._tool = tool
+        self._arguments: dict[str, Json] = job.arguments
+
+    async def run(self, tell: Tell, policy: SandboxPolicy) -> McpToolCall:  # noqa: ARG002 - the server is outside
+        answer = await self._tool.connection.call(self._tool.tool, self._arguments, tell)
+        text, pictures = _read(answer)
+        return replace(
+            self.item,
+            status="failed" if answer.is_error else "completed",
+            structured=answer.structured_content,
+            result=ToolResult(text=text, failed=answer.is_error, pictures=pictures),
+        )
+
+
+@asynccontextmanager
+async def _client(server: Server, place: Place) -> "AsyncGenerator[Client]":
+    import httpx2
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import ElicitResult, Implementation, ListRootsResult, Root
+
+    async def roots(context: Any) -> ListRootsResult:  # noqa: ARG001 - named by the SDK
+        return ListRootsResult(
+            roots=[Root.model_validate({"uri": Path(place.workspace).as_uri(), "name": "workspace"})]
+        )
+
+    async def elicit(context: Any, params: Any) -> ElicitResult:  # noqa: ARG001 - named by the SDK
+        """Nobody can fill in a form here; the server hears a plain no."""
+        log.warning("mcp.elicitation_declined", extra={"server": server.name, "asked": str(params)[:500]})
+        return ElicitResult(action="decline")
+
+    async with AsyncExitStack() as stack:
+        if server.url:
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=server.headers, timeout=30.0))
+            transport = streamable_http_client(server.url, http_client=http)
+        else:
+            silence = stack.enter_context(Path(os.devnull).open("w"))  # noqa: ASYNC230, SIM115 - the stack closes it
+            program = StdioServerParameters(
+                command=server.command, args=list(server.args), env=server.env, cwd=place.cwd
+            )
+            transport = stdio_client(program, errlog=silence)
+        client = Client(
+            transport,
+            list_roots_callback=roots,
+            elicitation_callback=elicit,
+            client_info=Implementation(name="hames", version="1"),
+        )
+        yield await stack.enter_async_context(client)
+
+
+async def _listed(client: "Client") -> "list[McpTool]":
+    tools: list[McpTool] = []
+    cursor: str | None = None
+    while len(tools) < TOOLS_PER_SERVER:
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        if not (cursor := page.next_cursor):
+            break
+    return tools[:TOOLS_PER_SERVER]
+
+
+def _object_schema(schema: Mapping[str, Json] | None) -> Json:
+    return {**(schema or {}), "type": "object"}
+
+
+def _read(answer: "CallToolResult") -> tuple[str, tuple[Picture, ...]]:
+    """What the model reads. Content it cannot be shown is named, so that nothing disappears silently."""
+    texts: list[str] = []
+    pictures: list[Picture] = []
+    for block in answer.content:
+        match block.type:
+            case "text":
+                texts.append(block.text)
+            case "image":
+                pictures.append(Picture(media_type=block.mime_type, base64=block.data))
+            case "resource":
+                texts.append(getattr(block.resource, "text", "") or f"[resource {block.resource.uri}]")
+            case "resource_link":
+                texts.append(f"[link {block.uri}]")
+            case kind:
+                texts.append(f"[{kind}]")
+    if not texts and answer.structured_content is not None:
+        texts.append(json.dumps(answer.structured_content, ensure_ascii=False))
+    text = "\n".join(texts)
+    if len(text) > RESULT_CHARS:
+        cut = len(text) - RESULT_CHARS
+        text = f"{text[: RESULT_CHARS // 2]}\n[… {cut} characters omitted …]\n{text[-RESULT_CHARS // 2 :]}"
+    return text or "(no output)", tuple(pictures)
+
+
+def _sentence(problem: BaseException) -> str:
+    """The reason at the bottom of what the SDK wraps."""
+    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+        problem = problem.exceptions[0]
+    return " ".join(str(problem).split())[:300] or type(problem).__name__

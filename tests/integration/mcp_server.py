@@ -1,0 +1,64 @@
+"""A real MCP server on the official SDK, for the tests: well-behaved and otherwise."""
+
+import os
+import sys
+import time
+
+import anyio
+from mcp.server.mcpserver import Context, Image, MCPServer
+
+server = MCPServer("test")
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
+
+
+@server.tool()
+def fail() -> str:
+    """Fails."""
+    raise ValueError("on purpose")
+
+
+@server.tool()
+async def steps(context: Context) -> str:  # type: ignore[type-arg]
+    """Reports its progress."""
+    for number in range(1, 4):
+        await context.report_progress(number, 3, f"step {number}")
+    return "done"
+
+
+@server.tool()
+def picture() -> Image:
+    """A picture."""
+    return Image(data=b"\x89PNG\r\n\x1a\n....", format="png")
+
+
+@server.tool()
+def die() -> str:
+    """The process ends in the middle of the call."""
+    os._exit(3)
+
+
+@server.tool()
+async def hang() -> str:
+    """Never answers."""
+    await anyio.sleep_forever()
+    return ""
+
+
+@server.tool()
+def flood() -> str:
+    """Megabytes."""
+    return "x" * 5_000_000
+
+
+if __name__ == "__main__":
+    if "--slow" in sys.argv:
+        time.sleep(60)
+    if "--broken" in sys.argv:
+        print("this is not JSON", flush=True)
+        sys.exit(1)
+    server.run()
