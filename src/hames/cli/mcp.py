@@ -120,11 +120,11 @@ async def _try(name: str, server: McpServer, cwd: str) -> int:
     )
     connection = Connection(named, place, START_SECONDS)
     async with anyio.create_task_group() as tasks:
-        with anyio.move_on_after(START_SECONDS) as patience:
+        with anyio.move_on_after(START_SECONDS):
             await tasks.start(connection.run)
         tasks.cancel_scope.cancel()
-    if patience.cancelled_caught or connection.problem:
-        why = connection.problem or f"it did not answer within {START_SECONDS:g} s"
+    if connection.problem or not connection.tools:
+        why = connection.problem or f"it offered no tools within {START_SECONDS:g} s"
         print(f"{name} does not work: {printable(why)}", file=sys.stderr)
         return 1
     print(f"{name} works: {len(connection.tools)} tools")
