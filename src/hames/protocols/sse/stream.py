@@ -36,8 +36,9 @@ def place(text: str) -> Place | None:
     return Place(seq=int(seq), told=int(told or 0))
 
 
-def opening(at: int) -> bytes:
+def opening(seq: int, told: int = 0) -> bytes:
     """The first bytes: where the client stands before any event, so that it can come back from here."""
+    at = f"{seq}.{told}" if told else f"{seq}"
     return f"retry: {RETRY_MS}\nid: {at}\n\n".encode()
 
 

@@ -1,0 +1,303 @@
+"""What a page asks for beside its socket: rows, timelines and files, as HTTP carries them. Pure."""
+
+from collections.abc import Sequence
+from typing import Literal, assert_never
+
+from hames.domain import events, items
+from hames.domain.commands import ThreadSummary
+from hames.domain.ids import ItemId
+from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
+from hames.domain.state import Change, ThreadState
+from hames.domain.value import Value
+from hames.protocols.sync import messages as m
+from hames.protocols.sync.tools import tool_call
+from hames.protocols.sync.turns import layout, message_id, prompt_text
+from hames.protocols.sync.view import error_of
+
+LABEL_CHARS = 120
+
+MarkKind = Literal["turn", "user", "assistant", "tool", "approval", "decision", "end", "settings", "other"]
+
+
+class ThreadRow(Value, rename="camel"):
+    id: str
+    title: str
+    preview: str
+    cwd: str
+    model: str
+    archived: bool
+    created_at: int
+    updated_at: int
+    status: Literal["idle", "running", "approval", "error"]
+    """`approval`: it waits for a person."""
+
+
+class ThreadPage(Value, rename="camel"):
+    threads: tuple[ThreadRow, ...]
+    next_cursor: str | None
+
+
+class ThreadAnswer(Value):
+    thread: ThreadRow
+
+
+class StateAnswer(Value):
+    rev: int
+    state: m.State
+
+
+class StateAt(Value):
+    """A thread as it stood at record `rev`."""
+
+    rev: int
+    at: int
+    state: m.State
+
+
+class Mark(Value, rename="camel"):
+    """One record of the log, in a line."""
+
+    seq: int
+    at: int
+    kind: MarkKind
+    label: str
+    message_id: str = ""
+
+
+class Timeline(Value):
+    seq: int
+    marks: tuple[Mark, ...]
+
+
+class FileHit(Value):
+    path: str
+    kind: Literal["file", "directory"]
+
+
+class FileHits(Value):
+    files: tuple[FileHit, ...]
+
+
+class Upload(Value, rename="camel"):
+    id: str
+    name: str
+    media_type: str
+    size: int
+
+
+class SandboxReport(Value):
+    """`message` says what is missing."""
+
+    ok: bool
+    message: str
+
+
+class ServerStatus(Value, rename="camel"):
+    name: str
+    version: str
+    cwd: str
+    default_model: str
+    demo_model: str
+    """A scripted model that needs no key, or nothing."""
+    models: tuple[m.Model, ...]
+    sandbox: SandboxReport
+
+
+class NewThread(Value, rename="camel"):
+    """The body of `POST /threads`."""
+
+    title: str = ""
+    cwd: str | None = None
+    model: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+    agent: AgentName | None = None
+    options: dict[str, str] | None = None
+
+
+class Fork(Value, rename="camel"):
+    """The body of `POST /threads/{id}/fork`."""
+
+    last_seq: int | None = None
+
+
+class Archive(Value):
+    """The body of `POST /threads/{id}/archive`."""
+
+    archived: bool = True
+
+
+def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
+    """`state`: of a thread in memory. One that is not runs nothing and waits for nobody."""
+    status: Literal["idle", "running", "approval", "error"] = "idle"
+    if state is not None:
+        if state.approvals:
+            status = "approval"
+        elif state.running is not None:
+            status = "running"
+        elif error_of(state)[0]:
+            status = "error"
+    return ThreadRow(
+        id=summary.id,
+        title=summary.title,
+        preview=summary.preview,
+        cwd=summary.cwd,
+        model=summary.model,
+        archived=summary.archived,
+        created_at=summary.created_at_ms,
+        updated_at=summary.updated_at_ms,
+        status=status,
+    )
+
+
+def timeline(history: Sequence[Change]) -> Timeline:
+    """A mark for every record that is not a delta."""
+    if not history:
+        return Timeline(seq=0, marks=())
+    last = history[-1]
+    names = _message_ids(last.after)
+    kept = (change for change in history if not isinstance(change.record.event, events.ItemDelta))
+    return Timeline(seq=last.record.seq, marks=tuple(_mark(change, names) for change in kept))
+
+
+def _message_ids(state: ThreadState) -> dict[ItemId, str]:
+    """Which message an item stands in. It never moves, so the last state knows it for all."""
+    names: dict[ItemId, str] = {}
+    for turn in state.turns:
+        for number, draft in enumerate(layout(turn)):
+            if draft.user is not None:
+                names[draft.user.id] = message_id(draft.user)
+                continue
+            parts = [part for part in (draft.reasoning, draft.text, *draft.tools) if part is not None]
+            names |= {part.id: f"{turn.id}.{number}" for part in parts}
+    return names
+
+
+def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
+    event = change.record.event
+    kind, label = _told(event, change.after.settings.cwd)
+    item_id = _about(event)
+    return Mark(
+        seq=change.record.seq,
+        at=change.record.at_ms,
+        kind=kind,
+        label=_line(label),
+        message_id=names.get(item_id, "") if item_id else "",
+    )
+
+
+def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
+    match event:
+        case events.TurnStarted(kind=kind):
+            return "turn", "turn started" if kind == "prompt" else f"turn started: {kind}"
+        case events.ItemStarted(item=item):
+            return _started(item, cwd)
+        case events.ItemCompleted(item=item):
+            return _completed(item)
+        case events.ToolCalled(call=call):
+            return "other", f"asked for {call.name}"
+        case events.ApprovalRequested(approval=approval):
+            return "approval", f"approval requested: {approval.reason}" if approval.reason else "approval requested"
+        case events.ApprovalResolved(decision=decision):
+            return "decision", f"approval: {decision}"
+        case events.TurnEnded(status=status, error=error):
+            return "end", f"turn {status}: {error.message}" if error else f"turn {status}"
+        case events.SettingsChanged(settings=settings):
+            return "settings", f"settings changed: {settings.model}"
+        case events.ThreadCreated(forked_from=source):
+            return "other", f"forked from {source}" if source else "thread created"
+        case events.ThreadRenamed(title=title):
+            return "other", f"renamed: {title}"
+        case events.ThreadArchived(archived=archived):
+            return "other", "archived" if archived else "taken out of the archive"
+        case events.UsageReported(model=model, usage=usage):
+            return "other", f"{model}: {usage.input_tokens} tokens in, {usage.output_tokens} out"
+        case events.PromptQueued(content=content):
+            return "other", f"queued: {prompt_text(content)}"
+        case events.PromptRemoved():
+            return "other", "left the queue"
+        case events.QueueHeld(held=held):
+            return "other", "queue held" if held else "queue goes on"
+        case events.StepVoided():
+            return "other", "the reply broke off"
+        case events.Noticed(name=name, message=message):
+            return "other", message or name
+        case events.ItemDelta():
+            return "other", "more"
+        case _ as never:
+            assert_never(never)
+
+
+def _started(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
+    match item:
+        case items.UserMessage(content=content):
+            return "user", prompt_text(content) or "attachments"
+        case items.AgentMessage():
+            return "assistant", "answers"
+        case items.Reasoning():
+            return "assistant", "thinks"
+        case _:
+            call = tool_call(item, cwd)
+            return "tool", call.title if call.title.startswith(call.name) else f"{call.name}: {call.title}"
+
+
+def _completed(item: items.Item) -> tuple[MarkKind, str]:
+    match item:
+        case items.UserMessage():
+            return "other", "prompt kept"
+        case items.AgentMessage(text=text):
+            return "assistant", text or "said nothing"
+        case items.Reasoning(text=text, summary=summary):
+            return "assistant", summary or text or "thought"
+        case _:
+            return "tool", f"finished: {item.status}"
+
+
+def _about(event: events.Event) -> ItemId | None:
+    match event:
+        case events.ItemStarted(item=item) | events.ItemCompleted(item=item):
+            return item.id
+        case events.ApprovalRequested(approval=approval):
+            return approval.item_id
+        case events.ApprovalResolved(item_id=item_id):
+            return item_id
+        case _:
+            return None
+
+
+def _line(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= LABEL_CHARS else words[: LABEL_CHARS - 1] + "…"
+
+
+def markdown(state: m.State) -> str:
+    """The conversation as a document."""
+    parts = [f"# {state.thread.title or state.thread.preview or state.thread.id}\n"]
+    for shown in state.messages:
+        if shown.role == "user":
+            parts.append(f"## You\n\n{shown.content}\n")
+            continue
+        if shown.reasoning:
+            parts.append("> " + shown.reasoning.strip().replace("\n", "\n> ") + "\n")
+        if shown.content:
+            parts.append(shown.content.strip() + "\n")
+        parts += [_tool_markdown(call) for call in shown.tool_calls]
+        if shown.error:
+            parts.append(f"**Error:** {shown.error}\n")
+    return "\n".join(parts)
+
+
+def _tool_markdown(call: m.ToolCall) -> str:
+    code = "" if call.exit_code is None else f", exit code {call.exit_code}"
+    lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
+    lines += [_fenced(change.diff, "diff") for change in call.changes]
+    if call.output.strip():
+        lines.append(_fenced(call.output, ""))
+    return "\n".join(lines)
+
+
+def _fenced(text: str, language: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"

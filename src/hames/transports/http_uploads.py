@@ -1,0 +1,60 @@
+"""Pictures on their way into a prompt: kept beside the threads until a turn has read them."""
+
+import os
+import re
+import secrets
+import shutil
+import time
+from pathlib import Path
+
+from hames.domain.errors import InvalidCommand
+from hames.protocols.sync.pages import Upload
+
+PICTURE_BYTES = 10 << 20
+KEPT_SECONDS = 7 * 24 * 3600.0
+SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+
+_ID = re.compile(r"up_[0-9a-f]{32}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._ -]+")
+
+
+class Uploads:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def keep(self, data: bytes, media_type: str, name: str) -> Upload:
+        """Raises `InvalidCommand` for bytes that are not what they are said to be."""
+        if _kind(data) != media_type:
+            raise InvalidCommand(f"the bytes are no {media_type}")
+        upload_id = f"up_{secrets.token_hex(16)}"
+        plain = Path(_UNSAFE.sub("_", name.replace("/", "_"))).stem.strip(" .")[:80] or "picture"
+        path = self._directory / upload_id / (plain + SUFFIXES[media_type])
+        path.parent.mkdir(mode=0o700, parents=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        return Upload(id=upload_id, name=path.name, media_type=media_type, size=len(data))
+
+    def path(self, upload_id: str) -> str:
+        """Raises `InvalidCommand`."""
+        if _ID.fullmatch(upload_id):
+            for found in (self._directory / upload_id).glob("*"):
+                return str(found)
+        raise InvalidCommand(f"no upload {upload_id!r}")
+
+    def sweep(self) -> None:
+        """Away with what no prompt came for. A turn that started has its own copy."""
+        now = time.time()
+        for old in self._directory.glob("up_*"):
+            if now - old.lstat().st_mtime > KEPT_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def _kind(data: bytes) -> str:
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
