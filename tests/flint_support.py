@@ -1,5 +1,6 @@
 """A flint conversation in the test's own hands: a real connection on a real engine, with no pipe in between."""
 
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -96,7 +97,7 @@ class Talk:
         with anyio.fail_after(5):
             while not self._lines:
                 *self._lines, self._rest = (self._rest + await self._wire.receive()).split(b"\n")
-        message = msgspec.json.decode(self._lines.pop(0))
+        message = json.loads(self._lines.pop(0))
         assert isinstance(message, dict)
         self.heard.append(message)
         return message
