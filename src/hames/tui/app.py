@@ -28,9 +28,9 @@ from hames.tui.commands import COMMANDS, KEYS, Commands
 from hames.tui.completing import files_below, inputs
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
-from hames.tui.lines import cut
+from hames.tui.lines import cut, indented, line, paragraphs
 from hames.tui.palette import DARK, LIGHT, palette
-from hames.tui.pickers import Help
+from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
 from hames.tui.remembered import Remembered
 from hames.tui.status import Activity, Terms
@@ -45,7 +45,6 @@ QUIT_SECONDS = 2.0
 
 class HamesApp(App[int]):
     CSS = """
-    Screen { background: $background; }
     #title { height: 1; padding: 0 1; background: $surface; }
     """
     ENABLE_COMMAND_PALETTE = False
@@ -278,6 +277,7 @@ class HamesApp(App[int]):
         if not self._asked:
             if panel.asked is not None:
                 panel.dismiss()
+                self.composer.display = True
                 self.composer.focus()
             return
         first = self._asked[0]
@@ -297,6 +297,7 @@ class HamesApp(App[int]):
         if self.composer.text and left > 0:
             self.set_timer(left, self._take_keys)
         else:
+            self.composer.display = False
             panel.focus()
 
     @property
@@ -391,6 +392,9 @@ class HamesApp(App[int]):
         self.transcript.open_all(everything=not self.transcript.everything_open)
 
     def action_scroll(self, pages: int) -> None:
+        if isinstance(self.screen, Picker | Help):
+            self.screen.page(pages)
+            return
         view = self.transcript
         view.scroll_relative(y=pages * max(1, view.size.height - 2), animate=False)
 
@@ -443,7 +447,9 @@ class HamesApp(App[int]):
             self.notify("Ctrl+C again leaves", timeout=QUIT_SECONDS, markup=False)
 
     def action_leave(self) -> None:
-        if self.composer.text:
+        if not self.is_screen_top:
+            self.pop_screen()
+        elif self.composer.text:
             self.composer.action_delete_right()
         else:
             self.exit(0)
@@ -502,9 +508,12 @@ def _home(path: Path) -> str:
 def _help(app: HamesApp) -> Text:
     colours = app.palette
     text = Text()
-    for key, words in KEYS.items():
-        text.append(f"{key:<22}", colours.accent).append(f"{words}\n", colours.text)
-    text.append("\n")
-    for name, words in COMMANDS.items():
-        text.append(f"{'/' + name:<22}", colours.accent).append(f"{words}\n", colours.text)
+    width = max(30, min(100, app.size.width * 9 // 10) - 8)
+    for title, rows in (("Keys", KEYS), ("Commands", {f"/{name}": words for name, words in COMMANDS.items()})):
+        text.append(f"{title}\n", colours.strong)
+        for name, words in rows.items():
+            for row in indented(paragraphs(words, colours.text, width - 21), line((f"{name:<21}", colours.accent))):
+                text.append_text(row).append("\n")
+        text.append("\n")
+    text.rstrip()
     return text

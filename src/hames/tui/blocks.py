@@ -163,9 +163,11 @@ def _tinted(row: Text, width: int, palette: Palette) -> list[Text]:
 class FileChange(Block):
     foldable = True
 
-    def __init__(self, item: wire.FileChangeItem) -> None:
+    def __init__(self, item: wire.FileChangeItem, root: str = "") -> None:
+        """Paths below `root` are shown without it."""
         super().__init__(item.id)
         self._item = item
+        self._root = root
 
     def finish(self, item: wire.ThreadItem) -> None:
         if not isinstance(item, wire.FileChangeItem):
@@ -180,19 +182,28 @@ class FileChange(Block):
         mark = STATUS.get(self._item.status, "·")
         style = {"completed": palette.good, "inProgress": palette.warn}.get(self._item.status, palette.bad)
         for change in self._item.changes:
-            made += change_lines(change, width, palette, ending=line((f" {mark}", style)), whole=self.open)
+            made += change_lines(
+                change, width, palette, ending=line((f" {mark}", style)), whole=self.open, root=self._root
+            )
         return made or [line(("± no changes ", palette.quiet), (mark, style))]
 
 
 def change_lines(
-    change: wire.FileUpdateChange, width: int, palette: Palette, *, ending: Text | None = None, whole: bool = False
+    change: wire.FileUpdateChange,
+    width: int,
+    palette: Palette,
+    *,
+    ending: Text | None = None,
+    whole: bool = False,
+    root: str = "",
 ) -> list[Text]:
     """One file's diff under its name."""
+    path = change.path.removeprefix(f"{root.rstrip('/')}/") if root else change.path
     came, went = counted(change.diff)
     word = {"add": "new", "delete": "deleted", "modify": ""}[change.kind]
     head = line(
         ("± ", palette.accent),
-        (visible(shortened(change.path, max(12, width - 24))), palette.strong),
+        (visible(shortened(path, max(12, width - 24))), palette.strong),
         (f" {word}" if word else "", palette.quiet),
         (f"  +{came}", palette.good),
         (f" −{went}", palette.bad),
@@ -377,8 +388,8 @@ class Note(Block):
         return indented(paragraphs(self._words, style, width - INDENT), line((f"{self._mark} ", style)))
 
 
-def block_of(item: wire.ThreadItem) -> Block:
-    """The block for an item, whatever its type."""
+def block_of(item: wire.ThreadItem, root: str = "") -> Block:
+    """The block for an item, whatever its type. `root` is the workspace."""
     match item:
         case wire.UserMessageItem():
             return UserMessage(item)
@@ -389,7 +400,7 @@ def block_of(item: wire.ThreadItem) -> Block:
         case wire.CommandExecutionItem():
             return Command(item)
         case wire.FileChangeItem():
-            return FileChange(item)
+            return FileChange(item, root)
         case wire.ToolCallItem() | wire.McpToolCallItem() | wire.UnknownItem():
             return Tool(item)
         case wire.WebSearchItem():

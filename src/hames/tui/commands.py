@@ -42,7 +42,7 @@ COMMANDS = {
 KEYS = {
     "enter": "send; while a turn runs, steer it",
     "tab": "while a turn runs, queue the prompt",
-    "shift+enter, ctrl+j": "a new line (so does \\ at the end)",
+    "shift+enter, ctrl+j": "a new line; so does \\ at the end",
     "esc": "stop the turn; back to the end",
     "shift+tab": "when to ask",
     "ctrl+o": "unfold or fold everything; a click does one",

@@ -52,6 +52,8 @@ def best(query: str, names: Iterable[str], *, most: int = MOST_SHOWN) -> list[st
     >>> best("ap", ["src/map.py", "app.py", "tests/x.py"])
     ['app.py', 'src/map.py']
     """
+    if not query:
+        return list(names)[:most]
     letters = query.casefold()
     ranked: list[tuple[int, int, str]] = []
     for name in names:

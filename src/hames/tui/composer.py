@@ -32,13 +32,13 @@ class Suggestions(OptionList, can_focus=False):
         super().__init__(id="suggestions")
         self.names: list[str] = []
 
-    def offer(self, names: Sequence[str], describe: Callable[[str], str]) -> None:
+    def offer(self, names: Sequence[str], describe: Callable[[str], str], *, mark: str = "") -> None:
         self.names = list(names)
         self.display = bool(names)
         self.clear_options()
-        width = max((len(name) for name in names), default=0) + 2
+        width = max((len(name) for name in names), default=0) + len(mark) + 2
         for name in names:
-            row = Text(visible(name).ljust(width), no_wrap=True)
+            row = Text(f"{mark}{visible(name)}".ljust(width), no_wrap=True)
             row.append(describe(name), "dim")
             self.add_option(Option(row))
         self.highlighted = 0 if names else None
@@ -174,7 +174,8 @@ class Composer(TextArea):
             names = best(found.query, self.files)
         if found is not None and names == [found.query]:
             names = []
-        self._suggestions.offer(names, lambda name: cut(self.commands.get(name, ""), 60))
+        mark = "/" if found is not None and found.kind == "command" else "@"
+        self._suggestions.offer(names, lambda name: cut(self.commands.get(name, ""), 60), mark=mark)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

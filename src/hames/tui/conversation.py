@@ -73,7 +73,7 @@ class Conversation:
         made: list[Block] = []
         for turn in thread.turns:
             for item in turn.items:
-                block = block_of(item)
+                block = block_of(item, self.cwd)
                 block.finish(item)
                 self._blocks[item.id] = block
                 made.append(block)
@@ -123,7 +123,7 @@ class Conversation:
         block = self._blocks.get(item_id)
         fresh = block is None
         if block is None:
-            block = self._blocks[item_id] = block_of(item)
+            block = self._blocks[item_id] = block_of(item, self.cwd)
             if not self.title and isinstance(item, wire.UserMessageItem):
                 self.title = " ".join(getattr(part, "text", "") for part in item.content)[:80]
         if done:

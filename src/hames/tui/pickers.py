@@ -121,16 +121,19 @@ class Picker(ModalScreen[Picked | None]):
                 options.action_cursor_down()
             case "up":
                 options.action_cursor_up()
-            case "pagedown":
-                options.action_page_down()
-            case "pageup":
-                options.action_page_up()
             case key if key in self._keys:
                 self._take(key)
             case _:
                 return
         event.stop()
         event.prevent_default()
+
+    def page(self, pages: int) -> None:
+        options = self.query_one(OptionList)
+        if pages > 0:
+            options.action_page_down()
+        else:
+            options.action_page_up()
 
     def _take(self, key: str) -> None:
         at = self.query_one(OptionList).highlighted
@@ -165,7 +168,9 @@ class Line(ModalScreen[str | None]):
 class Help(ModalScreen[None]):
     """Keys and commands."""
 
-    DEFAULT_CSS = f"Help {{ {STYLE} }} Help Static {{ height: auto; }}"
+    DEFAULT_CSS = (
+        f"Help {{ {STYLE} }} Help Static {{ height: auto; }} Help > Vertical {{ scrollbar-size-vertical: 1; }}"
+    )
 
     def __init__(self, text: Text) -> None:
         super().__init__()
@@ -178,6 +183,15 @@ class Help(ModalScreen[None]):
             yield Static(self._text)
 
     def on_key(self, event: events.Key) -> None:
-        if event.key in ("escape", "enter", "q", "f1"):
-            event.stop()
-            self.dismiss(None)
+        match event.key:
+            case "escape" | "enter" | "q" | "f1":
+                self.dismiss(None)
+            case "down" | "up":
+                self.query_one(Vertical).scroll_relative(y=1 if event.key == "down" else -1, animate=False)
+            case _:
+                return
+        event.stop()
+
+    def page(self, pages: int) -> None:
+        box = self.query_one(Vertical)
+        box.scroll_relative(y=pages * max(1, box.size.height - 2), animate=False)

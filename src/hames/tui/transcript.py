@@ -243,8 +243,8 @@ class Transcript(ScrollView, can_focus=True):
         self._soon()
 
     def on_resize(self, _: events.Resize) -> None:
-        if self.size.width != self._width:
-            self._width = self.size.width
+        if self.scrollable_content_region.width != self._width:
+            self._width = self.scrollable_content_region.width
             self._forget()
         else:
             self._settle()
