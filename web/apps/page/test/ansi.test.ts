@@ -53,3 +53,12 @@ test("an escape that was cut off swallows nothing but itself", () => {
   expect(stripAnsi("abc\u001b")).toBe("abc");
   expect(stripAnsi("abc\u001b[31")).toBe("abc31");
 });
+
+test("a cursor that moves is no colour", () => {
+  expect(parseAnsi("\u001b[1Aup\u001b[31Kgone")).toEqual([
+    [
+      { text: "up", classes: "" },
+      { text: "gone", classes: "" },
+    ],
+  ]);
+});

@@ -42,6 +42,12 @@ y = 2
 
 > quote
 
+- loose
+
+- list
+
+1. other
+
 The end.
 `;
 
@@ -53,6 +59,63 @@ test("however text is cut, the blocks come out the same", () => {
     for (let i = step; i < TEXT.length + step; i += step) blocks = parseBlocks(TEXT.slice(0, i), blocks);
     expect(blocks.tokens.map(({ type, raw }) => [type, raw])).toEqual(shape(TEXT));
   }
+});
+
+const ATOMS = [
+  "a",
+  "b c",
+  "\n",
+  "\n\n",
+  "- ",
+  "* ",
+  "1. ",
+  "> ",
+  "# ",
+  "```\n",
+  "```",
+  "|",
+  "|---|\n",
+  "| a | b |\n",
+  "  ",
+  "    ",
+];
+const ODD = [
+  "\t",
+  "---\n",
+  "===\n",
+  "<div>\n",
+  "</div>\n",
+  "**",
+  "`",
+  "[x]",
+  "(y)",
+  ": z",
+  "\\",
+  "~~~\n",
+  "+ ",
+  "- [ ] ",
+  "<!--",
+];
+
+test("whatever is written, growing text has the blocks of the whole", () => {
+  const atoms = [...ATOMS, ...ODD];
+  let seed = 7;
+  const next = (below: number) => (seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648) % below;
+  const blocks = (tokens: readonly { type: string; raw: string }[]) =>
+    tokens.filter(({ type }) => type !== "space").map(({ type, raw }) => [type, raw.trim()]);
+  for (let round = 0; round < 1_500; round++) {
+    let text = "";
+    let grown = parseBlocks("");
+    for (let i = 3 + next(14); i > 0; i--) grown = parseBlocks((text += atoms[next(atoms.length)]), grown);
+    expect(blocks(grown.tokens), JSON.stringify(text)).toEqual(blocks(parseBlocks(text).tokens));
+  }
+});
+
+test("a line that was a rule and became words joins the block before it", () => {
+  const text = "words\n*** and more";
+  let grown = parseBlocks("");
+  for (let i = 1; i <= text.length; i++) grown = parseBlocks(text.slice(0, i), grown);
+  expect(grown.tokens.map(({ type }) => type)).toEqual(["paragraph"]);
 });
 
 test("a finished block is parsed once", () => {
