@@ -47,9 +47,9 @@ export interface BaseBranch {
   _meta?: unknown;
 }
 
+/** `optOutNotificationMethods`: what this client does not want to hear. */
 export interface ClientCapabilities {
   experimentalApi?: boolean | null;
-  requestAttestation?: boolean | null;
   optOutNotificationMethods?: string[] | null;
   _meta?: unknown;
 }
@@ -323,13 +323,12 @@ export interface Model {
 
 export interface ModelListParams {
   limit?: number | null;
-  cursor?: string | null;
+  includeHidden?: boolean | null;
   _meta?: unknown;
 }
 
 export interface ModelListResult {
   data: Model[];
-  nextCursor?: string;
   _meta?: unknown;
 }
 

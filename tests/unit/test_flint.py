@@ -190,6 +190,8 @@ async def test_the_models_have_real_data() -> None:
         assert model["meta"]["maxOutput"] > 0
     assert [model["isDefault"] for model in told].count(True) == 1
     assert len(wire(dialect.local(inbound.ListModels(limit=1), models))["data"]) == 1
+    assert not any(model["hidden"] for model in told)
+    assert any(model["hidden"] for model in wire(dialect.local(inbound.ListModels(hidden=True), models))["data"])
 
 
 @pytest.mark.spec("flint/config-claude-reasoning-effort", "flint/config-claude-max-thinking-tokens")
@@ -269,6 +271,29 @@ async def test_a_turns_own_config_beats_what_was_set_before_and_is_not_undone_by
         await talk.prompt(thread_id)
         assert (await config(talk))["effort"] == "high"
     assert [request.options["effort"] for request in model.requests] == ["mid", "high", "high"]
+
+
+async def test_a_choice_survives_a_turn_that_was_refused() -> None:
+    effort = Selector(
+        id="effort", name="E", choices=(Choice(id="low", name="L"), Choice(id="high", name="H")), default="low"
+    )
+    model = ScriptedModel([say("1")])
+    async with engine(OneModel(model, selectors=(effort,))) as the_engine, talking(the_engine) as talk:
+        thread_id = await talk.start()
+        await talk.call("config/set", id="effort", value="high")
+        assert await talk.refused("turn/start", threadId=thread_id, input=TEXT, model="no-such-model") == -32602
+        await talk.prompt(thread_id)
+    assert model.requests[0].options == {"effort": "high"}
+
+
+async def test_a_client_is_spared_what_it_does_not_want_to_hear() -> None:
+    unwanted = ["thread/status/changed", "thread/started", "item/agentMessage/delta"]
+    model = ScriptedModel([say("Hello.")])
+    async with engine(model) as the_engine, talking(the_engine, optOutNotificationMethods=unwanted) as talk:
+        opened = await talk.call("thread/start")
+        await talk.prompt(opened["thread"]["id"])
+    assert "turn/completed" in talk.methods()
+    assert not set(unwanted) & set(talk.methods())
 
 
 async def test_config_read_tells_of_the_thread_opened_last() -> None:
@@ -418,6 +443,7 @@ async def test_a_fault_of_our_own_is_an_internal_error_and_the_connection_lives_
         ("@agentclientprotocol/codex-acp", {}, True),
         ("zed", {"experimentalApi": True, "requestAttestation": False}, True),
         ("flint-tui", {"experimentalApi": True}, False),
+        ("flint-tui", {"optOutNotificationMethods": []}, False),
         ("flint-tui", None, False),
         ("flint-tui", [], False),
     ],

@@ -28,7 +28,7 @@ from hames.protocols.dialect import Local
 from hames.protocols.flint import inbound, uuids
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.inbound import Fixed, ListModels, ReadConfig, directory, read, thread_id
+from hames.protocols.flint.inbound import Fixed, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 from hames.protocols.jsonrpc import Params
 
@@ -125,11 +125,6 @@ class ThreadList(Wire):
     source_kinds: list[str] | None = None
     parent_thread_id: str | None = None
     ancestor_thread_id: str | None = None
-
-
-class ModelList(Wire):
-    limit: m.Limit | None = None
-    include_hidden: bool | None = None
 
 
 class Cwds(Wire):
@@ -279,10 +274,6 @@ def _queue_add(params: Params) -> SubmitPrompt:
     )
 
 
-def _model_list(params: Params) -> ListModels:
-    return ListModels(limit=read(params, ModelList).limit)
-
-
 def _per_directory(*members: str) -> Callable[[Params], Fixed]:
     """Nothing of the kind in any directory."""
 
@@ -360,6 +351,5 @@ ROUTES: dict[str, Callable[[Params], Command | Local]] = {
     "thread/queue/add": _queue_add,
     "turn/start": _turn_start,
     "turn/steer": _turn_steer,
-    "model/list": _model_list,
     "config/read": lambda _: ReadConfig(),
 }

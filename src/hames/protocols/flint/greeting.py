@@ -24,9 +24,7 @@ METHODS: tuple[str, ...] = (
 )
 """The requests beside the specification's."""
 
-CODEX_CAPABILITIES = frozenset(
-    {"requestAttestation", "optOutNotificationMethods", "explicitGatewayOauth", "mcpServerOpenaiFormElicitation"}
-)
+CODEX_CAPABILITIES = frozenset({"requestAttestation", "explicitGatewayOauth", "mcpServerOpenaiFormElicitation"})
 
 
 def is_codex(name: str, capabilities: object) -> bool:

@@ -57,7 +57,10 @@ class Initialize(Local):
 
 
 class ListModels(Local):
+    """`hidden`: the retired ones, too."""
+
     limit: int | None = None
+    hidden: bool = False
 
 
 class ListConfig(Local):
@@ -344,7 +347,8 @@ def _named(text: str, member: str) -> str:
 
 
 def _model_list(params: Params) -> ListModels:
-    return ListModels(limit=read(params, m.ModelListParams).limit)
+    given = read(params, m.ModelListParams)
+    return ListModels(limit=given.limit, hidden=bool(given.include_hidden))
 
 
 def _config_list(params: Params) -> ReadThread | ListConfig:

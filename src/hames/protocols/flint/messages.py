@@ -176,8 +176,9 @@ class ClientInfo(Wire):
 
 
 class ClientCapabilities(Wire):
+    """`optOutNotificationMethods`: what this client does not want to hear."""
+
     experimental_api: bool | None = None
-    request_attestation: bool | None = None
     opt_out_notification_methods: list[str] | None = None
 
 
@@ -410,12 +411,11 @@ class ReviewStartResult(Wire):
 
 class ModelListParams(Wire):
     limit: Limit | None = None
-    cursor: str | None = None
+    include_hidden: bool | None = None
 
 
 class ModelListResult(Wire):
     data: list[Model]
-    next_cursor: str | Maybe = UNSET
 
 
 class ConfigListParams(Wire):

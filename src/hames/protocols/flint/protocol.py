@@ -35,7 +35,7 @@ from hames.domain.options import Overrides, Settings
 from hames.domain.policy import Decision
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
-from hames.protocols.dialect import Follow, Local, Outcome, Outgoing, Unfollow
+from hames.protocols.dialect import Follow, Local, Notify, Outcome, Outgoing, Unfollow
 from hames.protocols.flint import codex, codex_inbound, errors, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
@@ -59,6 +59,7 @@ class Flint:
         self._defaults = defaults
         self._codex = False
         self._shape: Shape = Seed(self._about, self._window)
+        self._muted: frozenset[str] = frozenset()
         self._method = ""
         self._params: Params = {}
         self._chosen: list[tuple[str, str]] = []
@@ -92,9 +93,9 @@ class Flint:
                 return result
             case codex_inbound.EmptyPage():
                 return self._shape.page([], None)
-            case inbound.ListModels(limit=limit):
-                default = models.find(models.default).id
-                return self._shape.models(list(models.cards())[:limit], models.selectors(), default)
+            case inbound.ListModels(limit=limit, hidden=hidden):
+                cards = [card for card in models.cards() if hidden or not card.successor]
+                return self._shape.models(cards[:limit], models.selectors(), models.find(models.default).id)
             case inbound.ListConfig():
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.SetConfig(id=name, value=value):
@@ -153,7 +154,7 @@ class Flint:
             self._asked[approval.id] = (state.id, approval.turn_id)
         asked = outbound.questions(state, self._shape)
         if isinstance(command, CreateThread | ResumeThread | ForkThread):
-            return [*outbound.started(state, self._shape), *asked]
+            return self._wanted([*outbound.started(state, self._shape), *asked])
         return asked
 
     def project(self, change: Change) -> Sequence[Outgoing]:
@@ -166,7 +167,12 @@ class Flint:
                 self._asked.pop(approval_id, None)
             case _:
                 pass
-        return outbound.project(change, self._shape)
+        return self._wanted(outbound.project(change, self._shape))
+
+    def _wanted(self, said: list[Outgoing]) -> list[Outgoing]:
+        if not self._muted:
+            return said
+        return [what for what in said if not (isinstance(what, Notify) and what.method in self._muted)]
 
     def code(self, error: HarnessError) -> int:
         return errors.code(error, errors.CODEX if self._codex else errors.FLINT)
@@ -174,7 +180,11 @@ class Flint:
     # -- the session
 
     def _initialize(self, params: m.InitializeParams) -> Json:
-        self.meet(params.client_info.name, self._params.get("capabilities"))
+        self._codex = greeting.is_codex(params.client_info.name, self._params.get("capabilities"))
+        if self._codex:
+            self._shape = codex.Codex(self._about, self._window)
+        if params.capabilities is not None:
+            self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
             version=self._about.version,
             provider=self._about.provider,
@@ -182,12 +192,6 @@ class Flint:
             options=True,
             reasoning=any(card.reasoning for card in self._models.cards()),
         )
-
-    def meet(self, name: str, capabilities: Json) -> None:
-        """From here on this client gets the shape it can read."""
-        self._codex = greeting.is_codex(name, capabilities)
-        if self._codex:
-            self._shape = codex.Codex(self._about, self._window)
 
     def _session(self) -> Settings:
         """What the next turn of the thread opened last would run with; before there is one, what a new one would."""
@@ -199,8 +203,6 @@ class Flint:
         """What `config/set` chose since this thread's last turn goes along; what the request says comes first."""
         applied = 0 if thread_id is None else self._applied.get(thread_id, 0)
         chosen = dict(self._chosen[applied:])
-        if thread_id is not None:
-            self._applied[thread_id] = len(self._chosen)
         agent = chosen.pop(inbound.AGENT_OPTION, None)
         wanted = {**chosen, **(given.options or {})}
         if self._codex:  # they send an effort whether the model knows it or not
@@ -241,6 +243,8 @@ class Flint:
     def _turn_answer(self, command: Command, turn: Turn) -> Json:
         """As it begins: its items are told one by one, and each only once."""
         shown = self._shape.turn(replace(turn, items=()))
+        if isinstance(command, StartTurn):  # and not before: a turn that was refused has taken no choice along
+            self._applied[command.thread_id] = len(self._chosen)
         match command:
             case StartReview(thread_id=thread_id):
                 return {"turn": shown, "reviewThreadId": self._shape.spelled(thread_id)}
