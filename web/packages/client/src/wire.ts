@@ -1,0 +1,42 @@
+/** Written by `web/scripts/wire.py` from the server's own types: do not edit. */
+
+import type { JSONValue } from "./protocol.js";
+
+export type AppendText = { type: "append-text"; path: Array<string>; value: string; };
+export type Approval = { id: string; toolCallId: string; kind: "command" | "file" | "mcp" | "tool"; reason: string; command: string; cwd: string; unsandboxed: boolean; why: string; changes: Array<FileUpdate>; protected: boolean; server: string; tool: string; input: JSONValue; };
+export type Approve = { type: "approve"; id: string; decision: "always" | "once" | "reject"; note?: string; };
+export type Attachment = { kind: "file" | "image"; name: string; url: string; };
+export type Cancel = { type: "cancel"; };
+export type Choice = { id: string; name: string; description: string; };
+export type Compact = { type: "compact"; };
+export type ConfigOption = { id: string; name: string; description: string; group: string; default: string; value: string; choices: Array<Choice>; };
+export type Configure = { type: "configure"; model?: string | null; approvalPolicy?: "always" | "never" | "unlessTrusted" | null; sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null; agent?: "code" | "plan" | "review" | null; options?: Record<string, string> | null; };
+export type DangerFullAccess = { type: "dangerFullAccess"; };
+export type DeltaMessage = { type: "delta"; operations: Array<Set | AppendText>; rev: number; };
+export type Dequeue = { type: "dequeue"; id: string; };
+export type ErrorMessage = { type: "error"; message: string; submitId?: string; };
+export type ExternalSandbox = { type: "externalSandbox"; networkAccess?: "enabled" | "restricted"; };
+export type FileAttachment = { type: "file"; path: string; };
+export type FileUpdate = { path: string; kind: "add" | "delete" | "modify"; diff: string; };
+export type ImageAttachment = { type: "image"; id: string; };
+export type Message = { id: string; role: "assistant" | "user"; content: string; status: "complete" | "error" | "pending" | "streaming"; toolCalls: Array<ToolCall>; createdAt: number; turnId: string; reasoning: string; stopReason: string; error: string; attachments: Array<Attachment>; };
+export type Model = { id: string; name: string; provider: string; description: string; contextWindow: number; images: boolean; reasoning: boolean; available: boolean; problem: string; };
+export type Plan = { explanation: string; entries: Array<PlanEntry>; };
+export type PlanEntry = { step: string; status: "completed" | "failed" | "inProgress" | "pending"; };
+export type QueuedPrompt = { id: string; prompt: string; attachments: Array<Attachment>; };
+export type ReadOnly = { type: "readOnly"; };
+export type Rename = { type: "rename"; title: string; };
+export type Review = { type: "review"; target: ReviewTarget; };
+export type ReviewTarget = { kind: "baseBranch" | "commit" | "custom" | "uncommittedChanges"; text?: string; };
+export type Set = { type: "set"; path: Array<string>; value: JSONValue; };
+export type Settings = { model: string; approvalPolicy: "always" | "never" | "unlessTrusted"; sandbox: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox; agent: "code" | "plan" | "review"; options: Record<string, string>; };
+export type State = { status: "error" | "idle" | "running"; messages: Array<Message>; error: string; errorInfo: string; thread: ThreadHead; approvals: Array<Approval>; plan: Plan | null; usage: Usage; queue: Array<QueuedPrompt>; queueHeld: boolean; settings: Settings; selectors: Array<ConfigOption>; models: Array<Model>; };
+export type StateMessage = { type: "state"; state: State; rev: number; };
+export type Steer = { type: "steer"; prompt: string; id?: string | null; attachments?: Array<ImageAttachment | FileAttachment>; };
+export type Submit = { type: "submit"; prompt: string; id?: string | null; attachments?: Array<ImageAttachment | FileAttachment>; };
+export type ThreadHead = { id: string; title: string; preview: string; cwd: string; model: string; archived: boolean; forkedFrom: string; createdAt: number; updatedAt: number; };
+export type ToolCall = { id: string; name: string; status: "complete" | "error" | "running"; kind: "artifact" | "command" | "compaction" | "file" | "mcp" | "plan" | "search" | "tool"; outcome: "completed" | "declined" | "failed" | "interrupted" | "running"; title: string; input: JSONValue; output: string; outputTruncated: boolean; exitCode: number | null; durationMs: number | null; changes: Array<FileUpdate>; };
+export type Usage = { inputTokens: number; outputTokens: number; thinkingTokens: number; cacheReadTokens: number; cacheWriteTokens: number; contextTokens: number; contextWindow: number; cost: number | null; };
+export type WorkspaceWrite = { type: "workspaceWrite"; writableRoots?: Array<string>; networkAccess?: boolean; };
+export type ServerMessage = StateMessage | DeltaMessage | ErrorMessage;
+export type Command = Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review;
