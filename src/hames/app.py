@@ -1,7 +1,7 @@
 """The door: the one place that knows every room. Configuration in, an engine out."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -10,7 +10,7 @@ from hames.config.options import Options
 from hames.core.engine import Engine, Rules
 from hames.domain.errors import HarnessError
 from hames.domain.options import Settings
-from hames.ports import Models, Store, Tools
+from hames.ports import Agent, Models, Store, Tools
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.choose import LocalSandbox
 from hames.sandbox.choose import Settings as SandboxSettings
@@ -26,7 +26,12 @@ CLOSING_SECONDS = 1.0
 
 @asynccontextmanager
 async def open_engine(
-    options: Options, *, models: Models | None = None, store: Store | None = None, tools: Tools | None = None
+    options: Options,
+    *,
+    models: Models | None = None,
+    store: Store | None = None,
+    tools: Tools | None = None,
+    agents: Mapping[str, Agent] | None = None,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
@@ -44,6 +49,7 @@ async def open_engine(
         clock=clock,
         ids=RandomIds(),
         rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
+        agents=agents,
     )
     try:
         async with engine:

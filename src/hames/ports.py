@@ -11,12 +11,13 @@ from hames.domain.approvals import Intent
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.events import Record
 from hames.domain.ids import ItemId, ThreadId, TurnId
-from hames.domain.items import Call, Stream, ToolItem
+from hames.domain.items import Call, Item, Stream, ToolItem, UserMessage
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
-from hames.domain.options import Selector
-from hames.domain.policy import SandboxPolicy
+from hames.domain.options import Selector, Settings
+from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.request import ModelEvent, ModelRequest
+from hames.domain.usage import Usage
 from hames.domain.value import Value
 
 
@@ -73,6 +74,54 @@ class Models(Protocol):
     def provider(self, card: ModelCard) -> Provider:
         """Raises `Misconfigured` when a key or an endpoint is missing."""
         ...
+
+
+class AgentTurn(Protocol):
+    """A turn in an agent's hands: what was asked, and how it tells what it does.
+
+    Every item is started once and completed once; `complete` fills its streams from what was told. What is still open
+    when the agent returns is closed for it.
+    """
+
+    @property
+    def thread_id(self) -> ThreadId: ...
+
+    @property
+    def turn_id(self) -> TurnId: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def prompt(self) -> UserMessage: ...
+
+    def new_item_id(self) -> ItemId: ...
+
+    async def start(self, item: Item) -> None: ...
+
+    async def tell(self, item_id: ItemId, text: str, stream: Stream) -> None: ...
+
+    async def complete(self, item: Item) -> None: ...
+
+    async def ask(self, item_id: ItemId, intent: Intent, reason: str = "") -> tuple[Decision, str]:
+        """A person's decision about a started item, and a note. Waits for it."""
+        ...
+
+    async def report(self, usage: Usage) -> None: ...
+
+    async def notice(self, name: str, message: str, data: Json = None) -> None: ...
+
+
+class Agent(Protocol):
+    """Somebody with a loop of its own: the same items, approvals and endings as ours.
+
+    `run` returns its own word for why it stopped, and raises `ProviderError` and nothing else. It may be
+    cancelled at any await, and nothing it started outlives that.
+    """
+
+    name: str
+
+    async def run(self, turn: AgentTurn) -> str: ...
 
 
 class ToolSpec(Value):

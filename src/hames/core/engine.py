@@ -5,7 +5,7 @@ it: clients come and go.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, assert_never
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import compaction, inputs, lifecycle, review
+from hames.core.agent import AgentTurnWork
 from hames.core.approvals import Questions
 from hames.core.broadcast import Watcher
 from hames.core.context import Memory
@@ -77,7 +78,7 @@ from hames.domain.json import Json
 from hames.domain.options import Settings
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply, blank, endings
 from hames.domain.value import Value
-from hames.ports import Clock, Ids, Models, Place, Store, Tool, Tools, Trust
+from hames.ports import Agent, Clock, Ids, Models, Place, Store, Tool, Tools, Trust
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +127,20 @@ class Live:
 
 class Engine:
     def __init__(
-        self, *, store: Store, models: Models, tools: Tools, trust: Trust, clock: Clock, ids: Ids, rules: Rules
+        self,
+        *,
+        store: Store,
+        models: Models,
+        tools: Tools,
+        trust: Trust,
+        clock: Clock,
+        ids: Ids,
+        rules: Rules,
+        agents: Mapping[str, Agent] | None = None,
     ) -> None:
+        """`agents` run the turns of threads whose model is theirs: by the provider's part of its name."""
         self.models = models
+        self.agents = agents or {}
         self.rules = rules
         self.clock = clock
         self.observers: list[Listener] = []
@@ -399,6 +411,11 @@ class Engine:
 
     async def _turn(self, live: Live, run: Run, turn_id: TurnId, work: Callable[[TurnWork], Awaitable[str]]) -> None:
         async def whole() -> str:
+            if work is run_turn and (found := self._agent(live)) is not None:
+                agent, model = found
+                return await agent.run(
+                    AgentTurnWork(live.thread, turn_id, model=model, questions=self._questions, ids=self._ids)
+                )
             run.work = await self._prepare(live, turn_id)
             return await work(run.work)
 
@@ -409,6 +426,14 @@ class Engine:
             if live.run is run:
                 live.run = None
         await self._next(live)
+
+    def _agent(self, live: Live) -> tuple[Agent, str] | None:
+        """Who runs this thread's turns, if not our own loop."""
+        if not self.agents:
+            return None
+        card = self.models.find(live.thread.state.settings.model)
+        agent = self.agents.get(card.provider)
+        return (agent, card.id) if agent is not None else None
 
     async def _prepare(self, live: Live, turn_id: TurnId) -> TurnWork:
         thread = live.thread

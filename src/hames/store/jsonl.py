@@ -43,6 +43,10 @@ class JsonlStore:
         self._token = ""
         self._index: Index | None = None
 
+    def prepare(self) -> None:
+        """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
+        self._threads(create=True)
+
     async def create(self, thread_id: ThreadId) -> "JsonlLog":
         threads = self._threads(create=True)
         assert threads is not None
