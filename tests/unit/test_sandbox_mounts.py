@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hames.domain.errors import SandboxUnavailable
-from hames.sandbox.bubblewrap import Bubblewrap, View, arguments, mounts
+from hames.sandbox.bubblewrap import Bubblewrap, View, mounts, options
 from hames.sandbox.mounts import Mount, inside, ordered, writable_roots
 
 
@@ -78,6 +78,6 @@ def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) ->
 
 def test_a_workspace_that_is_everything_does_not_hide_what_comes_after() -> None:
     view = View(workspace="/", roots=("/",), guards=(), network=False, home="/nonexistent")
-    words = arguments(Bubblewrap(path="bwrap", version="0.8.0", sizes=True), view, cwd="/", filter_fd=3, argv=("true",))
+    words = options(Bubblewrap(path="bwrap", version="0.8.0", sizes=True), view, cwd="/", filter_fd=3)
     assert words[words.index("--bind") :][:5] == ["--bind", "/", "/", "--dev", "/dev"]
     assert words.count("/") == 3

@@ -15,7 +15,7 @@ from hames.sandbox import bubblewrap as bwrap
 from hames.sandbox import landlock as locks
 from hames.sandbox import macos, seccomp
 from hames.sandbox.guards import guards
-from hames.sandbox.limits import limited
+from hames.sandbox.limits import confine, limited
 from hames.sandbox.mounts import Mount
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
@@ -57,13 +57,32 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             hidden=reach.hidden,
             scratch=reach.scratch,
         )
-        argv = limited(launch.argv, launch.limits, walled=True)
         filter_fd = seccomp.file()
-        words = bwrap.arguments(found, view, cwd=launch.cwd, filter_fd=filter_fd, argv=argv)
+        reader, writer = os.pipe()
+        options = bwrap.options(found, view, cwd=launch.cwd, filter_fd=filter_fd)
     except BaseException:
         closing()
         raise
-    return Plan(argv=words, cwd="/", contained=True, tmp="/tmp", files=[filter_fd], closing=closing)
+    # Only root may set limits of a program with the setuid bit, so there the command sets its own.
+    argv = limited(launch.argv, launch.limits) if found.setuid else launch.argv
+
+    def release(pid: int) -> None:
+        if not found.setuid:
+            confine(pid, launch.limits)
+        rest = b"".join(os.fsencode(option) + b"\0" for option in options)
+        while rest:
+            rest = rest[os.write(writer, rest) :]
+
+    return Plan(
+        argv=[found.path, "--args", str(reader), "--", *argv],
+        cwd="/",
+        contained=True,
+        tmp="/tmp",
+        files=[filter_fd, reader],
+        kept=[writer],
+        release=release,
+        closing=closing,
+    )
 
 
 def landlock(launch: Launch, reach: Reach) -> Plan:
@@ -71,7 +90,7 @@ def landlock(launch: Launch, reach: Reach) -> Plan:
     tmp = mkdtemp(prefix="hames-")
     filter_fd = seccomp.file()
     settings = json.dumps({"writable": [*reach.roots, tmp], "network": reach.network})
-    inner = limited(launch.argv, launch.limits, walled=False)
+    inner = limited(launch.argv, launch.limits)
     argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), settings, *inner)
     closing = partial(_without, tmp)
     return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, files=[filter_fd], closing=closing)
@@ -80,7 +99,7 @@ def landlock(launch: Launch, reach: Reach) -> Plan:
 def seatbelt(launch: Launch, reach: Reach) -> Plan:
     tmp = os.path.realpath(mkdtemp(prefix="hames-"))
     text = macos.profile(roots=reach.roots, home=reach.home, scratch=tmp, network=reach.network, hidden=reach.hidden)
-    argv = macos.arguments(text, limited(launch.argv, launch.limits, walled=False))
+    argv = macos.arguments(text, limited(launch.argv, launch.limits))
     return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, closing=partial(_without, tmp))
 
 

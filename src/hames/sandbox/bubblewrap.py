@@ -27,6 +27,7 @@ class Bubblewrap(Value):
     path: str
     version: str
     sizes: bool
+    setuid: bool = False
 
 
 class View(Value):
@@ -42,9 +43,9 @@ class View(Value):
     """A directory of ours that is `/tmp` inside, so that it lasts from one command to the next."""
 
 
-def arguments(bubblewrap: Bubblewrap, view: View, *, cwd: str, filter_fd: int, argv: Sequence[str]) -> list[str]:
-    """The whole command line."""
-    words = [bubblewrap.path, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+def options(bubblewrap: Bubblewrap, view: View, *, cwd: str, filter_fd: int) -> list[str]:
+    """What bubblewrap is told before the command itself."""
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if not view.network:
         words.append("--unshare-net")
@@ -57,7 +58,7 @@ def arguments(bubblewrap: Bubblewrap, view: View, *, cwd: str, filter_fd: int, a
         if mount.path != "/":
             words += _mount_words(bubblewrap, mount, view)
     words += ["--remount-ro", "/dev"]
-    return [*words, "--seccomp", str(filter_fd), "--chdir", cwd, "--", *argv]
+    return [*words, "--seccomp", str(filter_fd), "--chdir", cwd]
 
 
 def mounts(view: View) -> list[Mount]:

@@ -72,13 +72,13 @@ class LocalSandbox:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
         job = secrets.token_hex(16)
-        plan = await to_thread.run_sync(self._plan, launch)
+        walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
+        plan = await to_thread.run_sync(self._plan, launch) if walled else self._plan(launch)
         closing = partial(self._closed, plan, job)
         # The kernel counts nobody's processes for root, so the guardian does.
         counted = launch.limits.processes if os.geteuid() == 0 else 0
-        guarded = not plan.contained or counted > 0
-        if not plan.contained:
-            self._guardian.watch(0, job)  # before it exists: we may be killed in the next instant
+        # Before it exists: we may be killed in the next instant, and before bubblewrap has said that it dies with us.
+        self._guardian.watch(0, job, processes=counted)
         try:
             process = start(
                 plan.argv,
@@ -87,6 +87,7 @@ class LocalSandbox:
                 job=job,
                 contained=plan.contained,
                 pass_fds=plan.files,
+                release=plan.release,
                 closing=closing,
             )
         except BaseException:
@@ -94,7 +95,7 @@ class LocalSandbox:
             raise
         finally:
             plan.close_files()
-        if guarded:
+        if not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted)
         return process
 

@@ -1,6 +1,7 @@
 """The guardian: one small process that outlives the harness by a moment, and ends what it left running.
 
-Behind walls the kernel does this. Outside them nothing else would notice a harness that was killed with SIGKILL.
+Behind walls the kernel does this, from the moment they stand. Outside them nothing else would notice a harness that
+was killed with SIGKILL.
 """
 
 import contextlib

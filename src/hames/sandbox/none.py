@@ -10,4 +10,4 @@ from hames.sandbox.plan import Plan
 
 
 def planned(launch: Launch) -> Plan:
-    return Plan(argv=limited(launch.argv, launch.limits, walled=False), cwd=launch.cwd, contained=False)
+    return Plan(argv=limited(launch.argv, launch.limits), cwd=launch.cwd, contained=False)

@@ -24,8 +24,12 @@ class Plan:
     contained: bool
     tmp: str = ""
     files: list[int] = field(default_factory=list[int])
+    kept: list[int] = field(default_factory=list[int])
+    """Also closed here afterwards, and not handed over."""
+    release: Callable[[int], None] | None = None
+    """Called with the number of the process, which does nothing until then."""
     closing: Callable[[], Sequence[str]] = tuple
 
     def close_files(self) -> None:
-        while self.files:
-            os.close(self.files.pop())
+        while self.files or self.kept:
+            os.close((self.files or self.kept).pop())

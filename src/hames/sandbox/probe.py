@@ -112,10 +112,10 @@ def _described(path: str) -> Bubblewrap:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TRIAL_SECONDS, check=False)
         version = said.stdout.strip().rpartition(" ")[2]
         numbers = tuple(int(number) for number in version.split(".")[:2])
-        setuid = Path(path).stat().st_mode & stat.S_ISUID
+        setuid = bool(Path(path).stat().st_mode & stat.S_ISUID)
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        version, numbers, setuid = "", (0, 0), 0
-    return Bubblewrap(path=path, version=version, sizes=numbers >= (0, 7) and not setuid)
+        version, numbers, setuid = "", (0, 0), False
+    return Bubblewrap(path=path, version=version, sizes=numbers >= (0, 7) and not setuid, setuid=setuid)
 
 
 def _complaint(found: Bubblewrap) -> str | None:
@@ -123,9 +123,9 @@ def _complaint(found: Bubblewrap) -> str | None:
     view = View(workspace="/", roots=(), guards=(), network=False, home="/nonexistent")
     filter_fd = seccomp.file()
     try:
-        words = bubblewrap.arguments(found, view, cwd="/", filter_fd=filter_fd, argv=("/bin/sh", "-c", "exit 0"))
+        words = bubblewrap.options(found, view, cwd="/", filter_fd=filter_fd)
         trial = subprocess.run(
-            words,
+            [found.path, *words, "--", "/bin/sh", "-c", "exit 0"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -176,12 +176,13 @@ def start(
     job: str,
     contained: bool,
     pass_fds: Sequence[int] = (),
+    release: Callable[[int], None] | None = None,
     closing: Callable[[], Sequence[str]],
 ) -> LocalProcess:
     """Starts a program in a session of its own, with no input, one pipe for all it says, and no other descriptor.
 
-    Raises `ToolFailed` when the system will not start it. `closing` is called once, after the last of the
-    family is gone, and returns notes.
+    Raises `ToolFailed` when the system will not start it. `release` lets a program begin that waits for it.
+    `closing` is called after the last of the family is gone, and returns notes.
     """
     try:
         child = subprocess.Popen(
@@ -200,6 +201,13 @@ def start(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         named = f" ({cwd!r})" if isinstance(error, OSError) and error.filename == cwd else ""
         raise ToolFailed(f"the command could not be started: {reason.lower()}{named}") from error
+    if release is not None:
+        try:
+            release(child.pid)
+        except OSError as error:
+            child.kill()
+            child.communicate()
+            raise ToolFailed(f"the command could not be limited: {error}") from error
     return LocalProcess(child, job=job, contained=contained, closing=closing)
 
 
