@@ -21,7 +21,6 @@ from hames.client.appserver import AppServerClient
 from hames.client.appserver_link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.items import UserMessageItem
 from hames.tui.approval import Answered, ApprovalPanel
 from hames.tui.blocks import Note
 from hames.tui.commands import COMMANDS, KEYS, Commands
@@ -253,11 +252,6 @@ class HamesApp(App[int]):
             self.transcript.changed(block)
         if isinstance(event, told.ItemDelta):
             return
-        if isinstance(event, told.ItemStarted) and isinstance(event.item, UserMessageItem):
-            words = shown_input(event.item.content)
-            steered = self.query_one(Activity).steered
-            if words in steered:
-                steered.remove(words)
         self._show_terms()
 
     def _price(self) -> dict[str, float] | None:
@@ -313,7 +307,6 @@ class HamesApp(App[int]):
             if message.word:
                 # First the word, then the answer: the model reads both before it goes on.
                 await client.steer_turn(asked.thread_id, message.word)
-                self.query_one(Activity).steered.append(message.word)
             await client.answer(asked.request_id, message.decision)
             if message.decision == "cancel":
                 await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
@@ -341,7 +334,6 @@ class HamesApp(App[int]):
             await client.queue_prompt(talk.thread_id, parts)
         elif talk.running:
             await client.steer_turn(talk.thread_id, parts)
-            self.query_one(Activity).steered.append(shown_input(parts))
         else:
             if not talk.thread_id:
                 await self.begin_thread()

@@ -28,6 +28,7 @@ STYLE = """
     }
     & OptionList > .option-list--option-highlighted { background: $primary 35%; color: $foreground; text-style: bold; }
     & .hint { height: auto; color: $text-muted; margin-top: 1; }
+    & > Vertical { scrollbar-size-vertical: 1; }
 """
 
 
@@ -168,9 +169,7 @@ class Line(ModalScreen[str | None]):
 class Help(ModalScreen[None]):
     """Keys and commands."""
 
-    DEFAULT_CSS = (
-        f"Help {{ {STYLE} }} Help Static {{ height: auto; }} Help > Vertical {{ scrollbar-size-vertical: 1; }}"
-    )
+    DEFAULT_CSS = f"Help {{ {STYLE} }} Help Static {{ height: auto; }}"
 
     def __init__(self, text: Text) -> None:
         super().__init__()

@@ -117,7 +117,6 @@ class Activity(Static):
     def __init__(self, palette: Palette) -> None:
         super().__init__(id="activity", markup=False)
         self.palette = palette
-        self.steered: list[str] = []
         self._talk = Conversation()
         self._since = 0.0
         self._spinner = Spinner("dots")
@@ -133,7 +132,6 @@ class Activity(Static):
         elif not talk.running and self._timer is not None:
             self._timer.stop()
             self._timer = None
-            self.steered.clear()
         self._draw()
 
     def _draw(self) -> None:
@@ -148,7 +146,6 @@ class Activity(Static):
                 row.append(f" · {cut(visible(step), max(8, width - 62))}", palette.quiet)
             row.append("  esc stops · enter steers · tab queues", palette.faint)
             rows.append(row)
-        rows += [Text(f"↪ {cut(visible(words), width)}", palette.quiet) for words in self.steered]
         for number, prompt in enumerate(talk.waiting, 1):
             words = cut(visible(shown_input(prompt.input)), width - 14)
             rows.append(Text(f"{number}. waiting: {words}", palette.quiet, no_wrap=True))

@@ -1,0 +1,100 @@
+"""The terminal on a stage: a real screen without a terminal, a real engine behind a real connection."""
+
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from textual.pilot import Pilot
+
+from flint_support import SELECTORS, wired
+from hames.client.appserver import AppServerClient
+from hames.core.engine import Engine
+from hames.ports import Tool
+from hames.testing.scripts import OneModel, ScriptedModel
+from hames.tui.app import HamesApp
+from hames.tui.approval import ApprovalPanel
+from support import engine
+
+
+class Stage:
+    """What somebody in front of the terminal does and sees."""
+
+    def __init__(self, app: HamesApp, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def until(self, seen: Callable[[], object], what: str = "") -> None:
+        with anyio.move_on_after(5):
+            while not seen():
+                await self.pilot.pause(0.01)
+            return
+        raise AssertionError(f"never seen: {what}\n{self.screen()}")
+
+    async def shows(self, *words: str) -> None:
+        for word in words:
+            await self.until(lambda: word in self.screen(), word)  # noqa: B023
+
+    async def hides(self, word: str) -> None:
+        await self.until(lambda: word not in self.screen(), f"without {word}")
+
+    async def says(self, text: str, key: str = "enter") -> None:
+        self.app.composer.put(text)
+        await self.pilot.press(key)
+
+    async def presses(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def asked(self) -> ApprovalPanel:
+        """The question, once its keys count."""
+        panel = self.app.query_one(ApprovalPanel)
+        await self.until(lambda: panel.asked is not None and panel.has_focus and panel.armed, "a question")
+        return panel
+
+    def screen(self) -> str:
+        """The screen as plain text, one row a line."""
+        rows = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(part.text for part in strip).rstrip() for strip in rows)
+
+    def row(self, word: str) -> str:
+        return next(row for row in self.screen().split("\n") if word in row)
+
+
+@asynccontextmanager
+async def staged(
+    model: ScriptedModel | Engine,
+    *tools: Tool,
+    size: tuple[int, int] = (80, 24),
+    cwd: Path = Path("/"),
+    state_dir: Path | None = None,
+    dark: bool = True,
+    resume: str | None = None,
+    prompt: str = "",
+) -> AsyncGenerator[Stage]:
+    """`model` may be an engine that runs already."""
+
+    @asynccontextmanager
+    async def reach() -> AsyncGenerator[AppServerClient]:
+        if isinstance(model, Engine):
+            async with wired(model) as wire, AppServerClient.connect(wire) as client:
+                yield client
+        else:
+            models = OneModel(model, selectors=SELECTORS)
+            async with engine(models, *tools) as made, wired(made) as wire, AppServerClient.connect(wire) as client:
+                yield client
+
+    app = HamesApp(reach, cwd=cwd, state_dir=state_dir, dark=dark, resume=resume, prompt=prompt)
+    async with app.run_test(size=size) as pilot:
+        stage = Stage(app, pilot)
+        await stage.until(lambda: app.talk.model, "a model")
+        yield stage
+        app.exit(0)
+
+
+def shape(svg: str) -> list[str]:
+    """What a picture says, row by row, without its colours, fonts and generated names."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for x, y, text in re.findall(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', svg):
+        rows.setdefault(float(y), []).append((float(x), text.replace("&#160;", " ")))
+    return ["".join(text for _, text in sorted(row)).rstrip() for _, row in sorted(rows.items())]

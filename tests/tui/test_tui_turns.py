@@ -1,0 +1,241 @@
+"""Turns on the screen: what streams, what asks, what stops."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from stagehand import staged
+
+from flint_support import real_engine
+from hames.protocols.flint import items as wire
+from hames.testing.scripts import ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
+from hames.tui.blocks import Command, FileChange, Tool
+from hames.tui.composer import Composer, Suggestions
+from support import ASKING, ECHO, engine
+
+
+async def test_a_turn_streams_into_markdown_with_its_reasoning_folded() -> None:
+    model = ScriptedModel([think("First I look.\nThen I think."), say("# Title\n\nThis is **bold** and `code`.")])
+    async with staged(model) as stage:
+        await stage.says("hello")
+        await stage.shows("› hello", "Title", "This is bold and code.", "∴ First I look. Then I think.")
+        assert "**" not in stage.screen()
+        await stage.until(lambda: not stage.app.talk.running)
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.spec("flint/plan-tui-items")
+async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "cart.py").write_text("a = 1\nb = 2\n")
+    model = ScriptedModel(
+        [call("shell", command="printf '\\033[31mred\\033[0m\\n\\033]0;title\\007'; seq 40; exit 3")],
+        [call("edit", path="cart.py", old_string="b = 2\n", new_string="b = 3\n")],
+        [say("Done.")],
+    )
+    async with real_engine(model, tmp_path) as the_engine, staged(the_engine, size=(90, 50)) as stage:
+        await stage.presses("shift+tab", "shift+tab")
+        await stage.shows("never asks")
+        await stage.says("go")
+        await stage.shows("Done.", "✗ 3", "│ red", "more lines", "│ 40", "± cart.py  +1 −1 ✓", "2 - b = 2", "2 + b = 3")
+        assert stage.screen().count("title") == 1  # in the command itself
+        assert "│ 20" not in stage.screen()
+        await stage.presses("ctrl+o")
+        await stage.shows("│ 20")
+        kinds = [type(block) for block in stage.app.transcript.blocks]
+        assert kinds.count(Command) == 1
+        assert kinds.count(FileChange) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "ending", "answer"), [("y", "✓", "Went well."), ("a", "✓", "Went well."), ("n", "⊘", "Went well.")]
+)
+async def test_a_question_is_answered_with_one_key(key: str, ending: str, answer: str) -> None:
+    model = ScriptedModel([call("asking", path="/etc/passwd")], [say(answer)])
+    async with staged(model, ASKING) as stage:
+        await stage.says("go")
+        panel = await stage.asked()
+        await stage.shows("May I?", "asking", "path=/etc/passwd", "y once", "n reject", "r reject with a word")
+        assert not stage.app.composer.display
+        await stage.presses(key)
+        await stage.shows(answer, f"path=/etc/passwd {ending}")
+        assert panel.asked is None
+        assert stage.app.composer.has_focus
+
+
+async def test_a_rejection_can_carry_a_word_to_the_model() -> None:
+    model = ScriptedModel([call("asking", x=1)], [say("I see.")])
+    async with staged(model, ASKING) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.presses("r", *"use a copy", "enter")
+        await stage.shows("I see.", "› use a copy")
+        told = [
+            block.text for message in model.requests[-1].messages for block in message.blocks if hasattr(block, "text")
+        ]
+        assert "use a copy" in " ".join(told)
+
+
+async def test_escape_at_a_question_stops_the_turn() -> None:
+    async with staged(ScriptedModel([call("asking", x=1)], [say("never said")]), ASKING) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.presses("escape")
+        await stage.shows("■ interrupted")
+        assert "never said" not in stage.screen()
+
+
+async def test_nobody_answers_what_they_were_still_typing_over() -> None:
+    gate = anyio.Event()
+    async with staged(ScriptedModel([wait_for(gate), call("asking", x=1)], [say("ok")]), ASKING) as stage:
+        await stage.says("go")
+        await stage.until(lambda: stage.app.talk.running)
+        await stage.presses(*"hurr")
+        gate.set()
+        await stage.shows("May I?")
+        await stage.presses("y")
+        assert stage.app.composer.text == "hurry"
+        await stage.asked()
+        assert stage.app.talk.running
+
+
+async def test_a_command_in_question_hides_nothing() -> None:
+    model = ScriptedModel([call("asking", command="ls\x1b[2K\rrm -rf /")], [say("ok")])
+    async with staged(model, ASKING) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.shows("ls\\x1b[2K\\rrm -rf /")
+
+
+async def test_escape_interrupts_a_turn() -> None:
+    async with staged(ScriptedModel([say("Let me"), hang()])) as stage:
+        await stage.says("go")
+        await stage.shows("Let me", "working", "esc stops")
+        await stage.presses("escape")
+        await stage.shows("■ interrupted")
+        await stage.hides("working")
+
+
+async def test_enter_steers_and_tab_queues_while_a_turn_runs() -> None:
+    gate = anyio.Event()
+    model = ScriptedModel([say("One."), call("echo", x=1), wait_for(gate)], [say("Steered.")], [say("And the second.")])
+    async with staged(model, ECHO) as stage:
+        await stage.says("go")
+        await stage.shows("One.")
+        await stage.says("rather this")
+        await stage.shows("› rather this")
+        await stage.says("and later that", "tab")
+        await stage.shows("1. waiting: and later that")
+        gate.set()
+        await stage.shows("Steered.", "› and later that", "And the second.")
+        await stage.hides("waiting:")
+
+
+async def test_a_waiting_prompt_can_be_taken_back() -> None:
+    async with staged(ScriptedModel([say("x"), hang()])) as stage:
+        await stage.says("go")
+        await stage.until(lambda: stage.app.talk.running)
+        await stage.says("later", "tab")
+        await stage.shows("1. waiting: later")
+        await stage.presses("alt+up")
+        await stage.until(lambda: stage.app.composer.text == "later")
+        await stage.hides("waiting:")
+
+
+async def test_a_failed_turn_says_why_and_the_next_one_works() -> None:
+    model = ScriptedModel([fail("the model is on holiday")], [say("Back.")])
+    async with staged(model) as stage:
+        await stage.says("go")
+        await stage.shows("✗ the model is on holiday")
+        await stage.says("again")
+        await stage.shows("Back.")
+
+
+async def test_a_provider_s_notice_is_shown() -> None:
+    async with staged(ScriptedModel([notice("limits", "half of today is used"), say("ok")])) as stage:
+        await stage.says("go")
+        await stage.shows("! half of today is used")
+
+
+async def test_tokens_context_and_plan_are_counted() -> None:
+    model = ScriptedModel([say("ok"), usage(input_tokens=60_000, output_tokens=40)])
+    async with staged(model, size=(100, 24)) as stage:
+        await stage.says("go")
+        await stage.shows("60.0k tok", "full")
+
+
+@pytest.mark.spec("flint/client-renders-unknown-items")
+async def test_an_item_of_an_unknown_type_is_shown_as_a_tool_call_with_its_id_and_text() -> None:
+    item = wire.read_item({"type": "hologram", "id": "item_9", "text": "Boo", "status": "completed"})
+    async with staged(ScriptedModel([say("x")])) as stage:
+        assert isinstance(item, wire.UnknownItem)
+        stage.app.transcript.append(Tool(item))
+        await stage.shows("· hologram item_9 Boo ✓")
+
+
+async def test_a_click_unfolds_one_tool_call() -> None:
+    async with staged(ScriptedModel([call("echo", x=1)], [say("done")]), ECHO) as stage:
+        await stage.says("go")
+        await stage.shows("done", "· echo x=1 ✓")
+        rows = stage.screen().split("\n")
+        at = next(number for number, row in enumerate(rows) if "· echo" in row)
+        await stage.pilot.click("#transcript", offset=(5, at - 1))
+        await stage.shows("│ echo {'x': 1}")
+
+
+async def test_a_prompt_from_the_command_line_is_sent_at_once() -> None:
+    async with staged(ScriptedModel([say("Here.")]), prompt="first words") as stage:
+        await stage.shows("› first words", "Here.")
+
+
+async def test_the_death_of_the_agent_is_told() -> None:
+    async with engine(ScriptedModel([say("x")])) as the_engine, staged(the_engine) as stage:
+        assert stage.app.client is not None
+        await stage.app.client._stream.aclose()
+        stage.app.client.end("the agent closed the connection")
+        await stage.shows("✗ the agent closed the connection")
+        await stage.says("anybody?")
+        await stage.shows("the agent is not there")
+        assert stage.app.composer.text == "anybody?"
+
+
+async def test_several_lines_history_and_completion_in_the_composer(tmp_path: Path) -> None:
+    (tmp_path / "cart.py").write_text("x")
+    model = ScriptedModel([say("one")], [say("two")])
+    async with staged(model, cwd=tmp_path, state_dir=tmp_path / "state") as stage:
+        composer = stage.app.composer
+        await stage.presses("a", "shift+enter", "b", "ctrl+j", "c")
+        assert composer.text == "a\nb\nc"
+        await stage.presses("enter")
+        await stage.shows("one")
+        await stage.says("second")
+        await stage.shows("two")
+        await stage.presses("up")
+        assert composer.text == "second"
+        await stage.presses("up")
+        assert composer.text == "a\nb\nc"
+        composer.put("")
+        await stage.until(lambda: composer.files == ["cart.py"])
+        await stage.presses(*"see @ca")
+        await stage.until(lambda: stage.app.query_one(Suggestions).display)
+        await stage.presses("tab")
+        assert composer.text == "see @cart.py "
+        composer.put("")
+        await stage.presses(*"/sta")
+        await stage.shows("where we are and what it has cost")
+        await stage.presses("enter")
+        await stage.shows("sandbox  workspace write")
+    async with staged(ScriptedModel([say("x")]), state_dir=tmp_path / "state") as stage:
+        await stage.presses("up")
+        assert stage.app.composer.text == "/status"
+        assert (tmp_path / "state" / "prompts.jsonl").stat().st_mode & 0o077 == 0
+
+
+async def test_a_pasted_path_of_a_picture_becomes_a_picture(tmp_path: Path) -> None:
+    from textual.events import Paste
+
+    picture = tmp_path / "shot.png"
+    picture.write_bytes(b"\x89PNG\r\n")
+    async with staged(ScriptedModel([say("x")]), cwd=tmp_path) as stage:
+        stage.app.query_one(Composer).post_message(Paste(f"'{picture}'"))
+        await stage.until(lambda: stage.app.composer.text == f"@{picture} ")
