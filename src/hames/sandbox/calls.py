@@ -114,10 +114,15 @@ def _any(_words: list[str], _fed: bool) -> Names:
 _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d{0,4}(?:\.\d{0,4})?[sdiouxXcbqeEfFgG])")
 
 
+_PLAIN_ESCAPE = re.compile(r"\\[nt\\]")
+
+
 def _printf(words: list[str], _fed: bool) -> Names:
     # -v assigns to a variable whose subscript is evaluated; %n assigns too, to PATH if you like.
     if not words or words[0].startswith("-") or "%" in _CONVERSION.sub("", words[0]):
         raise Doubt("this 'printf' is not known to be harmless")
+    if any("\\" in _PLAIN_ESCAPE.sub("", word) for word in words):
+        raise Doubt("'printf' could make characters here that command a terminal")
     return Names()
 
 
