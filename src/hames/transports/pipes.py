@@ -26,7 +26,7 @@ class Inbox:
 
     def __init__(self, received: bytes) -> None:
         self._waiting = deque([received] if received else [])
-        self._bytes = len(received)
+        self.waiting_bytes = len(received)
         self._ended = False
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
@@ -34,15 +34,15 @@ class Inbox:
 
     def put(self, chunk: bytes) -> None:
         self._waiting.append(chunk)
-        self._bytes += len(chunk)
-        if self._bytes > INBOX_BYTES and self.source is not None:
+        self.waiting_bytes += len(chunk)
+        if self.waiting_bytes > INBOX_BYTES and self.source is not None:
             self.source.pause_reading()
         self._wake.set()
 
     async def offer(self, chunk: bytes) -> None:
         """`put` for a source that can wait."""
         self.put(chunk)
-        while self._bytes > INBOX_BYTES and not self._ended:
+        while self.waiting_bytes > INBOX_BYTES and not self._ended:
             self._room.clear()
             await self._room.wait()
 
@@ -67,8 +67,8 @@ class Inbox:
             self._wake.clear()
             await self._wake.wait()
         chunk = self._waiting.popleft()
-        self._bytes -= len(chunk)
-        if self._bytes <= INBOX_BYTES // 2:
+        self.waiting_bytes -= len(chunk)
+        if self.waiting_bytes <= INBOX_BYTES // 2:
             self._room.set()
             if self.source is not None:
                 self.source.resume_reading()
