@@ -1,14 +1,14 @@
 """The real packages, pinned, installed once into `.tools/clients`; and an agent with a scripted model behind it."""
 
 import json
+import shlex
 import subprocess
-import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_agent import Agent
+from real_agent import HAMES, Agent
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "clients"
@@ -44,12 +44,11 @@ def agent(tmp_path: Path) -> Agent:
     workspace, script = tmp_path / "workspace", tmp_path / "script.json"
     workspace.mkdir()
     script.write_text(json.dumps(SCRIPT))
-    hames = Path(sys.executable).parent / "hames"
+    flags = ["--cwd", str(workspace), "--model", f"scripted/{script}", "--log-file", str(tmp_path / "log")]
     command = tmp_path / "codex"
-    words = f"--cwd '{workspace}' --model 'scripted/{script}' --log-file '{tmp_path / 'log'}'"
-    command.write_text(f"#!/bin/sh\nexec '{hames}' app-server {words}\n")
+    command.write_text(f"#!/bin/sh\nexec {shlex.join([HAMES, 'app-server', *flags])}\n")
     command.chmod(0o755)
-    return Agent(command=str(command), workspace=workspace)
+    return Agent(command=str(command), workspace=workspace, flags=flags)
 
 
 @pytest.fixture(scope="session")

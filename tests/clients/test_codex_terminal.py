@@ -1,7 +1,8 @@
-"""Codex's own terminal, `codex --remote`, over a WebSocket that carries one message in each text frame."""
+"""Codex's own terminal, `codex --remote`, on the WebSocket of `hames serve`."""
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,9 +11,7 @@ from pathlib import Path
 
 import anyio
 from anyio import to_thread
-from real_agent import Agent
-from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from real_agent import HAMES, Agent
 
 DRIVER = Path(__file__).parent / "drive_terminal.py"
 CONFIG = """\
@@ -26,30 +25,19 @@ enabled = false
 
 @asynccontextmanager
 async def listening(agent: Agent) -> AsyncGenerator[str]:
-    """A frame is a line: between the two there is nothing to translate."""
-
-    async def bridge(client: ServerConnection) -> None:
-        async with await anyio.open_process([agent.command]) as process, anyio.create_task_group() as tasks:
-            tasks.start_soon(_down, client, process.stdout)
-            try:
-                async for frame in client:
-                    await process.stdin.send(frame.encode() + b"\n")
-            except ConnectionClosed:
-                pass
-            await process.stdin.aclose()
-            await process.wait()
-            tasks.cancel_scope.cancel()
-
-    async with serve(bridge, "127.0.0.1", 0, max_size=None) as server:
-        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-
-async def _down(client: ServerConnection, output: anyio.abc.ByteReceiveStream) -> None:
-    rest = b""
-    async for chunk in output:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            await client.send(line.decode())
+    """Our server, on a port of its own. Codex's terminal names no path."""
+    process = await anyio.open_process([HAMES, "serve", "--port", "0", *agent.flags])
+    try:
+        assert process.stdout
+        with anyio.fail_after(30):
+            banner = b""
+            while (found := re.search(rb"http://(127\.0\.0\.1:\d+)\s", banner)) is None:
+                banner += await process.stdout.receive()
+        yield f"ws://{found[1].decode()}"
+    finally:
+        process.terminate()
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
 
 
 async def drive(agent: Agent, python: str, steps: list[dict[str, str]], *command: str) -> str:
