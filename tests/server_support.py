@@ -18,7 +18,8 @@ from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.dialect import Dialect
 from hames.protocols.flint.protocol import Flint
 from hames.protocols.sync.apply import applied
-from hames.transports.server import Address, Extras, Server, serving
+from hames.transports.server import Extras, Server, serving
+from hames.transports.server_listener import Address
 
 
 class HandClock:
@@ -62,7 +63,9 @@ async def running(
 ) -> AsyncGenerator[Server]:
     """The engine's server on a free port. `directory` is its data directory."""
     directory.mkdir(mode=0o700, exist_ok=True)
-    given = Extras(data_dir=directory, version="0.0.test", dialects=dialects(engine), **extras)
+    given = Extras(
+        data_dir=directory, uploads_dir=directory / "uploads", version="0.0.test", dialects=dialects(engine), **extras
+    )
     async with serving(engine, address or Address(port=0), given, token=token) as server:
         yield server
 

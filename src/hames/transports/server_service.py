@@ -63,9 +63,10 @@ class Service:
             return created.id
 
 
-def listed(models: Models) -> tuple[Model, ...]:
+def listed(engine: Engine) -> tuple[Model, ...]:
     """The models as clients are told of them. A provider that lacks something says what."""
-    problems: dict[str, str] = {}
+    models = engine.models
+    problems = dict.fromkeys(engine.agents, "")
     found: list[Model] = []
     for card in models.cards():
         if card.successor:

@@ -1,0 +1,245 @@
+"""A sandbox runner as an agent: turns run on another process or machine, and are told here as our own items.
+
+A run is one request. It is cancelled by closing it, and it ends well only when the runner says so: silence, a broken
+connection and an answer that is no stream are errors in words.
+"""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from hames.agents.runner_events import EventParser, Told, TooLong
+from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError, UnknownModel
+from hames.domain.ids import CallId, ItemId
+from hames.domain.items import (
+    AgentMessage,
+    CommandExecution,
+    FileChange,
+    Item,
+    ItemStatus,
+    Reasoning,
+    TextInput,
+    ToolCall,
+    ToolResult,
+)
+from hames.domain.json import Json
+from hames.domain.models import ModelCard
+from hames.domain.options import Selector
+from hames.domain.usage import Usage
+from hames.ports import AgentTurn, Provider
+
+if TYPE_CHECKING:
+    import httpx2
+
+NAME = "runner"
+MODEL = "default"
+CONNECT_SECONDS = 10.0
+STALL_SECONDS = 120.0
+
+RunnerTool = CommandExecution | FileChange | ToolCall
+
+
+class RunnerAgent:
+    """Implements `ports.Agent`."""
+
+    name = NAME
+
+    def __init__(self, url: str, *, token: str = "", stall_s: float = STALL_SECONDS) -> None:
+        """`stall_s`: after so much silence, heartbeats included, the run is given up."""
+        self._url = url.rstrip("/")
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._stall_s = stall_s
+        self._client: httpx2.AsyncClient | None = None
+
+    async def run(self, turn: AgentTurn) -> str:
+        import httpx2
+
+        said = "\n".join(part.text for part in turn.prompt.content if isinstance(part, TextInput))
+        translation = _Translation(turn)
+        parser = EventParser()
+        try:
+            async with self._http().stream(
+                "POST", f"{self._url}/runs", json={"prompt": said, "thread": turn.thread_id}
+            ) as response:
+                if response.status_code != 200:
+                    raise await _refused(response)
+                async with aclosing(response.aiter_raw()) as chunks:
+                    async for chunk in chunks:
+                        for name, told in parser.feed(chunk):
+                            await translation.hear(name, told)
+                            if translation.ended:
+                                return translation.stop_reason
+        except httpx2.ReadTimeout:
+            raise ProviderError(
+                f"the runner said nothing for {self._stall_s:g} s; the run was given up",
+                info="ResponseStreamDisconnected",
+            ) from None
+        except httpx2.ConnectError as why:
+            raise ProviderError(
+                f"the runner at {self._url} cannot be reached: {why}", info="HttpConnectionFailed"
+            ) from None
+        except (httpx2.HTTPError, TooLong) as why:
+            raise ProviderError(
+                f"the connection to the runner broke: {why or type(why).__name__}", info="ResponseStreamDisconnected"
+            ) from None
+        raise ProviderError("the runner ended before the run did", info="ResponseStreamDisconnected")
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    def _http(self) -> "httpx2.AsyncClient":
+        if self._client is None:
+            import httpx2
+
+            timeout = httpx2.Timeout(CONNECT_SECONDS, read=self._stall_s)
+            self._client = httpx2.AsyncClient(timeout=timeout, headers=self._headers, trust_env=False)
+        return self._client
+
+
+async def _refused(response: "httpx2.Response") -> ProviderError:
+    body = (await response.aread())[:500].decode("utf-8", "replace")
+    info: ErrorInfo = "Unauthorized" if response.status_code in (401, 403) else "HttpConnectionFailed"
+    return ProviderError(
+        f"the runner refused the run ({response.status_code}): {body}", status=response.status_code, info=info
+    )
+
+
+class _Translation:
+    """A runner's events as our items."""
+
+    def __init__(self, turn: AgentTurn) -> None:
+        self._turn = turn
+        self._step = 1
+        self._talk: AgentMessage | Reasoning | None = None
+        self._tools: dict[str, RunnerTool] = {}
+        self.ended = False
+        self.stop_reason = ""
+
+    async def hear(self, name: str, told: Told) -> None:
+        """Raises `ProviderError` when the runner says that it failed."""
+        match name:
+            case "assistant.delta":
+                await self._say(AgentMessage, told.text or told.delta)
+            case "reasoning.delta":
+                await self._say(Reasoning, told.text or told.delta)
+            case "tool.started":
+                await self._start_tool(told)
+            case "tool.output":
+                if (item := self._tools.get(told.id)) is not None:
+                    await self._turn.tell(item.id, told.text, "output")
+            case "tool.completed":
+                await self._end_tool(told, "completed", _words(told.result))
+            case "tool.failed":
+                status: ItemStatus = told.outcome if told.outcome in ("declined", "interrupted") else "failed"  # pyright: ignore[reportAssignmentType] - one of the two
+                await self._end_tool(told, status, _words(told.error) or _words(told.result) or "failed")
+            case "run.completed":
+                await self._close("completed")
+                if told.usage != Usage():
+                    await self._turn.report(told.usage)
+                self.ended, self.stop_reason = True, told.stop_reason
+            case "run.error":
+                message = told.message or _words(told.error) or "it gave no reason"
+                raise ProviderError(f"the runner failed: {message}")
+            case _:
+                pass  # `run.started`: the turn has started already; and what other runners may say
+
+    async def _say(self, kind: type[AgentMessage] | type[Reasoning], text: str) -> None:
+        if not text:
+            return
+        if not isinstance(self._talk, kind):
+            await self._close_talk()
+            await self._close_tools("completed")
+            self._talk = kind(id=self._turn.new_item_id(), step=self._step)
+            await self._turn.start(self._talk)
+        await self._turn.tell(self._talk.id, text, "text")
+
+    async def _start_tool(self, told: Told) -> None:
+        await self._close_talk()
+        if told.id in self._tools:
+            return
+        item = _tool(told, self._turn, self._step)
+        self._tools[told.id] = item
+        await self._turn.start(item)
+
+    async def _end_tool(self, told: Told, status: ItemStatus, text: str) -> None:
+        item = self._tools.pop(told.id, None)
+        if item is None:
+            return
+        done = replace(item, status=status, result=ToolResult(text=text, failed=status != "completed"))
+        if isinstance(done, CommandExecution):
+            done = replace(done, exit_code=told.exit_code, duration_ms=told.duration_ms)
+        if isinstance(done, FileChange) and told.changes:
+            done = replace(done, changes=told.changes)
+        await self._turn.complete(done)
+
+    async def _close(self, status: ItemStatus) -> None:
+        await self._close_talk()
+        await self._close_tools(status)
+
+    async def _close_talk(self) -> None:
+        if self._talk is not None:
+            talk, self._talk = self._talk, None
+            await self._turn.complete(replace(talk, status="completed"))
+
+    async def _close_tools(self, status: ItemStatus) -> None:
+        """A runner of the specification never says that a tool has ended: going on says it."""
+        if self._tools:
+            self._step += 1
+        for item in list(self._tools.values()):
+            closed: Item = replace(item, status=status, result=ToolResult(text=""))
+            await self._turn.complete(closed)
+        self._tools.clear()
+
+
+def _tool(told: Told, turn: AgentTurn, step: int) -> RunnerTool:
+    item_id = turn.new_item_id()
+    call_id = CallId(told.id or item_id)
+    given: dict[str, Json] = told.input if isinstance(told.input, dict) else {}
+    command = told.command or (given.get("command") if told.kind == "command" else None)
+    if isinstance(command, str) and command:
+        cwd = told.cwd or turn.settings.cwd
+        return CommandExecution(id=ItemId(item_id), step=step, call_id=call_id, command=command, cwd=cwd)
+    if told.changes:
+        return FileChange(id=item_id, step=step, call_id=call_id, changes=told.changes)
+    return ToolCall(id=item_id, step=step, call_id=call_id, name=told.name or "tool", arguments=told.input)
+
+
+def _words(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and isinstance(value.get("message"), str):
+        return value["message"]
+    return "" if value is None else str(value)
+
+
+class RunnerShelf:
+    """The runner's place in the catalogue: one model, that nobody here can ask anything."""
+
+    name = NAME
+
+    def cards(self) -> Sequence[ModelCard]:
+        return [self.named(MODEL)]
+
+    def selectors(self) -> Sequence[Selector]:
+        return []
+
+    def known(self, model: str) -> ModelCard | None:  # noqa: ARG002
+        return None
+
+    def named(self, model: str) -> ModelCard:
+        if model != MODEL:
+            raise UnknownModel(f"the runner has no model {model!r}; it is {NAME}/{MODEL}")
+        return ModelCard(
+            provider=NAME,
+            model=MODEL,
+            display_name="Sandbox runner",
+            description="An agent in a sandbox of its own",
+            images=False,
+        )
+
+    def provider(self, card: ModelCard) -> Provider:
+        raise Misconfigured(f"{card.id} runs whole turns; it cannot be asked for a reply alone")

@@ -1,0 +1,51 @@
+"""Run an agent in its sandbox for a server elsewhere: prompts come in over HTTP, events go out as SSE.
+
+  hames runner                      http://127.0.0.1:4900, for this user only
+  hames runner --host 0.0.0.0 --token --cwd /work
+                                    in a container or on another machine; the token is HAMES_TOKEN
+  hames serve --runner http://127.0.0.1:4900
+                                    the server whose turns run here
+
+POST /runs {"prompt": "…", "thread": "…"} answers with run.started, assistant.delta, tool.started, tool.output,
+tool.completed, tool.failed and run.completed or run.error. Closing the request cancels the run.
+Nobody can be asked from here: unless --approval-policy says otherwise, nothing is, and the sandbox holds.
+Exit code: 0 after it was stopped, 2 for a bad option.
+"""
+
+from argparse import ArgumentParser, Namespace
+
+import anyio
+
+from hames import __version__, logs
+from hames.app import open_engine
+from hames.cli import flags
+from hames.cli.serve import add_address, address_of, token_of, until_stopped
+from hames.config.options import Options
+from hames.transports.server_listener import Address
+from hames.transports.server_runner import running
+
+PORT = 4900
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    flags.add_shared(parser)
+    add_address(parser, PORT)
+
+
+def run(args: Namespace) -> int:
+    if args.approval_policy is None:
+        args.approval_policy = "never"
+    options = flags.options(args)
+    logs.set_up(level=options.log_level, file=options.log_file)
+    return anyio.run(_run, options, address_of(args), token_of(args, options))
+
+
+async def _run(options: Options, address: Address, token: str | None) -> int:
+    async with (
+        open_engine(options) as engine,
+        running(engine, address, version=__version__, token=token) as runner,
+    ):
+        print(f"Hames runs on {runner.url}", flush=True)
+        print(f"  workspace  {options.cwd}\n  model      {engine.rules.defaults.model}\nCtrl+C stops it.", flush=True)
+        await until_stopped()
+    return 0

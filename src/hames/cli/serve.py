@@ -1,0 +1,174 @@
+"""Serve every networked protocol and the page on one port, until Ctrl+C or SIGTERM.
+
+  hames serve                       http://127.0.0.1:4800, for this user only
+  hames serve --open                and a browser that shows it
+  hames serve --port 0              any free port; the first line says which
+  hames serve --host 0.0.0.0 --token
+                                    for other machines, with a token: HAMES_TOKEN, or one that is made and kept
+  hames serve --runner http://10.0.0.7:4900
+                                    turns run there, in a sandbox of their own (HAMES_RUNNER_TOKEN)
+
+GET / is the page, GET /events and POST /prompt the HTTP protocol, /ws, /bootstrap and /flint WebSockets, and
+/openapi.json says the rest. Programs of this user can also come in through hames.sock in the data directory:
+`hames harness --attach`, `hames app-server --attach`.
+Exit code: 0 after it was stopped, 2 for a bad option.
+"""
+
+import os
+import signal
+import sys
+import threading
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import anyio
+
+from hames import __version__, logs
+from hames.agents.runner import STALL_SECONDS, RunnerAgent, RunnerShelf
+from hames.app import catalogue, open_engine
+from hames.cli import flags
+from hames.config.options import Options
+from hames.core.engine import Engine
+from hames.domain.errors import Misconfigured
+from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.flint.protocol import Flint
+from hames.protocols.sync.pages import SandboxReport
+from hames.providers.catalogue import Catalogue
+from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.choose import Settings as SandboxSettings
+from hames.store.jsonl import JsonlStore
+from hames.store.places import Places
+from hames.system import SystemClock
+from hames.transports.guard_token import checked, token_in
+from hames.transports.server import Extras, Server, serving
+from hames.transports.server_listener import Address
+
+PORT = 4800
+DEMO_MODEL = "scripted/hello"
+PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXIT_SECONDS = 12.0
+"""After that the process ends, whatever hangs. The log is whole at any moment."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    flags.add_shared(parser)
+    add_address(parser, PORT)
+    parser.add_argument("--open", action="store_true", help="show the page in a browser")
+    parser.add_argument("--runner", metavar="URL", help="let a sandbox runner there run the turns")
+    parser.add_argument(
+        "--runner-stall",
+        metavar="SECONDS",
+        type=float,
+        default=STALL_SECONDS,
+        help="give a run up after so much silence (default: %(default)g)",
+    )
+
+
+def add_address(parser: ArgumentParser, port: int) -> None:
+    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (default: %(default)s)")
+    parser.add_argument("--port", metavar="N", type=int, default=port, help="0: any (default: %(default)s)")
+    parser.add_argument(
+        "--token",
+        action="store_true",
+        help="ask everybody for a token: HAMES_TOKEN, or one that is made and kept",
+    )
+    parser.add_argument(
+        "--allow-host", metavar="NAME", action="append", default=[], help="another name of this server, with its port"
+    )
+    parser.add_argument(
+        "--allow-origin", metavar="URL", action="append", default=[], help="a page elsewhere that may use this server"
+    )
+
+
+def run(args: Namespace) -> int:
+    options = flags.options(args)
+    logs.set_up(level=options.log_level, file=options.log_file)
+    address, token = address_of(args), token_of(args, options)
+    return anyio.run(_serve, options, address, token, args)
+
+
+def address_of(args: Namespace) -> Address:
+    """Raises `Misconfigured`."""
+    if not 0 <= args.port <= 65535:
+        raise Misconfigured(f"there is no port {args.port}; it is a number from 0 to 65535")
+    return Address(host=args.host, port=args.port, names=tuple(args.allow_host), origins=tuple(args.allow_origin))
+
+
+def token_of(args: Namespace, options: Options) -> str | None:
+    """From the environment, else from a file; never from the command line, which everybody can read."""
+    if named := os.environ.get("HAMES_TOKEN"):
+        return checked(named)
+    return token_in(options.state_dir) if args.token else None
+
+
+async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
+    store = JsonlStore(options.data_dir, places=Places(options.state_dir))
+    store.prepare()
+    models, agents = catalogue(options), None
+    if args.runner:
+        agent = RunnerAgent(args.runner, token=os.environ.get("HAMES_RUNNER_TOKEN", ""), stall_s=args.runner_stall)
+        shelf = RunnerShelf()
+        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, shelves=[shelf])
+        agents = {agent.name: agent}
+    async with (
+        open_engine(options, models=models, store=store, agents=agents) as engine,
+        serving(engine, address, _extras(options, engine), token=token) as server,
+    ):
+        await _welcome(server, options, engine)
+        if args.open:
+            await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
+        await until_stopped()
+    return 0
+
+
+def _extras(options: Options, engine: Engine) -> Extras:
+    home = str(options.data_dir)
+    return Extras(
+        data_dir=options.data_dir,
+        uploads_dir=options.state_dir / "uploads",
+        version=__version__,
+        dialects={
+            "bootstrap": Bootstrap,
+            "flint": lambda: Flint(engine.models, engine.rules.defaults, home=home),
+        },
+        page=PAGE,
+        demo_model=DEMO_MODEL,
+        sandbox=lambda: _sandbox(options),
+    )
+
+
+async def _sandbox(options: Options) -> SandboxReport:
+    settings = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+    walls = await LocalSandbox(settings, environ=options.environment).walls()
+    return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
+
+
+async def until_stopped() -> None:
+    """Until a signal says so; another one, or too much time, ends the process at once."""
+    with anyio.open_signal_receiver(*STOPPING) as signals:
+        async for _ in signals:
+            break
+    print("stopping", file=sys.stderr, flush=True)
+    alarm = threading.Timer(EXIT_SECONDS, os._exit, (1,))
+    alarm.daemon = True
+    alarm.start()
+
+
+async def _welcome(server: Server, options: Options, engine: Engine) -> None:
+    report = await _sandbox(options)
+    lines = [
+        f"Hames listens on {server.url}",
+        f"  page       {server.link()}" + ("  (this link works once)" if server.service.keyring else ""),
+        f"  workspace  {options.cwd}",
+        f"  model      {engine.rules.defaults.model}",
+        f"  sandbox    {'ready' if report.ok else report.message}",
+        "Ctrl+C stops it.",
+    ]
+    print("\n".join(lines), flush=True)
+
+
+def _show(url: str) -> None:
+    import webbrowser
+
+    webbrowser.open(url)

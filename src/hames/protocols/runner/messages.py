@@ -1,0 +1,102 @@
+"""What a sandbox runner says while it runs: named events, each with one JSON object.
+
+`run.started`, `assistant.delta`, `tool.started`, `run.completed` and `run.error` are the specification's; the
+rest are additions that a reader may skip.
+"""
+
+from typing import Literal
+
+from hames.domain.items import FileUpdate
+from hames.domain.json import Json
+from hames.domain.usage import Usage
+from hames.domain.value import Value
+
+ToolKind = Literal["command", "file", "tool"]
+
+
+class RunStarted(Value, rename="camel"):
+    run_id: str
+    prompt: str
+
+
+class AssistantDelta(Value):
+    text: str
+
+
+class ReasoningDelta(Value):
+    text: str
+
+
+class ToolStarted(Value):
+    """`input` is whatever the tool was given; a command also stands in `command` and `cwd`."""
+
+    id: str
+    name: str
+    kind: ToolKind = "tool"
+    input: Json = None
+    command: str = ""
+    cwd: str = ""
+    changes: tuple[FileUpdate, ...] = ()
+
+
+class ToolOutput(Value):
+    id: str
+    text: str
+
+
+class ToolCompleted(Value, rename="camel"):
+    id: str
+    result: str
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    changes: tuple[FileUpdate, ...] = ()
+
+
+class ToolFailed(Value, rename="camel"):
+    id: str
+    error: str
+    outcome: Literal["failed", "declined", "interrupted"] = "failed"
+    exit_code: int | None = None
+    duration_ms: int | None = None
+
+
+class RunCompleted(Value, rename="camel"):
+    stop_reason: str = ""
+    usage: Usage = Usage()
+
+
+class RunError(Value):
+    message: str
+    info: str = "Other"
+
+
+RunnerEvent = (
+    RunStarted
+    | AssistantDelta
+    | ReasoningDelta
+    | ToolStarted
+    | ToolOutput
+    | ToolCompleted
+    | ToolFailed
+    | RunCompleted
+    | RunError
+)
+
+NAMES: dict[type[RunnerEvent], str] = {
+    RunStarted: "run.started",
+    AssistantDelta: "assistant.delta",
+    ReasoningDelta: "reasoning.delta",
+    ToolStarted: "tool.started",
+    ToolOutput: "tool.output",
+    ToolCompleted: "tool.completed",
+    ToolFailed: "tool.failed",
+    RunCompleted: "run.completed",
+    RunError: "run.error",
+}
+
+
+class RunRequest(Value):
+    """The body of `POST /runs`. Runs of one `thread` share a conversation."""
+
+    prompt: str
+    thread: str = ""

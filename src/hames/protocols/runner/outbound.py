@@ -1,0 +1,117 @@
+"""From a change to what the runner says of it. Pure; one run is one turn."""
+
+from typing import assert_never
+
+from hames.domain import events, items
+from hames.domain.state import Change
+from hames.protocols.jsontext import encode
+from hames.protocols.runner import messages as m
+
+INTERRUPTED = "interrupted; it may have run"
+
+
+def project(change: Change) -> list[m.RunnerEvent]:
+    event = change.record.event
+    match event:
+        case events.ItemDelta():
+            return _delta(change, event)
+        case events.TurnStarted():
+            return []
+        case events.ItemStarted(item=item):
+            return _started(event, item)
+        case events.ItemCompleted(item=item):
+            return _completed(item)
+        case events.TurnEnded():
+            return [_ended(change, event)]
+        case (
+            events.ThreadCreated()
+            | events.ThreadRenamed()
+            | events.ThreadArchived()
+            | events.SettingsChanged()
+            | events.ToolCalled()
+            | events.StepVoided()
+            | events.ApprovalRequested()
+            | events.ApprovalResolved()
+            | events.UsageReported()
+            | events.PromptQueued()
+            | events.PromptRemoved()
+            | events.QueueHeld()
+            | events.Noticed()
+        ):
+            return []
+        case _ as never:
+            assert_never(never)
+
+
+def frame(event: m.RunnerEvent) -> bytes:
+    """One event of the stream."""
+    return b"event: %s\ndata: %s\n\n" % (m.NAMES[type(event)].encode(), encode(event))
+
+
+def _started(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:
+    match item:
+        case items.UserMessage(content=content):
+            said = "\n".join(part.text for part in content if isinstance(part, items.TextInput))
+            return [m.RunStarted(run_id=event.turn_id, prompt=said)] if item.step == 0 else []
+        case items.AgentMessage() | items.Reasoning():
+            return []
+        case items.CommandExecution(command=command, cwd=cwd):
+            given = {"command": command, "cwd": cwd}
+            return [m.ToolStarted(id=item.id, name="shell", kind="command", input=given, command=command, cwd=cwd)]
+        case items.FileChange(changes=changes):
+            return [m.ToolStarted(id=item.id, name="edit", kind="file", changes=changes)]
+        case items.McpToolCall(server=server, tool=tool, arguments=given):
+            return [m.ToolStarted(id=item.id, name=f"{server}.{tool}", input=given)]
+        case items.WebSearch(query=query):
+            return [m.ToolStarted(id=item.id, name="web_search", input={"query": query})]
+        case items.Plan():
+            return [m.ToolStarted(id=item.id, name="plan")]
+        case items.ToolCall(name=name, arguments=given):
+            return [m.ToolStarted(id=item.id, name=name, input=given)]
+        case items.Artifact(path=path):
+            return [m.ToolStarted(id=item.id, name="artifact", input={"path": path})]
+        case items.Compaction():
+            return [m.ToolStarted(id=item.id, name="compact")]
+        case _ as never:
+            assert_never(never)
+
+
+def _delta(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
+    item = change.before.item(delta.item_id)
+    match item:
+        case None | items.UserMessage():
+            return []
+        case items.AgentMessage():
+            return [m.AssistantDelta(text=delta.text)]
+        case items.Reasoning():
+            return [m.ReasoningDelta(text=delta.text)] if delta.stream == "text" else []
+        case _:
+            return [m.ToolOutput(id=delta.item_id, text=delta.text)]
+
+
+def _completed(item: items.Item) -> list[m.RunnerEvent]:
+    match item:
+        case items.UserMessage() | items.AgentMessage() | items.Reasoning():
+            return []
+        case items.WebSearch() | items.Compaction():
+            result = None
+        case _:
+            result = item.result
+    code = item.exit_code if isinstance(item, items.CommandExecution) else None
+    took = item.duration_ms if isinstance(item, items.CommandExecution) else None
+    text = result.text if result is not None else ""
+    if item.status in ("completed", "running"):
+        changes = item.changes if isinstance(item, items.FileChange) else ()
+        return [m.ToolCompleted(id=item.id, result=text, exit_code=code, duration_ms=took, changes=changes)]
+    error = text or (INTERRUPTED if item.status == "interrupted" else item.status)
+    return [m.ToolFailed(id=item.id, error=error, outcome=item.status, exit_code=code, duration_ms=took)]
+
+
+def _ended(change: Change, event: events.TurnEnded) -> m.RunnerEvent:
+    turn = change.after.turn(event.turn_id)
+    if event.status == "completed":
+        usage = turn.usage if turn is not None else m.Usage()
+        return m.RunCompleted(stop_reason=event.stop_reason, usage=usage)
+    if event.error is not None:
+        return m.RunError(message=event.error.message, info=event.error.info)
+    return m.RunError(message="the run was cancelled", info="Cancelled")
