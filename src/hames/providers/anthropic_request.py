@@ -6,10 +6,8 @@ been held with another provider before, so all of that is put right here.
 """
 
 import re
-from collections import defaultdict, deque
 from collections.abc import Iterator
 
-import msgspec
 from msgspec import Raw
 
 from hames.domain.items import Picture
@@ -25,7 +23,9 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
+from hames.providers.callids import CallNames
 from hames.providers.claude import PROVIDER, Claude, claude
+from hames.providers.jsontext import encoded, is_object
 
 WEB_SEARCH = "web_search_20250305"
 """The form every model that searches understands. Later ones bring a code interpreter along."""
@@ -36,17 +36,12 @@ SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"
 BUDGETS = {"low": 8_000, "medium": 16_000, "high": 32_000}
 EFFORTS = {str(tokens): effort for effort, tokens in BUDGETS.items()}
 
-_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTALL)
 
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
     """The body of `POST /v1/messages`. Without `reasoning`, earlier thoughts stay at home."""
-    body = as_json(request, reasoning=reasoning)
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:  # half a surrogate pair in somebody's text
-        return msgspec.json.encode(_encodable(body))
+    return encoded(as_json(request, reasoning=reasoning))
 
 
 def as_json(request: ModelRequest, *, reasoning: bool = True) -> dict[str, Json]:
@@ -117,7 +112,7 @@ def _may_think(messages: list[dict[str, Json]]) -> bool:
 
 
 def _messages(messages: tuple[Message, ...], *, reasoning: bool) -> list[dict[str, Json]]:
-    names = _CallNames()
+    names = CallNames()
     sent: list[dict[str, Json]] = []
     for message in messages:
         content = [part for block in message.blocks for part in _block(block, names, reasoning=reasoning)]
@@ -133,28 +128,7 @@ def _messages(messages: tuple[Message, ...], *, reasoning: bool) -> list[dict[st
     return sent
 
 
-class _CallNames:
-    """Call ids the service accepts: its alphabet, and none twice in a conversation."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._answers: defaultdict[str, deque[str]] = defaultdict(deque)
-
-    def call(self, call_id: str) -> str:
-        stem = _NOT_IN_ID.sub("_", call_id) or "call"
-        name, number = stem, 2
-        while name in self._taken:
-            name, number = f"{stem}_{number}", number + 1
-        self._taken.add(name)
-        self._answers[call_id].append(name)
-        return name
-
-    def result(self, call_id: str) -> str:
-        waiting = self._answers[call_id]
-        return waiting.popleft() if waiting else _NOT_IN_ID.sub("_", call_id) or "call"
-
-
-def _block(block: Block, names: _CallNames, *, reasoning: bool) -> Iterator[dict[str, Json]]:
+def _block(block: Block, names: CallNames, *, reasoning: bool) -> Iterator[dict[str, Json]]:
     match block:
         case TextBlock(text=text):
             if text.strip():
@@ -176,7 +150,7 @@ def _block(block: Block, names: _CallNames, *, reasoning: bool) -> Iterator[dict
             yield _result(block, names)
 
 
-def _result(block: ResultBlock, names: _CallNames) -> dict[str, Json]:
+def _result(block: ResultBlock, names: CallNames) -> dict[str, Json]:
     result: dict[str, Json] = {"type": "tool_result", "tool_use_id": names.result(block.call.id)}
     text = block.text if block.text.strip() else "(no message)" if block.failed else ""
     if block.pictures:
@@ -191,12 +165,7 @@ def _result(block: ResultBlock, names: _CallNames) -> dict[str, Json]:
 
 def _object(arguments: str) -> Raw | dict[str, Json]:
     """The model's own text where it is a JSON object: re-encoding it could invalidate the thought before it."""
-    try:
-        if isinstance(msgspec.json.decode(arguments), dict):
-            return Raw(arguments.encode())
-    except (ValueError, RecursionError):
-        pass
-    return {}
+    return Raw(arguments.encode()) if is_object(arguments) else {}
 
 
 def _picture(picture: Picture) -> dict[str, Json]:
@@ -219,15 +188,3 @@ def _cache(messages: list[dict[str, Json]]) -> None:
     ends = [message["content"][-1] for message in messages if message["role"] == "user"]
     for end in ends[-2:]:
         end["cache_control"] = CACHED
-
-
-def _encodable(value: Json) -> Json:
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case list():
-            return [_encodable(part) for part in value]
-        case dict():
-            return {_encodable(name): _encodable(part) for name, part in value.items()}
-        case _:
-            return value

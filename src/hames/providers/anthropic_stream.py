@@ -31,6 +31,8 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
+from hames.providers.failures import cut_off, malformed
+from hames.providers.jsontext import is_json, lenient
 from hames.providers.sse import EventTooLong, SseDecoder
 
 REASONS: dict[str, StopReason] = {
@@ -121,7 +123,7 @@ class _Block(Struct):
     @property
     def doubtful(self) -> bool:
         """It may be half a call: nothing was said, or what was said is not JSON."""
-        return not self.given.get("input") and not _is_json("".join(self.parts).encode())
+        return not self.given.get("input") and not is_json("".join(self.parts).encode())
 
 
 class AnthropicStream:
@@ -154,7 +156,7 @@ class AnthropicStream:
         try:
             told = self._sse.feed(chunk)
         except EventTooLong as error:
-            self.failure = _malformed(str(error))
+            self.failure = malformed(str(error))
             return []
         for name, data in told:
             if self.ended or self.failure:
@@ -165,13 +167,13 @@ class AnthropicStream:
     def finish(self) -> list[ModelEvent]:
         """The bytes are over. A reply that has said why it stopped is whole even without its last word."""
         for name, data in self._sse.finish():
-            if not self.ended and not self.failure and _is_json(data):
+            if not self.ended and not self.failure and is_json(data):
                 self._read(name, data)
         if not self.ended and not self.failure:
             if self._word is not None:
                 self._end()
             else:
-                self.failure = _cut_off(begun=self._begun)
+                self.failure = cut_off(begun=self._begun)
         return self._taken()
 
     def _taken(self) -> list[ModelEvent]:
@@ -239,7 +241,7 @@ class AnthropicStream:
                 return None
             return msgspec.convert(told, _Told)
         except (ValueError, RecursionError) as error:
-            self.failure = _malformed(f"{error}")
+            self.failure = malformed(f"{error}")
             return None
 
     def _stream(self, told: _BlockDelta) -> None:
@@ -304,7 +306,7 @@ class AnthropicStream:
                 pass
 
     def _search(self, block: _Block) -> None:
-        asked = _decode_any(block.input) if _is_json(block.input.encode()) else {}
+        asked = _decode_any(block.input) if is_json(block.input.encode()) else {}
         query = str(asked.get("query", "")) if isinstance(asked, dict) else ""
         use = {**block.given, "input": asked}
         self._searches[_text(block.given, "id")] = (block.number, query, use)
@@ -379,46 +381,8 @@ def _tokens(usage: dict[str, Json], name: str) -> int:
     return max(0, value) if isinstance(value, int) else 0
 
 
-def _is_json(data: bytes) -> bool:
-    try:
-        _decode_any(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _lenient(data: bytes) -> dict[str, Json]:
-    """The standard library takes half a surrogate pair where msgspec does not; nobody else would take it from us."""
-    import json  # rarely needed, and 10 ms
-
-    told = json.loads(data)
+    told = lenient(data)
     if not isinstance(told, dict):
         raise ValueError("an event that is not an object")  # noqa: TRY004
-    return _whole(told)
-
-
-def _whole(value: Json) -> Json:
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case list():
-            return [_whole(part) for part in value]
-        case dict():
-            return {name: _whole(part) for name, part in value.items()}
-        case _:
-            return value
-
-
-def _malformed(why: str) -> ProviderError:
-    return ProviderError(
-        f"the model service sent a stream that cannot be read: {why}",
-        retryable=True,
-        info="ResponseStreamDisconnected",
-    )
-
-
-def _cut_off(*, begun: bool) -> ProviderError:
-    what = "ended before the answer did" if begun else "was empty"
-    return ProviderError(
-        f"the model service's stream {what}; try again", retryable=True, info="ResponseStreamDisconnected"
-    )
+    return told

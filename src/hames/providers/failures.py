@@ -81,7 +81,7 @@ def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
     kind = f"{refusal.kind} {refusal.code}"
     if status == 402 or "billing" in kind or "spend_limit" in kind or _broke(status, f"{kind} {said}"):
         return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
-    if status == 413 or (status in (0, 400) and _TOO_LONG.search(said)):
+    if status == 413 or "context_length" in kind or (status in (0, 400) and _TOO_LONG.search(said)):
         return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
     if status == 401 or "authentication" in kind:
         return "Unauthorized", False, f"{name} refused the key; set {service.key_variable} to a valid one"
@@ -90,15 +90,19 @@ def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
     if status == 404 and refusal.kind and _NO_MODEL.search(said):
         current = ", ".join(service.models) or "another one"
         return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}"
+    if status == 404 and refusal.kind == "invalid_request_error":
+        return "BadRequest", False, f"{name} does not know what the request speaks of: {said}"
     if status == 404:
         return "HttpConnectionFailed", False, f"nothing answers at {service.address}; check {service.url_variable}"
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
         return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
-    if status == 529 or "overloaded" in kind:
+    if status == 529 or "overloaded" in kind or "slow_down" in kind:
         return "ServerOverloaded", True, f"{name} is overloaded; try again later"
     if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
         return "InternalServerError", True, f"{name} failed with status {status or 500}; try again later: {said}"
+    if "policy" in kind:
+        return "Refusal", False, f"{name} refused to answer this: {said}"
     if status in RETRIED_STATUSES:
         return "Other", True, f"{name} could not take the request (status {status}); try again: {said}"
     if 300 <= status < 400:
@@ -108,6 +112,23 @@ def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
 
 def _broke(status: int, said: str) -> bool:
     return status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(said) is not None
+
+
+def malformed(why: str) -> ProviderError:
+    """A stream that nobody can make sense of."""
+    return ProviderError(
+        f"the model service sent a stream that cannot be read: {why}",
+        retryable=True,
+        info="ResponseStreamDisconnected",
+    )
+
+
+def cut_off(*, begun: bool) -> ProviderError:
+    """A stream that stopped without saying why."""
+    what = "ended before the answer did" if begun else "was empty"
+    return ProviderError(
+        f"the model service's stream {what}; try again", retryable=True, info="ResponseStreamDisconnected"
+    )
 
 
 def tidy(text: str) -> str:

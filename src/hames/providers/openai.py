@@ -1,27 +1,30 @@
-"""OpenAI's Responses API, read with our own lean decoder. The official SDK is the oracle in the tests."""
+"""OpenAI's Responses API, read with our own lean decoder. The official SDK is the oracle in the tests.
+
+Thoughts come back encrypted for the key and the model they were made with. When the service
+will not have an old one back, the request is sent once more without any.
+"""
 
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-import msgspec
-
 from hames.domain.errors import Misconfigured, ProviderError
 from hames.domain.json import Json
 from hames.domain.request import ModelEvent, ModelRequest, ProviderNotice
 from hames.ports import Clock
-from hames.providers import failures, gpt
-from hames.providers.failures import Refusal, Service
+from hames.providers import failures, gpt, openai_errors
+from hames.providers.failures import Service
 from hames.providers.openai_request import encode
 from hames.providers.openai_stream import OpenAIStream
 from hames.providers.retry import PATIENCE, Patience, retrying
-from hames.providers.wire import Answer, Wire
+from hames.providers.wire import Wire
 
 BASE_URL = "https://api.openai.com/v1"
+"""With the version, as the SDK has it; so is OPENAI_BASE_URL."""
 PATH = "/responses"
 
 _UNWANTED_THOUGHT = re.compile(
-    r"(?i)encrypted[ _]content|reasoning.*(not found|without its required|could not be verified)"
+    r"(?i)encrypted[ _]content|\brs_\w+|reasoning.*(not found|without its required|could not be verified)"
 )
 
 
@@ -42,7 +45,7 @@ class OpenAIProvider:
             key_variable="OPENAI_API_KEY",
             url=base_url,
             url_variable="OPENAI_BASE_URL",
-            models=tuple(card.model for card in gpt.MODELS[:3]),
+            models=gpt.current(),
             secrets=(api_key,),
         )
         headers = {
@@ -55,6 +58,7 @@ class OpenAIProvider:
         self._wire = Wire(self._service, headers, patience=patience)
 
     async def warm(self) -> None:
+        """Prepare the connection pool, so that the first request need not."""
         await self._wire.warm()
 
     async def aclose(self) -> None:
@@ -83,8 +87,9 @@ class OpenAIProvider:
 
     async def _attempt(self, body: bytes, model: str) -> AsyncGenerator[ModelEvent, None]:
         async with self._wire.post(PATH, body) as answer:
-            if answer.status != 200 or not is_stream(answer):
-                raise await refused(answer, self._service, model, now_ms=self._clock.now_ms())
+            if answer.status != 200 or not openai_errors.is_stream(answer):
+                said = await openai_errors.refusal(answer, model=model, now_ms=self._clock.now_ms())
+                raise openai_errors.judged(self._service, said, kind=answer.headers.get("content-type", ""))
             reply, seen = OpenAIStream(self._failed), 0
             while not reply.ended:
                 chunk = await answer.read()
@@ -97,53 +102,4 @@ class OpenAIProvider:
             await answer.drain()
 
     def _failed(self, said: Json) -> ProviderError:
-        """An error inside a stream that had begun well."""
-        return failures.error(
-            self._service, Refusal(kind=_word(said, "code") or _word(said, "type"), message=_word(said, "message"))
-        )
-
-
-def is_stream(answer: Answer) -> bool:
-    kind = answer.headers.get("content-type", "").lower()
-    return not kind.startswith(("text/html", "application/json", "text/plain"))
-
-
-async def refused(answer: Answer, service: Service, model: str, *, now_ms: int) -> ProviderError:
-    """An answer that is not a stream, in words for people. Shared with servers that speak like OpenAI's."""
-    body = await answer.all()
-    if answer.status == 200:
-        what = failures.tidy(answer.headers.get("content-type", "")) or "something"
-        return ProviderError(
-            f"{service.address} answered with {what} instead of a stream; check {service.url_variable}",
-            status=200,
-            info="HttpConnectionFailed",
-        )
-    said = _error_in(body)
-    return failures.error(
-        service,
-        Refusal(
-            status=answer.status,
-            kind=_word(said, "type"),
-            code=_word(said, "code"),
-            message=_word(said, "message") or body.decode(errors="replace"),
-            retry_after_s=failures.retry_after_s(answer.headers, now_ms=now_ms),
-            should_retry=failures.should_retry(answer.headers),
-            model=model,
-        ),
-    )
-
-
-def _error_in(body: bytes) -> dict[str, Json]:
-    try:
-        said = msgspec.json.decode(body)
-    except (ValueError, RecursionError):
-        return {}
-    error = said.get("error") if isinstance(said, dict) else None
-    if isinstance(error, str):
-        return {"message": error}
-    return error if isinstance(error, dict) else {}
-
-
-def _word(said: Json, name: str) -> str:
-    value = said.get(name) if isinstance(said, dict) else None
-    return value if isinstance(value, str) else ""
+        return failures.error(self._service, openai_errors.inside(said))

@@ -1,7 +1,8 @@
-"""A reply of OpenAI's Responses API, from bytes to events. Pure.
+"""OpenAI's stream of a reply: bytes in, model events out. Pure; the wire is somebody else's.
 
-Items stream under an output index; `response.output_item.done` carries the whole item and
-counts. What only exists in deltas is shown early and never acted on.
+Items stream under an output index, and `response.output_item.done` carries the whole item.
+What only exists in deltas is shown early and never acted on: a call is told when its item is done,
+and not when that item says that it was cut short.
 """
 
 from collections.abc import Callable
@@ -30,16 +31,25 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
+from hames.providers.failures import cut_off, malformed
+from hames.providers.jsontext import is_json, lenient, number, word
 from hames.providers.sse import EventTooLong, SseDecoder
 
-DELTAS = {
-    "response.output_text.delta": TextDelta,
-    "response.refusal.delta": TextDelta,
-    "response.reasoning_text.delta": ReasoningDelta,
-    "response.reasoning_summary_text.delta": SummaryDelta,
-    "response.function_call_arguments.delta": ToolCallDelta,
+Delta = type[TextDelta] | type[ReasoningDelta] | type[SummaryDelta] | type[ToolCallDelta]
+DELTAS: dict[str, tuple[Delta, str]] = {
+    "response.output_text.delta": (TextDelta, "message"),
+    "response.refusal.delta": (TextDelta, "message"),
+    "response.reasoning_text.delta": (ReasoningDelta, "reasoning"),
+    "response.reasoning_summary_text.delta": (SummaryDelta, "reasoning"),
+    "response.function_call_arguments.delta": (ToolCallDelta, "function_call"),
 }
-PINGS = frozenset({"ping", "keepalive", "response.in_progress", "response.queued"})
+"""What a delta becomes, and the kind of item it belongs to."""
+REASONS: dict[str, StopReason] = {
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refusal",
+}
+SILENT = frozenset({"keepalive", "ping", "response.in_progress", "response.queued"})
+"""Said by a service that is alive and has nothing to say."""
 
 
 class _Told(Struct):
@@ -59,21 +69,32 @@ class _Told(Struct):
 _decode = msgspec.json.Decoder(_Told).decode
 
 
+class _Item(Struct):
+    """An item that was announced. `told`: some of its text was."""
+
+    number: int
+    kind: str
+    told: bool = False
+    done: bool = False
+
+
 class OpenAIStream:
-    """One reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that."""
+    """One reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that.
+
+    A failure is kept, not raised, so that what came before it in the same chunk is not lost.
+    """
 
     def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
         self.failure: ProviderError | None = None
         self.ended = False
         self.progress = 0
+        """Events that were not pings: what counts as a sign of life."""
         self._fail = fail
         self._sse = SseDecoder()
-        self._kinds: dict[int, str] = {}
-        self._told: set[int] = set()
-        self._summaries: dict[int, int] = {}
+        self._items: dict[int, _Item] = {}
         self._called = False
         self._refused = False
-        self._run: tuple[type, int] | None = None
+        self._run: tuple[Delta, int] | None = None
         self._pieces: list[str] = []
         self._out: list[ModelEvent] = []
 
@@ -92,11 +113,10 @@ class OpenAIStream:
     def finish(self) -> list[ModelEvent]:
         """The bytes are over before the reply was."""
         for name, data in self._sse.finish():
-            if not self.ended and not self.failure and data.strip().endswith(b"}"):
+            if not self.ended and not self.failure and is_json(data):
                 self._read(name, data)
         if not self.ended and not self.failure:
-            what = "the reply broke off in the middle" if self.progress else "the service sent an empty reply"
-            self.failure = ProviderError(what, retryable=True, info="ResponseStreamDisconnected")
+            self.failure = cut_off(begun=self.progress > 0)
         return self._taken()
 
     def _taken(self) -> list[ModelEvent]:
@@ -105,7 +125,7 @@ class OpenAIStream:
         return out
 
     def _merge(self) -> None:
-        """Deltas of one block that arrived together are told together."""
+        """Deltas of one item that arrived together are told together."""
         run, text = self._run, "".join(self._pieces)
         self._run, self._pieces = None, []
         if run is not None and text:
@@ -113,148 +133,198 @@ class OpenAIStream:
             self._out.append(kind(block=block, text=text))
 
     def _read(self, name: bytes, data: bytes) -> None:
-        if data.strip() == b"[DONE]":
-            return
         try:
             told = _decode(data)
-        except (ValueError, RecursionError) as error:
-            if not name.startswith(b"response.") or name.decode(errors="replace") in DELTAS:
-                self.failure = malformed(str(error))
-            return
+        except (ValueError, RecursionError):
+            told = self._strange(name, data)
+            if told is None:
+                return
         kind = told.type or name.decode(errors="replace")
-        if kind in PINGS:
+        if kind in SILENT:
             return
         self.progress += 1
-        if (delta := DELTAS.get(kind)) is not None:
-            self._stream(delta, told)
+        if kind in DELTAS:
+            self._stream(kind, told)
             return
         self._merge()
+        response = told.response if isinstance(told.response, dict) else {}
         match kind:
             case "response.output_item.added":
                 self._added(told.output_index, told.item)
             case "response.output_item.done":
                 self._done(told.output_index, told.item)
             case "response.reasoning_summary_part.added" if told.summary_index > 0:
-                self._out.append(SummaryDelta(block=told.output_index, text="\n\n"))
+                self._break(told.output_index)
             case "response.completed" | "response.incomplete":
-                self._end(told.response if isinstance(told.response, dict) else {})
-            case "response.failed":
-                self.failure = self._fail((told.response or {}).get("error") if isinstance(told.response, dict) else {})
+                self._end(response)
+            case "response.failed" | "response.cancelled":
+                self.failure = self._fail(response.get("error") or {"message": "the reply was given up"})
             case "error":
                 self.failure = self._fail(told.error or {"code": told.code, "message": told.message})
             case _:
-                pass
+                if told.error is not None and not told.type:  # a proxy's error in the middle of a stream
+                    self.failure = self._fail(told.error)
 
-    def _stream(self, kind: type, told: _Told) -> None:
-        if not isinstance(told.delta, str) or told.output_index < 0:
+    def _strange(self, name: bytes, data: bytes) -> _Told | None:
+        """Half a surrogate pair is mended, an event nobody knows may look as it likes, the rest is no stream."""
+        if data.strip() == b"[DONE]":
+            return None
+        try:
+            told = lenient(data)
+        except (ValueError, RecursionError) as error:
+            self.failure = malformed(str(error))
+            return None
+        kind = (word(told, "type") or name.decode(errors="replace")).encode()
+        try:
+            return msgspec.convert(told, _Told)
+        except msgspec.ValidationError as error:
+            if kind.decode() in DELTAS or kind.startswith(b"response.output_item"):
+                self.failure = malformed(str(error))
+            return None
+
+    def _stream(self, kind: str, told: _Told) -> None:
+        delta, of = DELTAS[kind]
+        item = self._items.get(told.output_index)
+        if item is None:
+            item = self._announce(told.output_index, of, {})
+        if item.done or item.kind != of or not isinstance(told.delta, str):
             return
-        if told.type == "response.refusal.delta":
+        if kind == "response.refusal.delta":
             self._refused = True
-        if self._run != (kind, told.output_index):
+        run = self._run
+        if run is None or run[0] is not delta or run[1] != item.number:
             self._merge()
-            self._run = (kind, told.output_index)
+            self._run = (delta, item.number)
         self._pieces.append(told.delta)
-        self._told.add(told.output_index)
+        item.told = item.told or bool(told.delta)
 
-    def _added(self, block: int, item: Json) -> None:
-        kind = item.get("type", "") if isinstance(item, dict) else ""
-        self._kinds[block] = kind
+    def _break(self, index: int) -> None:
+        item = self._items.get(index)
+        if item is not None and item.told and not item.done:
+            self._out.append(SummaryDelta(block=item.number, text="\n\n"))
+
+    def _added(self, index: int, given: Json) -> None:
+        if isinstance(given, dict) and index not in self._items:
+            self._announce(index, word(given, "type"), given)
+
+    def _announce(self, index: int, kind: str, given: dict[str, Json]) -> _Item:
+        item = self._items[index] = _Item(number=len(self._items), kind=kind)
         if kind == "function_call":
-            self._out.append(ToolCallStarted(block=block, name=_text(item, "name")))
+            self._merge()
+            self._out.append(ToolCallStarted(block=item.number, name=word(given, "name")))
         elif kind == "web_search_call":
-            self._out.append(SearchStarted(block=block, query=_query(item)))
+            self._out.append(SearchStarted(block=item.number, query=_query(given)))
+        return item
 
-    def _done(self, block: int, item: Json) -> None:
-        if not isinstance(item, dict):
+    def _done(self, index: int, given: Json) -> None:
+        if not isinstance(given, dict):
             return
-        match item.get("type"):
+        kind = word(given, "type")
+        item = self._items.get(index) or self._announce(index, kind, given)
+        if item.done or item.kind != kind:
+            return
+        item.done, number = True, item.number
+        match kind:
             case "message":
-                if block not in self._told and (text := _said(item)):
-                    self._out.append(TextDelta(block=block, text=text))
-                self._out.append(TextEnded(block=block))
+                if not item.told and (text := self._said(given)):
+                    self._out.append(TextDelta(block=number, text=text))
+                    item.told = True
+                if item.told:
+                    self._out.append(TextEnded(block=number))
             case "reasoning":
-                if block not in self._told and (text := _summary(item)):
-                    self._out.append(SummaryDelta(block=block, text=text))
-                self._out.append(ReasoningEnded(block=block, opaque=_kept(item)))
-            case "function_call" if item.get("status", "completed") == "completed":
+                if not item.told and (text := _summary(given)):
+                    self._out.append(SummaryDelta(block=number, text=text))
+                self._out.append(ReasoningEnded(block=number, opaque=_kept(given)))
+            case "function_call" if given.get("status") != "incomplete":
                 self._called = True
                 call = Call(
-                    id=CallId(_text(item, "call_id") or _text(item, "id")),
-                    name=_text(item, "name"),
-                    arguments=_text(item, "arguments") or "{}",
+                    id=CallId(word(given, "call_id") or word(given, "id")),
+                    name=word(given, "name"),
+                    arguments=word(given, "arguments") or "{}",
                 )
-                self._out.append(ToolCallEnded(block=block, call=call))
+                self._out.append(ToolCallEnded(block=number, call=call))
             case "web_search_call":
-                failed = item.get("status") == "failed"
-                self._out.append(SearchEnded(block=block, query=_query(item), opaque=item, failed=failed))
+                failed = given.get("status") not in ("completed", None)
+                query = _query(given)
+                self._out.append(SearchEnded(block=number, query=query, opaque=_search(given), failed=failed))
             case _:
                 pass
 
     def _end(self, response: dict[str, Json]) -> None:
+        output = response.get("output")
+        for index, given in enumerate(output if isinstance(output, list) else []):
+            self._done(index, given)  # a proxy may have left the events of its own out
+        for item in self._items.values():
+            self._abandon(item)
         if (usage := _usage(response.get("usage"))) is not None:
             self._out.append(UsageSeen(usage=usage))
-        why = response.get("incomplete_details")
-        word = _text(why, "reason") if response.get("status") == "incomplete" else ""
-        reason: StopReason = "tools" if self._called else "end"
-        if word == "max_output_tokens":
-            reason = "max_tokens"
-        elif word == "content_filter" or (self._refused and not self._called):
-            reason = "refusal"
-        elif word:
-            reason = "unknown"
-        self._out.append(ReplyEnded(reason=reason, word=word or reason))
+        cut = response.get("status") == "incomplete"
+        why = word(response.get("incomplete_details"), "reason") if cut else ""
+        reason: StopReason = "tools" if self._called else "refusal" if self._refused else "end"
+        if cut:
+            reason = REASONS.get(why, "unknown")
+        self._out.append(ReplyEnded(reason=reason, word=why or word(response, "status") or "completed"))
         self.ended = True
 
+    def _abandon(self, item: _Item) -> None:
+        """It was never done. Text is kept as it stands; a call that was cut off is never told."""
+        if item.done:
+            return
+        item.done = True
+        if item.kind == "message" and item.told:
+            self._out.append(TextEnded(block=item.number))
+        elif item.kind == "reasoning" and item.told:
+            self._out.append(ReasoningEnded(block=item.number))
+        elif item.kind == "web_search_call":
+            self._out.append(SearchEnded(block=item.number, query="", failed=True))
 
-def malformed(why: str) -> ProviderError:
-    return ProviderError(
-        f"the service sent something unreadable: {why}", retryable=True, info="ResponseStreamDisconnected"
-    )
+    def _said(self, given: dict[str, Json]) -> str:
+        content = given.get("content")
+        parts = content if isinstance(content, list) else []
+        self._refused = self._refused or any(word(part, "type") == "refusal" for part in parts)
+        return "".join(word(part, "text") or word(part, "refusal") for part in parts)
 
 
-def _kept(item: dict[str, Json]) -> Json:
+def _kept(given: dict[str, Json]) -> Json:
     """What the service wants back: only encrypted thoughts can be, where nothing is stored."""
-    if not item.get("encrypted_content"):
+    if not word(given, "encrypted_content"):
         return None
-    return {name: item[name] for name in ("type", "id", "summary", "encrypted_content") if name in item}
+    return {
+        "type": "reasoning",
+        "id": word(given, "id"),
+        "summary": given.get("summary") or [],
+        "encrypted_content": given["encrypted_content"],
+    }
+
+
+def _search(given: dict[str, Json]) -> Json:
+    """What the service takes back of a search: the whole item, once it is whole."""
+    if word(given, "status") != "completed" or not isinstance(given.get("action"), dict):
+        return None
+    return {name: given[name] for name in ("type", "id", "status", "action") if name in given}
 
 
 def _usage(counted: Json) -> Usage | None:
     if not isinstance(counted, dict):
         return None
-    read = _number(counted.get("input_tokens_details"), "cached_tokens")
-    written = _number(counted.get("input_tokens_details"), "cache_write_tokens")
+    details = counted.get("input_tokens_details")
+    read, written = number(details, "cached_tokens"), number(details, "cache_write_tokens")
     return Usage(
-        input_tokens=max(0, _number(counted, "input_tokens") - read - written),
-        output_tokens=_number(counted, "output_tokens"),
-        thinking_tokens=_number(counted.get("output_tokens_details"), "reasoning_tokens"),
+        input_tokens=max(0, number(counted, "input_tokens") - read - written),
+        output_tokens=number(counted, "output_tokens"),
+        thinking_tokens=number(counted.get("output_tokens_details"), "reasoning_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,
     )
 
 
-def _number(counted: Json, name: str) -> int:
-    value = counted.get(name) if isinstance(counted, dict) else None
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+def _summary(given: dict[str, Json]) -> str:
+    summary = given.get("summary")
+    return "\n\n".join(word(part, "text") for part in summary) if isinstance(summary, list) else ""
 
 
-def _text(item: Json, name: str) -> str:
-    value = item.get(name) if isinstance(item, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _said(item: dict[str, Json]) -> str:
-    content = item.get("content")
-    return (
-        "".join(_text(part, "text") or _text(part, "refusal") for part in content) if isinstance(content, list) else ""
-    )
-
-
-def _summary(item: dict[str, Json]) -> str:
-    summary = item.get("summary")
-    return "\n\n".join(_text(part, "text") for part in summary) if isinstance(summary, list) else ""
-
-
-def _query(item: Json) -> str:
-    action = item.get("action") if isinstance(item, dict) else None
-    return _text(action, "query") or _text(action, "url") or _text(action, "pattern")
+def _query(given: dict[str, Json]) -> str:
+    action = given.get("action")
+    queries = action.get("queries") if isinstance(action, dict) else None
+    first = queries[0] if isinstance(queries, list) and queries and isinstance(queries[0], str) else ""
+    return word(action, "query") or first or word(action, "pattern") or word(action, "url")

@@ -204,7 +204,7 @@ async def check_a_connection_that_breaks_before_the_answer_is_tried_again(stage:
 async def check_an_answer_that_breaks_is_a_failure_and_no_call_is_half_told(stage: Stage) -> None:
     events = stage.dialect.events(FULL)
     whole = expected(FULL).calls
-    for end in range(4, len(events) - 2):
+    for end in range(stage.dialect.opening + 1, len(events) - 2):
         for fault in (Reset(), Close()):
             async with _at(stage, raw(b"".join(events[:end]), fault)) as (server, provider):
                 told, error = await failed(provider, asking())

@@ -95,6 +95,7 @@ def message_stop() -> bytes:
 
 class AnthropicDialect:
     path = "/v1/messages"
+    opening = 3
 
     def events(self, talk: Talk) -> list[bytes]:
         told = [message_start(talk.usage)]

@@ -60,7 +60,7 @@ def outcome(events: Sequence[ModelEvent]) -> Outcome:
     ended: set[int] = set()
     opaques: list[Json] = []
     calls: list[Call] = []
-    searches: list[str] = []
+    searches: dict[int, str] = {}
     notices: list[str] = []
     usage, last = None, None
     for event in events:
@@ -85,10 +85,11 @@ def outcome(events: Sequence[ModelEvent]) -> Outcome:
             case ToolCallEnded(block=block, call=call):
                 assert running.pop(block) in (call.arguments, "")
                 calls.append(call)
-            case SearchStarted(query=query):
-                searches.append(query)
-            case SearchEnded(query=query):
-                assert query in searches
+            case SearchStarted(block=block, query=query):
+                searches[block] = query
+            case SearchEnded(block=block, query=query):
+                assert searches[block] in (query, ""), "a search that ended as another"
+                searches[block] = query
             case UsageSeen(usage=usage):
                 assert min(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) >= 0
             case ProviderNotice(name=name):
@@ -102,7 +103,7 @@ def outcome(events: Sequence[ModelEvent]) -> Outcome:
         thoughts=tuple(thoughts.values()),
         opaques=tuple(opaques),
         calls=tuple(calls),
-        searches=tuple(searches),
+        searches=tuple(searches.values()),
         usage=usage,
         reason=last.reason,
         word=last.word,

@@ -113,6 +113,8 @@ class Dialect(Protocol):
     """How one kind of service writes."""
 
     path: str
+    opening: int
+    """How many events of a reply say nothing yet: a stream that breaks within them is asked for again."""
 
     def events(self, talk: Talk) -> list[bytes]:
         """The server-sent events of a reply, one by one."""
