@@ -35,6 +35,7 @@ from hames.cli.spawn import server_command
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
+from hames.config.options import Options
 from hames.domain import schema
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.json import Json
@@ -70,9 +71,8 @@ def run(args: Namespace) -> int:
     wanted = _schema(args.output_schema)
     parts: list[UserInput] = inputs(prompt + _asked_for(wanted), options.cwd)
     parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
-    config = dict(_pair(word) for word in args.option)
     shows: Shows = EventLines(sys.stdout) if args.json else _readable(args, quiet=args.quiet, alone=wanted is not None)
-    errand = Errand(args, parts, config, shows, wanted)
+    errand = Errand(args, options, parts, shows, wanted)
     reach = attached(args.attach) if args.attach else spawned(server_command(args, options), name="hames-run")
     return anyio.run(errand.run, reach)
 
@@ -86,12 +86,11 @@ def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
 class Errand:
     """A prompt, from the first request to the exit code."""
 
-    def __init__(
-        self, args: Namespace, parts: list[UserInput], config: dict[str, str], shows: Shows, wanted: Json
-    ) -> None:
+    def __init__(self, args: Namespace, options: Options, parts: list[UserInput], shows: Shows, wanted: Json) -> None:
         self._args = args
+        self._options = options
         self._parts = parts
-        self._config = config
+        self._config = dict(_pair(word) for word in args.option)
         self._shows = shows
         self._wanted = wanted
         self._outcome: int | None = None
@@ -138,11 +137,11 @@ class Errand:
             thread_id = found[0].id
         opened = await (client.resume_thread(thread_id, model=args.model) if thread_id else client.start_thread())
         if thread_id and (args.approval_policy or args.sandbox):
-            here = await client.read_config()
+            sandbox = msgspec.convert(msgspec.to_builtins(self._options.sandbox), m.SandboxPolicy)
             await client.change_settings(
                 opened.thread.id,
-                approval_policy=here.approval_policy if args.approval_policy else None,
-                sandbox_policy=here.sandbox_policy if args.sandbox else None,
+                approval_policy=self._options.approval_policy if args.approval_policy else None,
+                sandbox_policy=sandbox if args.sandbox else None,
             )
         self._shows.opened(opened)
         return opened.thread.id

@@ -44,6 +44,10 @@ async def spawned(
                     yield client
             finally:
                 tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as failures:
+        if (found := failures.subgroup(Unreachable)) is None:
+            raise
+        raise _first(found) from None
     finally:
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(CLOSE_SECONDS):
@@ -87,3 +91,8 @@ async def _collect(stream: ByteReceiveStream, words: bytearray) -> None:
             del words[:-LAST_WORDS]
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         return
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,164 @@
+"""The smaller commands: threads, models, config, completion, help."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_process import Shell
+
+from hames.cli.completion import bash, fish, words, zsh
+from hames.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+OFFERED = list(words())
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_threads_are_listed_shown_exported_put_away_copied_and_removed(shell: Shell) -> None:
+    nothing = shell.hames("threads")
+    assert (nothing.returncode, nothing.stdout) == (0, "no threads yet\n")
+    model = shell.script("See ```x``` and **this**.", name="one")
+    shell.hames("run", "tell me of carts", "--model", model)
+    shell.hames("run", "tell me of boats", "--model", shell.script("Boats.", name="two"))
+
+    listed = json.loads(shell.hames("threads", "--json").stdout)
+    assert [thread["preview"] for thread in listed] == ["tell me of boats", "tell me of carts"]
+    carts = listed[1]["id"]
+    found = json.loads(shell.hames("threads", "list", "--search", "carts", "--json").stdout)
+    assert [thread["id"] for thread in found] == [carts]
+
+    shown = shell.hames("threads", "show", carts).stdout
+    assert "> tell me of carts" in shown
+    assert "See ```x``` and **this**." in shown
+    told = json.loads(shell.hames("threads", "export", carts, "--format", "json").stdout)
+    assert [item["type"] for item in told["turns"][0]["items"]] == ["userMessage", "agentMessage"]
+
+    assert shell.hames("threads", "archive", carts).returncode == 0
+    assert [thread["id"] for thread in json.loads(shell.hames("threads", "--archived", "--json").stdout)] == [carts]
+    assert shell.hames("threads", "unarchive", carts).returncode == 0
+    copy = shell.hames("threads", "fork", carts).stdout.strip()
+    assert copy not in ("", carts)
+    assert shell.hames("threads", "rename", copy, "A copy").returncode == 0
+    assert "A copy" in shell.hames("threads").stdout
+
+    refused = shell.hames("threads", "rm", copy)
+    assert (refused.returncode, "--yes" in refused.stderr) == (1, True)
+    assert shell.hames("threads", "rm", copy, "--yes").returncode == 0
+    assert copy not in shell.hames("threads").stdout
+    missing = shell.hames("threads", "show", "ses_nothing")
+    assert (missing.returncode, missing.stderr) == (1, "hames: no thread 'ses_nothing'\n")
+
+
+def test_models_and_their_selectors_are_listed(shell: Shell) -> None:
+    told = json.loads(shell.hames("models", "--options", "--json").stdout)
+    assert "scripted/hello" in [model["id"] for model in told["models"]]
+    assert "agent" in [option["id"] for option in told["options"]]
+    plain = shell.hames("models", "--options").stdout
+    assert "  scripted/hello" in plain
+    assert "* code" in plain
+
+
+def test_each_setting_has_an_origin_and_no_key_is_shown(shell: Shell) -> None:
+    (shell.folder / "config.toml").write_text(
+        'max_steps = 7\n[providers.openai]\napi_key = "sk-of-the-file"\nbase_url = "https://me:pass@host/v1"\n'
+        '[mcp_servers.git]\ncommand = "git-mcp"\nenv = { GIT_TOKEN = "sk-of-mcp" }\n'
+    )
+    done = shell.hames(
+        "config", "--json", "--sandbox", "readOnly", HAMES_MODEL="scripted/hello", ANTHROPIC_API_KEY="sk-of-env"
+    )
+    told = {row["name"]: (row["value"], row["origin"]) for row in json.loads(done.stdout)}
+    assert told["max_steps"] == (7, str(shell.folder / "config.toml"))
+    assert told["model"] == ("scripted/hello", "environment")
+    assert told["sandbox"] == ("readOnly", "flag")
+    assert told["approval_policy"] == ("unlessTrusted", "default")
+    assert told["ANTHROPIC_API_KEY"] == ("(set, not shown)", "environment")
+    assert told["OPENAI_API_KEY"] == ("(set, not shown)", str(shell.folder / "config.toml"))
+    plain = shell.hames("config", ANTHROPIC_API_KEY="sk-of-env").stdout
+    assert "sk-" not in plain + done.stdout
+    assert "pass" not in plain + done.stdout
+
+
+def test_an_untrusted_project_is_named_and_not_obeyed(shell: Shell) -> None:
+    (shell.workspace / "hames.toml").write_text('model = "scripted/evil"\n')
+    done = shell.hames("config")
+    assert "hames.toml is not obeyed" in done.stdout
+    assert "evil" not in done.stdout
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_every_command_has_help_with_an_example(shell: Shell, name: str) -> None:
+    done = shell.hames(name, "--help")
+    assert done.returncode == 0
+    assert f"hames {name}" in done.stdout.split("options:")[0].split("\n\n", 1)[1]
+
+
+def test_hames_alone_without_a_terminal_lists_the_commands(shell: Shell) -> None:
+    done = shell.hames()
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in OFFERED)
+    assert shell.hames("--version").stdout.startswith("hames ")
+    no_terminal = shell.hames("tui")
+    assert (no_terminal.returncode, "there is no terminal here" in no_terminal.stderr) == (1, True)
+
+
+def test_completions_know_every_command_and_flag() -> None:
+    known = words()
+    assert set(known) <= set(COMMANDS)
+    for write in (bash, zsh, fish):
+        script = write(known)
+        for name, found in known.items():
+            assert name in script
+            assert all(word.text.lstrip("-") in script for word in found)
+
+
+@pytest.mark.parametrize(("program", "write"), [("bash", bash), ("zsh", zsh), ("fish", fish)])
+def test_a_shell_accepts_its_completions(tmp_path: Path, program: str, write) -> None:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"there is no {program} here")
+    path = tmp_path / "completions"
+    path.write_text(write(words()))
+    checked = subprocess.run([found, "-n", str(path)], capture_output=True, text=True, check=False, timeout=20)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.needs("bash")
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["hames", "th"], ["threads"]),
+        (["hames", "threads", "unar"], ["unarchive"]),
+        (["hames", "run", "--output"], ["--output-schema"]),
+        (["hames", "tui", "--theme", "l"], ["light"]),
+    ],
+)
+def test_bash_completes(tmp_path: Path, typed: list[str], expected: list[str]) -> None:
+    path = tmp_path / "completions"
+    path.write_text(bash(words()))
+    line = " ".join(typed)
+    program = (
+        f'source {path}; COMP_WORDS=({line}); COMP_CWORD={len(typed) - 1}; _hames; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout.split() == expected
+
+
+def test_the_example_for_github_is_valid_and_uses_flags_that_exist() -> None:
+    yaml = pytest.importorskip("yaml")
+    text = (ROOT / "docs" / "examples" / "github-actions.yml").read_text()
+    told = yaml.safe_load(text)
+    assert set(told) == {"name", True, "permissions", "jobs"}  # YAML reads `on` as true
+    (job,) = told["jobs"].values()
+    assert job["runs-on"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert all("uses" in step or "run" in step for step in job["steps"])
+    known = {word.text for word in words()["run"]}
+    used = {part for command in commands for part in command.split() if part.startswith("--")}
+    assert "--json" in used
+    assert {flag.split("=")[0] for flag in used} <= known | {"--quiet"}
