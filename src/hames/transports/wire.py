@@ -67,4 +67,3 @@ def _reopened(number: int, mode: int) -> int | None:
         return os.open(f"/proc/self/fd/{number}", mode)
     except OSError:
         return None
-
