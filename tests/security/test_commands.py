@@ -122,6 +122,7 @@ def test_CMD_GIT_1_to_5_git_is_asked_about_because_its_helpers_run_programs(work
     assert not trusted(f"cd sub && git {words}", workspace)
 
 
+@pytest.mark.needs("bwrap", "bash")
 async def test_CMD_7_what_is_shown_is_what_runs(workspace: Path, tmp_path: Path) -> None:
     """No start file, no exported function, no PATH of the parent's gets between the words and the program."""
     home, marker = tmp_path / "home", tmp_path / "PWNED"
@@ -239,6 +240,7 @@ def fingerprint(root: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.needs("bwrap", "bash")
 async def test_trusted_commands_change_nothing_even_where_they_could(workspace: Path) -> None:
     before = fingerprint(workspace)
     commands = [row["command"] for row in COMMANDS if trusted(row["command"], workspace)]

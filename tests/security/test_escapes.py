@@ -9,6 +9,8 @@ from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.sandbox.attempts import ATTEMPTS
 from hames.sandbox.proof import KNOWN, OPEN_WITH_NETWORK, prove
 
+pytestmark = pytest.mark.needs("bwrap", "bash")
+
 POLICIES = {
     "readOnly": ('{"type": "readOnly"}', frozenset[str]()),
     "workspaceWrite": ('{"type": "workspaceWrite"}', KNOWN),

@@ -12,6 +12,8 @@ from hames.domain.policy import ReadOnly
 from hames.sandbox.choose import LocalSandbox
 from hames.sandbox.environment import SYSTEM_PATH
 
+pytestmark = pytest.mark.needs("bwrap", "bash")
+
 FILES = {
     "calc.py": "def add(a, b):\n    return a + b\n",
     "test_calc.py": (

@@ -20,6 +20,8 @@ from hames.sandbox.conceal import conceal
 from hames.sandbox.proof import Finding, prove
 from hames.sandbox.stage import interpreter
 
+pytestmark = pytest.mark.needs("bwrap", "bash")
+
 Findings = dict[str, list[Finding]]
 
 WALLED: tuple[SandboxPolicy, ...] = (ReadOnly(), WorkspaceWrite())

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs("bwrap", "bash")
+
 PROGRAM = """
 import argparse, sys
 from hames.cli import sandbox

@@ -16,6 +16,8 @@ from hames.ports import Launch, Limits, ToolFailed
 from hames.sandbox.choose import LocalSandbox
 from hames.sandbox.process import LocalProcess
 
+pytestmark = pytest.mark.needs("bash")
+
 SANDBOX = LocalSandbox()
 NO_LIMITS = Limits()
 
