@@ -2,9 +2,11 @@
 
   hames app-server --cwd path/to/repo
   echo '{"id":1,"method":"initialize","params":{"clientInfo":{"name":"me","version":"1"}}}' | hames app-server
+  hames app-server --attach         a door to the threads of a running `hames serve` of the same data directory
 
 stdout carries the protocol and nothing else; logs go to stderr or to --log-file.
-Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option.
+Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
+1 when the server that was joined has ended.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -21,6 +23,7 @@ from hames.transports.wire import Start, claim, unblock_stderr
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
+    parser.add_argument("--attach", action="store_true", help="join the server that runs on this data directory")
 
 
 def run(args: Namespace) -> int:
@@ -28,6 +31,10 @@ def run(args: Namespace) -> int:
     options = flags.options(args)
     unblock_stderr()
     logs.set_up(level=options.log_level, file=options.log_file)
+    if args.attach:
+        from hames.transports.unix_attach import attach
+
+        return stdio.exit_code(anyio.run(attach, options.data_dir, "flint", start))
     models = catalogue(options)
     dialect = Flint(models, default_settings(options, models), home=str(options.data_dir))
     return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options, models=models), dialect, start))
