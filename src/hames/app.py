@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from hames.agents.codex import NAME as CODEX
+from hames.agents.codex import CodexAgent, CodexShelf, codex_command
 from hames.config.options import Options
 from hames.core.engine import Engine, Rules
 from hames.domain.errors import HarnessError
@@ -49,7 +51,7 @@ async def open_engine(
         clock=clock,
         ids=RandomIds(),
         rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
-        agents=agents,
+        agents={**own_agents(options), **(agents or {})},
     )
     try:
         async with engine:
@@ -59,6 +61,13 @@ async def open_engine(
         with anyio.move_on_after(CLOSING_SECONDS, shield=True):
             await known.aclose()
         sandbox.close()
+
+
+def own_agents(options: Options) -> dict[str, Agent]:
+    """Agents with a loop of their own that this machine has."""
+    command = codex_command(options.environment)
+    memory = options.data_dir / "codex.json"
+    return {CODEX: CodexAgent([command], memory=memory, environment=options.environment)} if command else {}
 
 
 async def _warm(known: Catalogue, model: str) -> None:
@@ -86,7 +95,8 @@ def offered_tools(options: Options, own: Tools) -> Tools:
 
 def catalogue(options: Options) -> Catalogue:
     clock = SystemClock()
-    return Catalogue(options.environment, clock=clock)
+    shelves = [CodexShelf()] if codex_command(options.environment) else []
+    return Catalogue(options.environment, clock=clock, shelves=shelves)
 
 
 def default_settings(options: Options, models: Models) -> Settings:

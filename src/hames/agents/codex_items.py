@@ -1,0 +1,166 @@
+"""Codex's items as ours, and its questions as intents. Pure."""
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from hames.domain.approvals import ChangeFiles, Intent, RunCommand
+from hames.domain.ids import CallId, ItemId
+from hames.domain.items import (
+    AgentMessage,
+    CommandExecution,
+    FileChange,
+    FileUpdate,
+    Item,
+    ItemStatus,
+    McpToolCall,
+    Plan,
+    Reasoning,
+    Stream,
+    TextInput,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    WebSearch,
+)
+from hames.domain.json import Json
+
+STATUSES: dict[str, ItemStatus] = {
+    "inProgress": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "declined": "declined",
+}
+DELTAS: dict[str, Stream] = {
+    "item/agentMessage/delta": "text",
+    "item/reasoning/textDelta": "text",
+    "item/reasoning/summaryTextDelta": "summary",
+    "item/commandExecution/outputDelta": "output",
+    "item/fileChange/outputDelta": "output",
+    "item/plan/delta": "text",
+}
+
+
+def streamed(method: str, params: dict[str, Json]) -> tuple[Stream, str] | None:
+    """Which stream of the item grew, and by what."""
+    stream = DELTAS.get(method)
+    delta = params.get("delta")
+    return (stream, delta) if stream is not None and isinstance(delta, str) else None
+
+
+def opened_item(theirs: dict[str, Json], item_id: ItemId) -> Item | None:
+    """Our item for one of theirs that begins. A kind of tomorrow is a tool call with everything in it."""
+    call_id = CallId(str(theirs.get("id", "")))
+    match theirs.get("type"):
+        case "userMessage":
+            return UserMessage(id=item_id, step=0, content=(TextInput(text=""),))
+        case "agentMessage":
+            return AgentMessage(id=item_id, step=1)
+        case "reasoning":
+            return Reasoning(id=item_id, step=1, provider="codex")
+        case "commandExecution":
+            return CommandExecution(
+                id=item_id, step=1, call_id=call_id, command=_text(theirs, "command"), cwd=_text(theirs, "cwd")
+            )
+        case "fileChange":
+            return FileChange(id=item_id, step=1, call_id=call_id, changes=changes(theirs))
+        case "mcpToolCall":
+            return McpToolCall(
+                id=item_id,
+                step=1,
+                call_id=call_id,
+                server=_text(theirs, "server"),
+                tool=_text(theirs, "tool"),
+                arguments=theirs.get("arguments"),
+            )
+        case "webSearch":
+            return WebSearch(id=item_id, step=1, query=_text(theirs, "query"))
+        case "plan":
+            return Plan(id=item_id, step=1, call_id=call_id)
+        case kind:
+            arguments = {name: value for name, value in theirs.items() if name not in ("id", "type")}
+            return ToolCall(id=item_id, step=1, call_id=call_id, name=f"codex:{kind}", arguments=arguments)
+
+
+def completed_item(theirs: dict[str, Json], item: Item) -> tuple[Item, Stream | Literal[""], str]:
+    """How it ended, and what its stream holds in all: whoever heard less is told the rest."""
+    status = STATUSES.get(_text(theirs, "status"), "completed")
+    if status == "running":
+        status = "interrupted"
+    match item:
+        case AgentMessage():
+            return replace(item, status="completed"), "text", _text(theirs, "text")
+        case Reasoning():
+            summary, content = _lines(theirs.get("summary")), _lines(theirs.get("content"))
+            return replace(item, status="completed"), ("text" if content else "summary"), content or summary
+        case CommandExecution():
+            output = _text(theirs, "aggregatedOutput")
+            code = theirs.get("exitCode")
+            duration = theirs.get("durationMs")
+            done = replace(
+                item,
+                status=status,
+                exit_code=code if isinstance(code, int) else None,
+                duration_ms=duration if isinstance(duration, int) else None,
+                result=ToolResult(text=output or f"[exit code {code}]", failed=status != "completed"),
+            )
+            return done, "output", output
+        case FileChange():
+            made = changes(theirs)
+            result = ToolResult(text=f"{len(made)} files", failed=status != "completed")
+            whole = "".join(change.diff for change in made)
+            return replace(item, status=status, changes=made, result=result), "output", whole
+        case McpToolCall():
+            result = ToolResult(
+                text=str(theirs.get("result") or theirs.get("error") or ""), failed=status != "completed"
+            )
+            return replace(item, status=status, structured=theirs.get("result"), result=result), "", ""
+        case WebSearch():
+            return replace(item, status="completed", query=_text(theirs, "query") or item.query), "", ""
+        case Plan():
+            return replace(item, status="completed", result=ToolResult(text="ok")), "text", _text(theirs, "text")
+        case ToolCall():
+            return replace(item, status=status, result=ToolResult(text="", failed=status != "completed")), "", ""
+        case _:
+            return item, "", ""
+
+
+def intent(method: str, params: dict[str, Json], item: Item | None) -> Intent | None:
+    """What one of Codex's questions is about."""
+    if method == "item/commandExecution/requestApproval" and isinstance(item, CommandExecution):
+        command = params.get("command")
+        return RunCommand(
+            command=command if isinstance(command, str) else item.command,
+            cwd=_text(params, "cwd") or item.cwd,
+            why=_text(params, "reason"),
+        )
+    if method == "item/fileChange/requestApproval" and isinstance(item, FileChange):
+        return ChangeFiles(changes=changes(params) or item.changes)
+    return None
+
+
+def changes(theirs: dict[str, Json]) -> tuple[FileUpdate, ...]:
+    found = theirs.get("changes")
+    if not isinstance(found, list):
+        return ()
+    return tuple(
+        FileUpdate(path=_text(one, "path"), kind=_kind(one.get("kind")), diff=_text(one, "diff"))
+        for one in found
+        if isinstance(one, dict)
+    )
+
+
+def _kind(theirs: Json) -> Literal["add", "modify", "delete"]:
+    word = theirs.get("type") if isinstance(theirs, dict) else theirs
+    return "add" if word == "add" else "delete" if word == "delete" else "modify"
+
+
+def _text(theirs: Json, name: str) -> str:
+    value = theirs.get(name) if isinstance(theirs, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _lines(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    return "\n\n".join(one for one in value if isinstance(one, str)) if isinstance(value, list) else ""
