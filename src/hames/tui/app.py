@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
+import anyio
 from rich.text import Text
 from textual import events, work
 from textual.app import App, ComposeResult
@@ -92,6 +93,8 @@ class HamesApp(App[int]):
         self._backlog: list[told.AgentEvent] = []
         self._leaving_at = 0.0
         self._laid_out = False
+        self._begun = anyio.Event()
+        """Set once there is somebody to talk to, or certainly nobody."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name if dark else LIGHT.name
@@ -147,6 +150,7 @@ class HamesApp(App[int]):
         except Unreachable as failure:
             self.note(str(failure), meaning="bad")
         self.client = None
+        self._begun.set()
         if self.talk.running:
             self.talk.turn_id = ""
             self._show_terms()
@@ -164,6 +168,7 @@ class HamesApp(App[int]):
                 await self.send(self._prompt, queued=False)
 
         await self.tried(begin())
+        self._begun.set()
 
     async def tried(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
@@ -319,6 +324,7 @@ class HamesApp(App[int]):
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
+        await self._begun.wait()  # somebody may type faster than an agent starts
         if message.text.startswith("/") and not message.text.startswith("//"):
             await self.tried(self.commands.run(message.text))
             return

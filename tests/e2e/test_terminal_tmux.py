@@ -1,0 +1,180 @@
+"""`hames` in a real terminal: a pty of tmux, keys as they are typed, the screen as it is seen."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.needs("tmux")
+SECONDS = 20
+
+
+class Terminal:
+    def __init__(self, folder: Path) -> None:
+        self._socket = str(folder / "tmux")
+        self.workspace = folder / "ws"
+        self.workspace.mkdir()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "HAMES_STATE": str(folder / "state"),
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "COLORTERM": "truecolor",
+        }
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, "-f", "/dev/null", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SECONDS,
+            env=self.environment,
+        )
+        return done.stdout
+
+    def start(self, *words: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
+        # The pane outlives the program: its last screen and its exit code are part of the story.
+        named = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+        command = f"env {named} {shlex.join([sys.executable, '-m', 'hames', *words])}; echo ended with $?; cat"
+        size = ["-x", str(columns), "-y", str(rows)]
+        self.tmux("new-session", "-d", *size, "-c", str(self.workspace), command)
+
+    def types(self, text: str) -> None:
+        self.tmux("send-keys", "-l", text)
+
+    def presses(self, *keys: str) -> None:
+        self.tmux("send-keys", *keys)
+
+    def screen(self, *, escapes: bool = False) -> str:
+        return self.tmux("capture-pane", "-p", *(["-e"] if escapes else []))
+
+    def shows(self, *words: str) -> str:
+        until = time.monotonic() + SECONDS
+        while True:
+            screen = self.screen()
+            missing = [word for word in words if word not in screen]
+            if not missing:
+                return screen
+            assert time.monotonic() < until, f"never seen: {missing}\n{screen}"
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    made = Terminal(tmp_path)
+    yield made
+    made.close()
+
+
+def script(terminal: Terminal, *replies: object) -> str:
+    path = terminal.workspace.parent / "script.json"
+    path.write_text(json.dumps(list(replies)))
+    return f"scripted/{path}"
+
+
+@pytest.mark.needs("bwrap")
+def test_a_turn_with_an_approval_and_one_that_is_interrupted(terminal: Terminal) -> None:
+    model = script(
+        terminal,
+        [
+            {"say": "I make a file."},
+            {"call": "shell", "with": {"command": "rm -rf old; echo '\x1b[32mmade\x1b[0m' | tee new"}},
+        ],
+        "**It is there.**",
+        [{"say": "Now I wait."}, {"hang": True}],
+    )
+    terminal.start("--model", model)
+    terminal.shows("Say what you want done.", "asks unless trusted · workspace write")
+
+    terminal.types("make a file")
+    terminal.shows("│ make a file")
+    terminal.presses("Enter")
+    terminal.shows("May I?", "$ rm -rf old; echo '\\x1b[32mmade\\x1b[0m' | tee new", "y once")
+    assert not (terminal.workspace / "new").exists()
+    time.sleep(0.4)  # keys count only after a moment on the screen
+    terminal.presses("y")
+    terminal.shows("│ made", "✓", "It is there.")
+    assert (terminal.workspace / "new").exists()
+
+    terminal.types("and then")
+    terminal.presses("Enter")
+    terminal.shows("Now I wait.", "working")
+    terminal.presses("Escape")
+    screen = terminal.shows("■ interrupted")
+    assert "working" not in screen
+
+    terminal.presses("C-d")
+    terminal.shows("ended with 0")
+
+
+def test_it_goes_on_with_the_last_thread_and_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    terminal.start("--model", script(terminal, "The first answer.", "The second."))
+    terminal.shows("Say what you want done.")
+    terminal.types("one")
+    terminal.presses("Enter")
+    terminal.shows("The first answer.")
+    terminal.presses("C-c")
+    terminal.presses("C-c")
+    screen = terminal.shows("ended with 0")
+    assert "The first answer." not in screen
+    assert terminal.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag}").strip() == "0 0"
+    terminal.close()
+
+    terminal.start("tui", "--continue", "--model", f"scripted/{terminal.workspace.parent / 'script.json'}")
+    terminal.shows("› one", "The first answer.")
+
+
+def test_lines_break_with_control_j_and_a_paste_is_one_prompt(terminal: Terminal) -> None:
+    terminal.start("--model", "scripted/hello")
+    terminal.shows("Say what you want done.")
+    terminal.types("first")
+    terminal.presses("C-j")
+    terminal.types("second")
+    terminal.shows("│ first", "│ second")
+    terminal.tmux("set-buffer", "pasted one\npasted two")
+    terminal.tmux("paste-buffer", "-p")
+    terminal.shows("pasted two")
+    terminal.presses("Enter")
+    terminal.shows("› first", "secondpasted one", "pasted two", "no network")
+
+
+def test_without_colour_no_colour_is_written(terminal: Terminal) -> None:
+    terminal.start("--model", "scripted/hello", "--theme", "dark", NO_COLOR="1")
+    terminal.shows("Say what you want done.")
+    terminal.types("hi")
+    terminal.presses("Enter")
+    terminal.shows("› hi", "no network")
+    shown = terminal.screen(escapes=True)
+    for part in shown.split("\x1b[")[1:]:
+        codes = part.split("m")[0].split(";")
+        if codes[:2] in (["38", "2"], ["48", "2"]):
+            assert len(set(codes[2:5])) == 1, codes
+
+
+def test_nothing_of_a_model_reaches_the_terminal_raw(terminal: Terminal) -> None:
+    evil = "before \x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x1b[Hafter \x9b31mred"
+    terminal.start("--model", script(terminal, evil))
+    terminal.shows("Say what you want done.")
+    terminal.types("hi")
+    terminal.presses("Enter")
+    terminal.shows("› hi", "before after red")
+    assert "owned" not in terminal.tmux("display-message", "-p", "#{pane_title}")
+    assert terminal.tmux("list-buffers").strip() == ""
+
+
+def test_an_agent_that_cannot_start_is_a_sentence_on_the_screen(terminal: Terminal) -> None:
+    terminal.start("--model", "nobody/knows")
+    terminal.shows("✗", "nobody")
+    terminal.presses("C-d")
+    terminal.shows("ended with 0")
