@@ -132,7 +132,7 @@ class _Talk:
                 await self._complete(params["item"])
             elif (piece := streamed(method, params)) is not None:
                 await self._stream(params.get("itemId", ""), *piece)
-            elif method == "thread/tokenUsage/updated":
+            elif method == "thread/tokenUsage/updated" and params.get("turnId") == self._turn_id:
                 await self._count(params)
             elif method == "error":
                 await self._turn.notice("error", _said(params.get("error")))

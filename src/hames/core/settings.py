@@ -47,12 +47,14 @@ def directory(path: str) -> str:
 
 
 def _options(options: dict[str, str], models: Models) -> dict[str, str]:
-    selectors = {selector.id: selector for selector in models.selectors()}
+    """Providers share names: a value counts if any selector of that name has it."""
+    choices: dict[str, list[str]] = {}
+    for selector in models.selectors():
+        choices.setdefault(selector.id, []).extend(choice.id for choice in selector.choices)
     for name, choice in options.items():
-        selector = selectors.get(name)
-        if selector is None:
-            raise InvalidCommand(f"no option {name!r}; there are: {', '.join(selectors)}")
-        if all(choice != there.id for there in selector.choices):
-            choices = ", ".join(there.id for there in selector.choices)
-            raise InvalidCommand(f"option {name!r} has no value {choice!r}; its values are: {choices}")
+        if name not in choices:
+            raise InvalidCommand(f"no option {name!r}; there are: {', '.join(choices)}")
+        if choice not in choices[name]:
+            values = ", ".join(dict.fromkeys(choices[name]))
+            raise InvalidCommand(f"option {name!r} has no value {choice!r}; its values are: {values}")
     return options

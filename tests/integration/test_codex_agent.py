@@ -1,0 +1,109 @@
+"""Codex as the agent, against what a real `codex app-server` said. The live proof is in tests/clients."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hames.app import open_engine
+from hames.config.options import load
+from hames.core.engine import Engine
+from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
+from hames.domain.errors import UnknownModel
+from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
+from hames.domain.ids import ThreadId
+from hames.domain.items import AgentMessage, CommandExecution, Reasoning, UserMessage
+from hames.domain.policy import Decision
+from hames.domain.state import Change, ThreadState
+from support import events, started
+
+PLAYER = Path(__file__).parent / "codex" / "player.py"
+
+
+@asynccontextmanager
+async def codex(tmp_path: Path, player: str = str(PLAYER)) -> AsyncGenerator[Engine]:
+    (tmp_path / "work").mkdir(exist_ok=True)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "HAMES_CODEX": player,
+        "CODEX_PLAYER": str(tmp_path / "played"),
+    }
+    flags = {"cwd": str(tmp_path / "work"), "model": "codex/default", "sandbox": "dangerFullAccess"}
+    async with open_engine(load({**flags, "approval_policy": "always"}, environment)) as engine:
+        yield engine
+
+
+async def turn(
+    engine: Engine, thread_id: ThreadId, *, decision: Decision = "once", interrupt: bool = False
+) -> list[Change]:
+    watcher = await engine.watch(thread_id)
+    await started(engine, thread_id)
+    heard: list[Change] = []
+    with anyio.fail_after(20):
+        while True:
+            for change in await watcher.next():
+                heard.append(change)
+                event = change.record.event
+                if isinstance(event, ApprovalRequested):
+                    await engine.execute(ResolveApproval(approval_id=event.approval.id, decision=decision))
+                if interrupt and isinstance(event, ItemDelta):
+                    interrupt = False
+                    await engine.execute(InterruptTurn(thread_id=thread_id))
+                if isinstance(event, TurnEnded):
+                    return heard
+
+
+async def test_codex_runs_the_turns_and_the_thread_is_ours(tmp_path: Path) -> None:
+    async with codex(tmp_path) as engine:
+        thread = await engine.execute(CreateThread())
+        assert isinstance(thread, ThreadState)
+        first = (await turn(engine, thread.id))[-1].after.turns[-1]
+        assert first.status == "completed"
+        assert [type(item) for item in first.items] == [UserMessage, Reasoning, AgentMessage]
+        assert isinstance(first.items[2], AgentMessage)
+        assert first.items[2].text == "tok tok tok "
+
+        second = await turn(engine, thread.id)
+        asked = next(e for e in events(second) if isinstance(e, ApprovalRequested))
+        command = second[-1].after.turns[-1].items[1]
+        assert isinstance(command, CommandExecution)
+        assert (command.status, command.exit_code, command.output) == ("completed", 0, "hi\n")
+        assert asked.approval.intent.command == command.command  # type: ignore[union-attr]
+        told = "".join(e.text for e in events(second) if isinstance(e, ItemDelta) and e.item_id == command.id)
+        assert told == command.output, "what Codex did not stream is told before the item completes"
+        assert len([e for e in events(second) if isinstance(e, UsageReported)]) == 2
+
+        third = (await turn(engine, thread.id, decision="reject"))[-1].after.turns[-1]
+        assert third.items[1].status == "declined"
+
+    async with codex(tmp_path) as engine:  # its threads are found again after a restart
+        fourth = (await turn(engine, thread.id, interrupt=True))[-1].after.turns[-1]
+        assert fourth.status == "interrupted"
+        assert fourth.items[1].status == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [("/no/such/codex", "cannot start Codex"), ("/bin/true", "ended"), ("/bin/false", "ended")],
+)
+async def test_a_codex_that_does_not_work_fails_the_turn_with_a_sentence(
+    tmp_path: Path, program: str, words: str
+) -> None:
+    async with codex(tmp_path, program) as engine:
+        thread = await engine.execute(CreateThread())
+        assert isinstance(thread, ThreadState)
+        ended = (await turn(engine, thread.id))[-1].after.turns[-1]
+    assert ended.status == "failed"
+    assert ended.error is not None
+    assert words in ended.error.message
+
+
+async def test_without_codex_there_is_no_such_model(tmp_path: Path) -> None:
+    options = load({"cwd": str(tmp_path), "model": "codex/default"}, {"HOME": str(tmp_path), "PATH": "/nowhere"})
+    with pytest.raises(UnknownModel):
+        async with open_engine(options):
+            pass
