@@ -57,6 +57,7 @@ async def turn(
                     return heard
 
 
+@pytest.mark.spec("flint/plan-codex-adapter")
 async def test_codex_runs_the_turns_and_the_thread_is_ours(tmp_path: Path) -> None:
     async with codex(tmp_path) as engine:
         thread = await engine.execute(CreateThread())
@@ -107,3 +108,37 @@ async def test_without_codex_there_is_no_such_model(tmp_path: Path) -> None:
     with pytest.raises(UnknownModel):
         async with open_engine(options):
             pass
+
+
+@pytest.mark.spec(
+    "flint/config-codex-personality", "flint/config-codex-collaboration-mode", "flint/config-codex-reasoning-effort"
+)
+def test_what_codex_lets_people_choose_reaches_its_turn() -> None:
+    from types import SimpleNamespace
+
+    from hames.agents.codex import CodexShelf, _turn
+    from hames.domain.ids import ItemId
+    from hames.domain.items import TextInput
+    from hames.domain.options import Settings
+
+    choices = {selector.id: [choice.id for choice in selector.choices] for selector in CodexShelf().selectors()}
+    assert choices["personality"] == ["default", "pragmatic", "friendly"]
+    assert choices["collaboration_mode"] == ["default", "review", "plan"]
+    options = {"personality": "friendly", "collaboration_mode": "plan", "reasoning_effort": "high"}
+    settings = Settings(model="codex/some-model", cwd="/w", options=options)
+    prompt = UserMessage(id=ItemId("i"), step=0, content=(TextInput(text="hi"),))
+    asked = _turn(SimpleNamespace(settings=settings, prompt=prompt), "their-thread")  # type: ignore[arg-type]
+    assert (asked["model"], asked["effort"], asked["personality"]) == ("some-model", "high", "friendly")
+    assert asked["collaborationMode"]["mode"] == "plan"
+
+
+def test_an_agent_is_chosen_by_a_flag(tmp_path: Path) -> None:
+    from argparse import ArgumentParser
+
+    from hames.cli import flags
+
+    parser = ArgumentParser()
+    flags.add_shared(parser)
+    assert flags.options(parser.parse_args(["--cwd", str(tmp_path), "--agent", "codex"])).model == "codex/default"
+    words = ["--cwd", str(tmp_path), "--agent", "codex", "--model", "gpt-6"]
+    assert flags.options(parser.parse_args(words)).model == "codex/gpt-6"

@@ -264,6 +264,14 @@ class CodexShelf:
     def selectors(self) -> Sequence[Selector]:
         return [
             Selector(
+                id="reasoning_effort",
+                name="Reasoning effort",
+                group="Reasoning",
+                choices=tuple(Choice(id=word, name=word.capitalize()) for word in (DEFAULT, "low", "medium", "high")),
+                default=DEFAULT,
+                models=(f"{NAME}/{DEFAULT}",),
+            ),
+            Selector(
                 id="personality",
                 name="Personality",
                 group="Codex",

@@ -9,6 +9,7 @@ SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
     "--data-dir": ("DIR", "where threads are kept (default: .harness in the workspace)"),
     "--model": ("MODEL", "provider/model, or a bare model name"),
+    "--agent": ("NAME", "an agent with a loop of its own instead of a model: codex"),
     "--approval-policy": ("POLICY", "never, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
     "--log-file": ("FILE", "write logs there instead of stderr"),
@@ -24,4 +25,7 @@ def add_shared(parser: ArgumentParser) -> None:
 def options(args: Namespace) -> Options:
     """The effective configuration. Raises `Misconfigured`."""
     names = [name.removeprefix("--").replace("-", "_") for name in SHARED]
-    return load({name: getattr(args, name) for name in names}, os.environ)
+    given = {name: getattr(args, name) for name in names}
+    if agent := given.pop("agent"):
+        given["model"] = f"{agent}/{given['model'] or 'default'}"
+    return load(given, os.environ)
