@@ -1,29 +1,12 @@
 /** The rest of the page: threads, diffs, the past, the composer's helpers, small screens, keys, screen readers. */
 
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { visible } from "../apps/page/src/panels/time-travel.js";
+import { axe } from "./axe.js";
 import { ask, box, eventually, onThread, open, serve, talk, words } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-type Finding = { id: string; impact: string; nodes: string[] };
-
-/** Serious and critical findings of axe. */
-async function axe(page: Page): Promise<Finding[]> {
-  // Not a script element: the policy of the page would refuse it, and it should.
-  await page.evaluate(AXE);
-  return page.evaluate(async () => {
-    type Result = { violations: { id: string; impact: string; nodes: { html: string }[] }[] };
-    const { axe } = window as unknown as { axe: { run: () => Promise<Result> } };
-    const { violations } = await axe.run();
-    return violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.map(({ html }) => html.slice(0, 160)) }));
-  });
-}
 
 test("the newest thread opens by itself, and every thread has an address", async () => {
   const { server, url } = await serve();
@@ -100,7 +83,7 @@ test("the slider shows the thread as it was, and a fork goes on from there", asy
   await talk(page).getByText("Hello. What shall we do?").waitFor();
   await ask(page, "hello two");
   await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
-  const before = thread.marks().findLastIndex(({ kind }) => kind === "turn") - 1;
+  const before = visible(thread.marks()).findLastIndex(({ kind }) => kind === "turn") - 1;
 
   await page.getByRole("button", { name: "Time travel" }).click();
   const slider = page.getByRole("slider");

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { completed, mentioned, triggerAt } from "../src/composer/triggers.js";
+import { explanation } from "../src/panels/plan.js";
 import { earlier, windowStart } from "../src/thread/window.js";
 
 test("at least the last sixty messages are drawn, and never many more", () => {
@@ -47,4 +48,14 @@ test("a choice replaces what was typed and leaves a blank", () => {
 
 test("only files that are still named are sent along", () => {
   expect(mentioned("look at @a.py please", ["a.py", "b.py", "a.py"])).toEqual(["a.py"]);
+});
+
+test("a plan's words do not say its steps again", () => {
+  const entries = [
+    { step: "Look", status: "completed" as const },
+    { step: "Leap", status: "pending" as const },
+  ];
+  expect(explanation({ explanation: "Carefully.\n\n[x] Look\n[ ] Leap", entries })).toBe("Carefully.");
+  expect(explanation({ explanation: "[x] Look\n[ ] Leap", entries })).toBe("");
+  expect(explanation({ explanation: "Look before you leap.", entries })).toBe("Look before you leap.");
 });

@@ -8,9 +8,10 @@ const SAID = { pending: "to do", inProgress: "in progress", completed: "done", f
 
 export const PlanList = memo(function PlanList({ plan }: { plan: Plan | null | undefined }) {
   if (!plan || plan.entries.length === 0) return <p className="panel-empty">There is no plan.</p>;
+  const words = explanation(plan);
   return (
     <>
-      {plan.explanation && <p className="plan-explanation">{plan.explanation}</p>}
+      {words && <p className="plan-explanation">{words}</p>}
       <ol className="plan">
         {plan.entries.map(({ step, status }, index) => (
           <li key={index} data-status={status}>
@@ -31,4 +32,10 @@ export const PlanList = memo(function PlanList({ plan }: { plan: Plan | null | u
 export function planProgress(plan: Plan | null | undefined): string {
   if (!plan?.entries.length) return "";
   return `${plan.entries.filter(({ status }) => status === "completed").length}/${plan.entries.length}`;
+}
+
+/** The words around the steps: an agent that streams its plan as text says the steps there once more. */
+export function explanation({ explanation: text, entries }: Plan): string {
+  const lines = text.split("\n").filter((line) => !entries.some(({ step }) => line.trimEnd().endsWith(step)));
+  return lines.join("\n").trim();
 }

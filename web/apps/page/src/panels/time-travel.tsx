@@ -17,6 +17,11 @@ export type TimeTravel = {
 
 const REMEMBERED = 60;
 
+/** Where something is to be seen: token counts and the like are no stops. The beginning is one. */
+export function visible(marks: readonly Mark[]): readonly Mark[] {
+  return marks.filter(({ kind }, index) => kind !== "other" || index === 0);
+}
+
 export function useTimeTravel(threadId: string): TimeTravel {
   const [past, setPast] = useState<Past | null>(null);
   const known = useRef(new Map<number, HarnessState>());
@@ -47,7 +52,8 @@ export function useTimeTravel(threadId: string): TimeTravel {
 
   const enter = useCallback(() => {
     api.timeline(threadId).then(({ marks }) => {
-      if (marks.length > 0) setPast({ marks, index: marks.length - 1, state: null });
+      const stops = visible(marks);
+      if (stops.length > 0) setPast({ marks: stops, index: stops.length - 1, state: null });
     }, toastFailure);
   }, [threadId]);
   const to = useCallback(

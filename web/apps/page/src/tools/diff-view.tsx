@@ -32,7 +32,7 @@ export function SidesSwitch({ sides, onChange }: { sides: Sides; onChange: (side
   );
 }
 
-const WORDS = { add: "Added", modify: "Changed", delete: "Deleted" } as const;
+export const WORDS = { add: "Added", modify: "Changed", delete: "Deleted" } as const;
 
 export const FileDiff = memo(function FileDiff({
   change,
@@ -68,6 +68,13 @@ export const FileDiff = memo(function FileDiff({
       </div>
     </div>
   );
+});
+
+/** Where the file is named already. */
+export const BareDiff = memo(function BareDiff({ change, sides }: { change: FileChange; sides: Sides }) {
+  const { cwd } = useThreadTools();
+  const hunks = useMemo(() => parseDiff(change.diff), [change.diff]);
+  return <Hunks hunks={hunks} path={shortPath(change.path, cwd)} sides={sides} raw={change.diff} />;
 });
 
 export function ChangeCounts({ added, deleted }: { added: number; deleted: number }) {

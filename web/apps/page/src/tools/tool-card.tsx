@@ -9,7 +9,7 @@ import { duration, shortPath } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
 import { useApproval, useThreadTools } from "../thread/context.js";
 import { ApprovalCard } from "./approval-card.js";
-import { ChangeCounts, FileDiff, SidesSwitch, useSides } from "./diff-view.js";
+import { BareDiff, ChangeCounts, FileDiff, SidesSwitch, useSides, WORDS } from "./diff-view.js";
 import { Terminal } from "./terminal.js";
 
 const ICONS: Record<ToolKind, IconName> = {
@@ -159,14 +159,18 @@ function Output({ call }: { call: HarnessToolCall }) {
 
 function Changes({ call }: { call: HarnessToolCall }) {
   const [sides, setSides] = useSides();
+  const changes = call.changes ?? [];
   return (
     <>
       <div className="tool-bar">
+        {changes.length === 1 && <span className={`change-kind ${changes[0]!.kind}`}>{WORDS[changes[0]!.kind]}</span>}
         <SidesSwitch sides={sides} onChange={setSides} />
       </div>
-      {call.changes?.map((change) => (
-        <FileDiff key={change.path} change={change} sides={sides} />
-      ))}
+      {changes.length === 1 ? (
+        <BareDiff change={changes[0]!} sides={sides} />
+      ) : (
+        changes.map((change) => <FileDiff key={change.path} change={change} sides={sides} />)
+      )}
       {call.status === "error" && <Output call={call} />}
     </>
   );
