@@ -23,7 +23,7 @@ _SECRETS = re.compile(
     r"|\bsk-[a-z0-9_-]{8,}|\bBearer\s+(?=[^\s\"',}]*[\d._-])[^\s\"',}]{8,}"
 )
 _TOO_LONG = re.compile(
-    r"(?i)prompt is too long|exceed\w* (?:the )?context|context (?:window|length|limit)|too many tokens"
+    r"(?i)prompt is too long|exceed\w* (?:the )?context|context (?:window|length|limit|size)|too many tokens"
 )
 _OUT_OF_MONEY = re.compile(
     r"(?i)credit balance|spend(?:ing)? limit|billing|usage limit|insufficient_quota|monthly limit"
@@ -81,7 +81,12 @@ def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
     kind = f"{refusal.kind} {refusal.code}"
     if status == 402 or "billing" in kind or "spend_limit" in kind or _broke(status, f"{kind} {said}"):
         return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
-    if status == 413 or "context_length" in kind or (status in (0, 400) and _TOO_LONG.search(said)):
+    if (
+        status == 413
+        or "context_length" in kind
+        or "exceed_context" in kind
+        or (status in (0, 400) and _TOO_LONG.search(said))
+    ):
         return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
     if status == 401 or "authentication" in kind:
         return "Unauthorized", False, f"{name} refused the key; set {service.key_variable} to a valid one"

@@ -7,7 +7,7 @@ fifth of a second, which `warm` spends before anybody waits for it.
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -62,12 +62,12 @@ class Answer:
         elif anyio.current_time() - self._quiet_since > self._wire.patience.idle_s:
             raise self._wire.idle()
 
-    async def all(self) -> bytes:
+    async def all(self, longest: int = ERROR_BODY_BYTES) -> bytes:
         """What there is, up to a bound: errors are short."""
         body = b""
-        while len(body) < ERROR_BODY_BYTES and (chunk := await self.read()):
+        while len(body) < longest and (chunk := await self.read()):
             body += chunk
-        return body[:ERROR_BODY_BYTES]
+        return body[:longest]
 
     async def drain(self) -> None:
         """Read the end of a body that has said all it will, so that the connection can be used again."""
@@ -105,13 +105,20 @@ class Wire:
         if client is not None and self._loop == current_token():
             await client.aclose()
 
-    @asynccontextmanager
-    async def post(self, path: str, body: bytes) -> AsyncGenerator[Answer]:
+    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[Answer]:
         """Raises `ProviderError` for whatever happens before the headers are in."""
+        return self._send("POST", path, body)
+
+    def get(self, path: str) -> AbstractAsyncContextManager[Answer]:
+        """The same, with nothing to say."""
+        return self._send("GET", path, None)
+
+    @asynccontextmanager
+    async def _send(self, method: str, path: str, body: bytes | None) -> AsyncGenerator[Answer]:
         client = await self._ready()
         response = None
         try:
-            request = client.build_request("POST", self._service.url.rstrip("/") + path, content=body)
+            request = client.build_request(method, self._service.url.rstrip("/") + path, content=body)
             with anyio.move_on_after(self.patience.idle_s):
                 response = await client.send(request, stream=True)
         except self.known as error:
