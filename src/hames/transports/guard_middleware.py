@@ -117,8 +117,6 @@ async def _refuse(asked: Head, refusal: Refusal, receive: Receive, send: Send) -
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
-        # What is left of the body is not read: the connection cannot be used again.
-        (b"connection", b"close"),
     ]
     if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

@@ -21,6 +21,7 @@ CONNECTION = "hames.connection"
 HEAD_BYTES = 32 * 1024
 HEAD_SECONDS = 5.0
 BODY_SECONDS = 60.0
+LINGER_SECONDS = 1.0
 SILENT_CONNECTIONS = 64
 CONNECTIONS = 4096
 ONCE = frozenset({b"host", b"origin", b"content-type", b"content-length", b"transfer-encoding", b"authorization"})
@@ -89,11 +90,13 @@ class GuardedProtocol(HttpToolsProtocol):
         """An answer if one can still be given, and the end of the connection."""
         self._refuse(400, why)
 
+    def send_400_response(self, msg: str) -> None:
+        self.give_up(msg)
+
     # What the parser reports. An exception from here becomes a 400.
 
     def on_message_begin(self) -> None:
         self._in_head = True
-        self._head_bytes = 0
         if self._timer is None:
             self._wait(HEAD_SECONDS, "the request did not come in time")
         super().on_message_begin()
@@ -119,6 +122,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        self._head_bytes = 0
         self._stop_waiting()
         super().on_message_complete()
 
@@ -157,14 +161,21 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         cycle: Any = self.cycle
-        if cycle is None or cycle.response_complete:
+        if cycle is not None and not cycle.response_started:
+            cycle.disconnected = True  # whoever works on it hears that nobody waits
+            cycle.message_event.set()
+        if cycle is None or cycle.response_complete or not cycle.response_started:
             body = why.encode()
             words = {400: b"Bad Request", 403: b"Forbidden", 503: b"Service Unavailable"}[status]
+            # Closed at once, a client that still sends would be reset, and might not read why.
+            self.loop.call_later(LINGER_SECONDS, self.transport.abort)
             self.transport.write(
                 b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
                 b"connection: close\r\n\r\n%s" % (status, words, len(body), body)
             )
-        self.transport.close()
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
 
 def guarded(doors: Doors) -> type[GuardedProtocol]:

@@ -77,6 +77,7 @@ async def serving(
     """A server for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
     server_listener.check(address, token)
     door = server_listener.bound(address)
+    failure: Exception | None = None
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(door.close)
         port = door.getsockname()[1]
@@ -117,10 +118,14 @@ async def serving(
         server = Server(listener, service, f"http://{server_listener.host_text(address)}:{port}")
         try:
             yield server
+        except Exception as error:  # the task group would wrap it, and whoever left with it wants it as it was
+            failure = error
         finally:
             with anyio.CancelScope(shield=True):
                 listener.stop()
                 await listener.ended.wait()
+    if failure is not None:
+        raise failure
 
 
 def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Guard:

@@ -63,6 +63,7 @@ async def running(
     """A runner for as long as the block lasts. Raises `Misconfigured`."""
     server_listener.check(address, token)
     door = server_listener.bound(address)
+    failure: Exception | None = None
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(door.close)
         port = door.getsockname()[1]
@@ -87,10 +88,14 @@ async def running(
         await listener.ready.wait()
         try:
             yield Runner(listener, f"http://{server_listener.host_text(address)}:{port}")
+        except Exception as error:  # the task group would wrap it
+            failure = error
         finally:
             with anyio.CancelScope(shield=True):
                 listener.stop()
                 await listener.ended.wait()
+    if failure is not None:
+        raise failure
 
 
 class RunnerApi:
