@@ -35,7 +35,7 @@ def test_a_prefix_of_a_name_is_not_a_parent() -> None:
 def test_roots_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    assert writable_roots(str(tmp_path / "link"), ()) == [str(tmp_path / "real")]
+    assert writable_roots(str(tmp_path / "link"), ()) == {str(tmp_path / "link"): str(tmp_path / "real")}
 
 
 def test_a_root_inside_a_writable_directory_is_never_resolved(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_a_root_inside_a_writable_directory_is_never_resolved(tmp_path: Path) ->
     workspace.mkdir()
     outside.mkdir()
     (workspace / "build").symlink_to(outside)
-    assert writable_roots(str(workspace), (str(workspace / "build"),)) == [str(workspace)]
-    assert writable_roots(str(workspace / "build"), (str(workspace),)) == [str(workspace)]
+    assert writable_roots(str(workspace), (str(workspace / "build"),)) == {str(workspace): str(workspace)}
+    assert writable_roots(str(workspace / "build"), (str(workspace),)) == {str(workspace): str(workspace)}
 
 
 @pytest.mark.parametrize("root", ["/proc", "/proc/1", "/sys/fs/cgroup", "/dev", "relative"])
@@ -57,7 +57,7 @@ def test_the_kernels_own_directories_are_no_roots(tmp_path: Path, root: str) -> 
 def test_a_missing_workspace_is_said_and_a_missing_root_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="no directory"):
         writable_roots(str(tmp_path / "missing"), ())
-    assert writable_roots(str(tmp_path), (str(tmp_path.parent / "missing"),)) == [str(tmp_path)]
+    assert writable_roots(str(tmp_path), (str(tmp_path.parent / "missing"),)) == {str(tmp_path): str(tmp_path)}
 
 
 def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) -> None:

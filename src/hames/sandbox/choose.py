@@ -95,7 +95,7 @@ class LocalSandbox:
             raise
         finally:
             plan.close_files()
-        if not plan.contained:
+        if counted or not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted)
         return process
 
@@ -132,14 +132,14 @@ class LocalSandbox:
                 return self._walled(launch, [], network=False)
             case WorkspaceWrite(writable_roots=named, network_access=network):
                 roots = writable_roots(launch.workspace, named)
-                self._check_still(launch.workspace, roots)
-                return self._walled(launch, roots, network=network)
+                self._check_still(roots)
+                return self._walled(launch, list(roots.values()), network=network)
             case _ as never:
                 assert_never(never)
 
-    def _check_still(self, workspace: str, roots: list[str]) -> None:
-        """A workspace that another agent can write above could become a link to anywhere between two commands."""
-        for name, root in zip((workspace, *roots), (os.path.realpath(workspace), *roots), strict=True):
+    def _check_still(self, roots: Mapping[str, str]) -> None:
+        """A root that another agent can write above could become a link to anywhere between two commands."""
+        for name, root in roots.items():
             if self._resolved.setdefault(name, root) != root:
                 raise SandboxUnavailable(f"{name!r} is no longer the directory it was when it was first used")
 

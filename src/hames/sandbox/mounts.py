@@ -32,8 +32,8 @@ def inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def writable_roots(workspace: str, roots: Sequence[str]) -> list[str]:
-    """The directories that become writable, resolved.
+def writable_roots(workspace: str, roots: Sequence[str]) -> dict[str, str]:
+    """The directories that become writable, by name, resolved.
 
     One that lies inside another is writable with it and is not resolved itself: what is inside a writable
     directory can be replaced by a link to anywhere, and then the next command would be given anywhere.
@@ -48,4 +48,4 @@ def writable_roots(workspace: str, roots: Sequence[str]) -> list[str]:
             raise SandboxUnavailable(f"{name!r} cannot be a writable root")
     if not Path(workspace).is_dir():
         raise SandboxUnavailable(f"no directory {workspace!r} to work in")
-    return [root for root in real if Path(root).is_dir()]
+    return {name: root for name, root in zip(outermost, real, strict=True) if Path(root).is_dir()}

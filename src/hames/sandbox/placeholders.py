@@ -102,9 +102,11 @@ def _flock(lock: int, operation: int, *, tries: int = _LOCK_TRIES) -> bool:
         try:
             fcntl.flock(lock, operation | fcntl.LOCK_NB)
             return True
-        except OSError:
+        except BlockingIOError:
             if attempt + 1 < tries:
                 time.sleep(_LOCK_PAUSE_SECONDS)
+        except OSError:  # a file system without locks: nobody else can hold one
+            return True
     return False
 
 
