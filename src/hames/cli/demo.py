@@ -94,8 +94,10 @@ def _copy_sample(directory: Path) -> Path:
     shop.mkdir()
     for name in ("cart.py", "test_cart.py"):
         (shop / name).write_text((source / name).read_text())
+    # Not the one of a virtual environment: that may lie in a temporary directory, which the sandbox hides.
+    python = Path(sys.executable).resolve()
     script = directory / "script.json"
-    script.write_text((source / "script.json").read_text().replace("PYTHON", sys.executable))
+    script.write_text((source / "script.json").read_text().replace("PYTHON", str(python)))
     return script
 
 

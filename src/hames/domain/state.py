@@ -62,6 +62,8 @@ class Turn(Value):
     status: TurnStatus = "running"
     ended_at_ms: int | None = None
     items: tuple[Item, ...] = ()
+    open: tuple[ItemId, ...] = ()
+    """The items that were started and not yet completed."""
     calls: tuple[Called, ...] = ()
     void_steps: tuple[int, ...] = ()
     usage: Usage = Usage()
@@ -216,7 +218,7 @@ def _in_turn(state: ThreadState, record: Record, turn_id: TurnId, change: Callab
 
 
 def _opened(turn: Turn, item: Item) -> Turn:
-    return replace(turn, items=(*turn.items, item))
+    return replace(turn, items=(*turn.items, item), open=(*turn.open, item.id))
 
 
 def _streamed(turn: Turn, delta: ItemDelta) -> Turn:
@@ -224,9 +226,10 @@ def _streamed(turn: Turn, delta: ItemDelta) -> Turn:
 
 
 def _completed(turn: Turn, item: Item) -> Turn:
+    still_open = tuple(item_id for item_id in turn.open if item_id != item.id)
     if all(item.id != there.id for there in reversed(turn.items)):
-        return replace(turn, items=(*turn.items, item))
-    return _with_item(turn, item.id, lambda _: item)
+        return replace(turn, items=(*turn.items, item), open=still_open)
+    return _with_item(replace(turn, open=still_open), item.id, lambda _: item)
 
 
 def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> Turn:
@@ -271,7 +274,7 @@ def endings(state: ThreadState, why: str) -> list[Event]:
         *(
             ItemCompleted(turn_id=turn.id, item=closed(item, "interrupted"))
             for item in turn.items
-            if item.status == "running"
+            if item.id in turn.open
         ),
         TurnEnded(turn_id=turn.id, status="interrupted", error=TurnError(message=why)),
     ]
