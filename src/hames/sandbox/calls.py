@@ -6,6 +6,7 @@ from collections.abc import Callable
 from hames.domain.value import Value
 from hames.sandbox.programs import (
     FIND_TESTS_ALONE,
+    FIND_TESTS_WITH_PATH,
     FIND_TESTS_WITH_VALUE,
     JQ,
     JQ_NAMES,
@@ -135,6 +136,8 @@ def _find(words: list[str], _fed: bool) -> Names:
         word = rest.pop(0)
         if word in FIND_TESTS_WITH_VALUE and rest:
             rest.pop(0)
+        elif word in FIND_TESTS_WITH_PATH and rest:
+            paths.append(rest.pop(0))
         elif word not in FIND_TESTS_ALONE:
             raise Doubt(f"{word!r} of 'find' is not known to be harmless")
     return Names(names=tuple(paths))

@@ -320,6 +320,7 @@ FIND_TESTS_WITH_VALUE = frozenset(
     + _names("-maxdepth -mindepth -mmin -mtime -name -path -perm -printf -regex -regextype -size -type -uid -user ")
     + _names("-wholename -xtype")
 )
+FIND_TESTS_WITH_PATH = frozenset(_names("-anewer -cnewer -newer -samefile"))
 
 JQ = Program(
     operands="pattern",
