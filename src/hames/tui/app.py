@@ -249,7 +249,8 @@ class HamesApp(App[int]):
             return
         if told.thread_of(event) != self.talk.thread_id:
             return
-        self.talk.price = self._price()
+        if isinstance(event, told.UsageUpdated):
+            self.talk.price = self._price()
         block, fresh = self.talk.hear(event)
         if block is not None and fresh:
             self.transcript.append(block)

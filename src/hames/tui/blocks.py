@@ -39,7 +39,7 @@ class UserMessage(Block):
 class AgentMessage(Block):
     def __init__(self, item: wire.AgentMessageItem) -> None:
         super().__init__(item.id)
-        self._markdown = Growing()
+        self._markdown = Growing(indent=INDENT)
         self.finish(item)
 
     def finish(self, item: wire.ThreadItem) -> None:
@@ -54,8 +54,7 @@ class AgentMessage(Block):
         return len(self._markdown.source) + 40 * self._markdown.source.count("\n")
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        rows = self._markdown.lines(width - INDENT, palette)
-        return indented(rows, Text(" " * INDENT)) if rows else [line(("  …", palette.faint))]
+        return self._markdown.lines(width, palette) or [line(("  …", palette.faint))]
 
 
 class Reasoning(Block):

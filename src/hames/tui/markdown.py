@@ -21,10 +21,11 @@ HIGHLIGHTED_LINES = 400
 
 
 class Growing:
-    """A text, and its lines at one width."""
+    """A text, and its lines at one width, set in by `indent` blanks."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, indent: int = 0) -> None:
         self.source = ""
+        self._indent = Text(" " * indent)
         self._upto = 0
         self._done: list[Text] = []
         self._made_for: tuple[int, Palette] | None = None
@@ -41,24 +42,23 @@ class Growing:
         if self._made_for != (width, palette):
             self._made_for = (width, palette)
             self._upto, self._done = 0, []
-        layout = _Layout(palette)
+        layout, room = _Layout(palette), width - len(self._indent)
         rest = self.source[self._upto :]
         nodes = SyntaxTreeNode(_PARSER.parse(rest)).children
         if len(nodes) > 1 and (last := nodes[-1].map) is not None:
-            self._done = [*layout.blocks(nodes[:-1], width, after=self._done), Text()]
+            # In place: a long answer is not copied for each of its paragraphs.
+            self._done += indented([*layout.blocks(nodes[:-1], room), Text()], self._indent)
             self._upto += sum(len(row) + 1 for row in rest.split("\n")[: last[0]])
             nodes = nodes[-1:]
-        return [*self._done, *layout.blocks(nodes, width)]
+        return [*self._done, *indented(layout.blocks(nodes, room), self._indent)]
 
 
 class _Layout:
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
 
-    def blocks(
-        self, nodes: list[SyntaxTreeNode], width: int, *, after: list[Text] | None = None, tight: bool = False
-    ) -> list[Text]:
-        made = list(after or [])
+    def blocks(self, nodes: list[SyntaxTreeNode], width: int, *, tight: bool = False) -> list[Text]:
+        made: list[Text] = []
         for number, node in enumerate(nodes):
             if number and not tight:
                 made.append(Text())

@@ -119,6 +119,7 @@ class Activity(Static):
         self.palette = palette
         self._talk = Conversation()
         self._since = 0.0
+        self._rows = 0
         self._spinner = Spinner("dots")
         self._timer: Timer | None = None
 
@@ -151,5 +152,8 @@ class Activity(Static):
             rows.append(Text(f"{number}. waiting: {words}", palette.quiet, no_wrap=True))
         if talk.waiting and talk.held and not talk.running:
             rows.append(Text("the queue is held: send something, or /drop", palette.warn))
+        same = len(rows) == self._rows
+        self._rows = len(rows)
         self.display = bool(rows)
-        self.update(Text("\n").join(rows))
+        # Ten times a second: the rest of the screen is not laid out again for a spinner.
+        self.update(Text("\n").join(rows), layout=not same)

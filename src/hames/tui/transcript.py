@@ -22,7 +22,7 @@ from hames.tui.block import Block
 from hames.tui.lines import CONSOLE
 from hames.tui.palette import Palette
 
-FRAME_SECONDS = 1 / 30
+FRAME_SECONDS = 1 / 25
 KEPT_DRAWN = 400
 """Blocks whose lines are remembered."""
 PAD = 1
@@ -75,6 +75,7 @@ class Transcript(ScrollView, can_focus=True):
         self._anchor = (0, 0)
         self._placing = False
         self._width = 0
+        self._style: Style | None = None
 
     # -- what is in it
 
@@ -104,7 +105,6 @@ class Transcript(ScrollView, can_focus=True):
         """It has something new to show."""
         number = self._index.get(id(block))
         if number is not None:
-            self._rows[number].stale = True
             self._dirty.add(number)
             self._soon()
 
@@ -160,6 +160,7 @@ class Transcript(ScrollView, can_focus=True):
             self._firm = min(self._firm, *self._dirty)
             for number in self._dirty:
                 row = self._rows[number]
+                row.stale = True
                 if row.lines is None:
                     row.height = row.gap + row.block.estimate(self._columns)
             self._dirty.clear()
@@ -257,6 +258,17 @@ class Transcript(ScrollView, can_focus=True):
             new_value = self.scroll_y
         super().watch_scroll_y(old_value, new_value)
 
+    @property
+    def _base(self) -> Style:
+        # Asked for once a row, and costly to work out.
+        if self._style is None:
+            self._style = self.rich_style
+        return self._style
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._style = None
+
     def to_end(self) -> None:
         self.following = True
         self._flush()
@@ -264,7 +276,7 @@ class Transcript(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         at = round(self.scroll_y) + y
         width = self.size.width
-        base = self.rich_style
+        base = self._base
         if at >= self._top(len(self._rows)):
             return Strip.blank(width, base)
         number, inside = self._locate(at)
