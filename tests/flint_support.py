@@ -10,7 +10,8 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from hames.core.engine import Engine, Rules
+from hames.core.engine import Engine
+from hames.core.rules import Rules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.protocol import Flint
 from hames.sandbox.choose import LocalSandbox

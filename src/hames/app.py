@@ -9,7 +9,8 @@ import anyio
 from hames.agents.codex import NAME as CODEX
 from hames.agents.codex import CodexAgent, CodexShelf, codex_command
 from hames.config.options import Options
-from hames.core.engine import Engine, Rules
+from hames.core.engine import Engine
+from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
 from hames.domain.options import Settings
 from hames.ports import Agent, Models, Store, Tools

@@ -50,6 +50,12 @@ async def made(engine: Engine) -> ThreadState:
     return thread
 
 
+def now(engine: Engine, thread: ThreadState) -> ThreadState:
+    state = engine.loaded(thread.id)
+    assert state is not None
+    return state
+
+
 def calls(state: ThreadState) -> list[McpToolCall]:
     return [item for turn in state.turns for item in turn.items if isinstance(item, McpToolCall)]
 
@@ -120,11 +126,11 @@ async def test_a_hanging_call_ends_with_an_interrupt_and_its_process_with_the_en
         watcher = await engine.watch(thread.id)
         await started(engine, thread.id)
         with anyio.fail_after(60):
-            while not calls(engine._live[thread.id].thread.state):
+            while not calls(now(engine, thread)):
                 await watcher.next()
         await engine.execute(InterruptTurn(thread_id=thread.id))
         with anyio.fail_after(10):
-            while engine._live[thread.id].thread.state.running:
+            while now(engine, thread).running:
                 await watcher.next()
         with anyio.fail_after(60):
             changes = await long_turn(engine, thread)
@@ -181,7 +187,7 @@ async def test_policies_ask_about_mcp_calls_and_always_is_for_that_tool(tmp_path
                         decision = "always" if asked == 1 else "reject"
                         approval_id = change.record.event.approval.id
                         await engine.execute(ResolveApproval(approval_id=approval_id, decision=decision))  # type: ignore[arg-type]
-                if (state := engine._live[thread.id].thread.state).running is None:
+                if (state := now(engine, thread)).running is None:
                     break
     assert [item.status for item in calls(state)] == ["completed", "completed", "declined"]
     assert asked == 2

@@ -9,7 +9,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from hames.core.engine import Engine, Rules
+from hames.core.engine import Engine
+from hames.core.rules import Rules
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, DangerFullAccess
 from hames.ports import Provider

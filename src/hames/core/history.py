@@ -1,0 +1,66 @@
+"""A thread's past: its records as changes, what a late watcher missed, where a fork begins. Pure."""
+
+from hames.domain.commands import ForkThread
+from hames.domain.errors import InvalidCommand
+from hames.domain.events import ItemDelta, Record
+from hames.domain.ids import ThreadId
+from hames.domain.items import STREAMS, UserMessage
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply, blank
+
+
+def changes(thread_id: ThreadId, records: list[Record]) -> list[Change]:
+    found: list[Change] = []
+    state = blank(thread_id)
+    for record in records:
+        before, state = state, apply(state, record)
+        found.append(Change(record=record, before=before, after=state))
+    return found
+
+
+def fork_point(records: list[Record], command: ForkThread) -> int:
+    if command.last_turn_id is None:
+        return records[-1].seq if command.last_seq is None else command.last_seq
+    turn = [record.seq for record in records if getattr(record.event, "turn_id", None) == command.last_turn_id]
+    if not turn:
+        raise InvalidCommand(f"thread {command.thread_id!r} has no turn {command.last_turn_id!r}")
+    return turn[-1]
+
+
+def past(records: list[Record], *, after: int, until: ThreadState) -> list[Change]:
+    """What a late watcher missed, up to its snapshot and not a letter further.
+
+    The last record may be a bundle that has grown since, or has not been written yet.
+    """
+    whole = [record for record in records if record.seq <= until.seq]
+    if whole and isinstance(whole[-1].event, ItemDelta) and whole[-1].seq == until.seq:
+        whole.pop()
+    missed = changes(until.id, whole)
+    before = missed[-1].after if missed else blank(until.id)
+    if before.seq < until.seq and (rest := _rest(before, until)) is not None:
+        at = Record(seq=until.seq, at_ms=until.updated_at_ms, thread_id=until.id, event=rest)
+        missed.append(Change(record=at, before=before, after=until))
+    return [change for change in missed if change.record.seq > after]
+
+
+def _rest(before: ThreadState, after: ThreadState) -> ItemDelta | None:
+    """The one stream that grew."""
+    turn = after.running
+    for item in reversed(turn.items if turn else ()):
+        known = before.item(item.id)
+        for stream in STREAMS[type(item)]:
+            there: str = getattr(item, stream)
+            here: str = getattr(known, stream) if known is not None else ""
+            if turn is not None and len(there) > len(here):
+                return ItemDelta(turn_id=turn.id, item_id=item.id, stream=stream, text=there[len(here) :])
+    return None
+
+
+def already(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:
+    """A submit that is sent again after a broken connection must not run again."""
+    for prompt in state.queue:
+        if prompt.id == client_id:
+            return prompt
+    for turn in reversed(state.turns):
+        if any(isinstance(item, UserMessage) and item.client_id == client_id for item in turn.items):
+            return turn
+    return None

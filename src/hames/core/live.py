@@ -1,0 +1,34 @@
+"""A thread in memory, and the turn that runs on it."""
+
+import anyio
+
+from hames.core.context import Memory
+from hames.core.thread import Thread
+from hames.core.turn import TurnWork
+from hames.ports import Tool
+
+
+class Run:
+    """A turn under way. It may still be tidying up when the next one starts."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.work: TurnWork | None = None
+        self.over = anyio.Event()
+
+
+class Live:
+    """A loaded thread and what runs on it."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self.claimed = False
+        self.run: Run | None = None
+        self.memory = Memory()
+        self.tools: list[Tool] | None = None
+        self.closed = anyio.Event()
+
+    @property
+    def busy(self) -> bool:
+        """Free the moment watchers hear that the turn has ended: whoever hears it may start the next."""
+        return self.claimed or self.thread.state.running is not None

@@ -1,0 +1,17 @@
+"""How an engine runs turns, beside what each thread says."""
+
+from hames.domain.options import Settings
+from hames.domain.value import Value
+
+
+class Rules(Value):
+    """How this engine runs turns, beside what each thread says."""
+
+    defaults: Settings
+    max_steps: int = 200
+    max_tokens: int = 0
+    """Per reply; 0: what the model allows, within reason."""
+    patience_s: float = 600.0
+    """How long an approval waits when nobody who could answer is there."""
+    system_prompt: str | None = None
+    """Replaces our own instructions altogether."""

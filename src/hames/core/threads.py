@@ -1,0 +1,168 @@
+"""The threads of an engine: made, opened when they are needed, listed, forked, put away."""
+
+import anyio
+from msgspec.structs import replace
+
+from hames.core.history import changes, fork_point
+from hames.core.live import Live
+from hames.core.rules import Rules
+from hames.core.settings import overridden
+from hames.core.thread import Listener, Thread
+from hames.domain.commands import (
+    ArchiveThread,
+    ChangeSettings,
+    CreateThread,
+    ForkThread,
+    ListThreads,
+    RenameThread,
+    ResumeThread,
+    StartTurn,
+    ThreadPage,
+)
+from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadReadOnly, TurnBusy
+from hames.domain.events import (
+    Event,
+    Noticed,
+    Record,
+    SettingsChanged,
+    ThreadArchived,
+    ThreadCreated,
+    ThreadRenamed,
+)
+from hames.domain.ids import ThreadId
+from hames.domain.state import Change, ThreadState, apply, blank, endings
+from hames.ports import Clock, Ids, Models, Store
+
+
+class Threads:
+    def __init__(self, *, store: Store, models: Models, clock: Clock, ids: Ids, rules: Rules) -> None:
+        self.live: dict[ThreadId, Live] = {}
+        self.observers: list[Listener] = []
+        self.models = models
+        self.clock = clock
+        self.rules = rules
+        self._store = store
+        self._ids = ids
+        self._opening = anyio.Lock()
+
+    async def close(self) -> None:
+        for live in self.live.values():
+            await live.thread.close()
+        await self._store.close()
+
+    async def records(self, thread_id: ThreadId) -> list[Record]:
+        return await self._store.read(thread_id)
+
+    async def history(self, thread_id: ThreadId) -> list[Change]:
+        """Every kept record, oldest first."""
+        await self.read(thread_id)
+        return changes(thread_id, await self._store.read(thread_id))
+
+    async def create(self, command: CreateThread) -> ThreadState:
+        settings = overridden(self.rules.defaults, command.overrides, self.models)
+        thread = await self._new_thread([ThreadCreated(settings=settings, title=command.title)])
+        return thread.state
+
+    async def _new_thread(self, events: list[Event]) -> Thread:
+        thread_id = ThreadId(self._ids.new("ses"))
+        opened = await self._store.create(thread_id)
+        thread = Thread(opened, blank(thread_id), self.clock)
+        thread.observers = self.observers
+        await thread.emit(*events)
+        self.live[thread_id] = Live(thread)
+        return thread
+
+    async def page(self, command: ListThreads) -> ThreadPage:
+        return await self._store.page(
+            limit=command.limit, cursor=command.cursor, archived=command.archived, search=command.search
+        )
+
+    async def read(self, thread_id: ThreadId) -> ThreadState:
+        """Opening it closes what a dead process left open; where another process writes it, we only look."""
+        try:
+            return (await self.open(thread_id)).thread.state
+        except (ThreadInUse, ThreadReadOnly):
+            state = blank(thread_id)
+            for record in await self._store.read(thread_id):
+                state = apply(state, record)
+            return state
+
+    async def open(self, thread_id: ThreadId) -> Live:
+        if live := self.live.get(thread_id):
+            return live
+        async with self._opening:
+            if live := self.live.get(thread_id):
+                return live
+            opened = await self._store.open(thread_id)
+            try:
+                thread = await Thread.opened(opened, self.clock)
+                thread.observers = self.observers
+                if opened.foreign:
+                    await self._distrust(thread)
+                if opened.repaired:
+                    await thread.emit(Noticed(source="hames", name="log_repaired", message=opened.repaired))
+            except BaseException:
+                await opened.close()
+                raise
+            live = self.live[thread_id] = Live(thread)
+            return live
+
+    async def _distrust(self, thread: Thread) -> None:
+        """A log that came with somebody's repository may tell a story; it may not set the rules."""
+        if thread.state.settings != self.rules.defaults:
+            await thread.emit(SettingsChanged(settings=self.rules.defaults))
+        thread.state = replace(thread.state, grants=())
+
+    async def writable(self, thread_id: ThreadId) -> Live:
+        live = await self.open(thread_id)
+        if live.thread.failure is not None:
+            raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {live.thread.failure}")
+        return live
+
+    async def resume(self, command: ChangeSettings | ResumeThread) -> ThreadState:
+        live = await self.writable(command.thread_id)
+        for event in self.new_settings(live, command):
+            await live.thread.emit(event)
+        return live.thread.state
+
+    def new_settings(self, live: Live, command: ChangeSettings | ResumeThread | StartTurn) -> list[Event]:
+        before = live.thread.state.settings
+        after = overridden(before, command.overrides, self.models)
+        return [SettingsChanged(settings=after)] if after != before else []
+
+    async def archive(self, command: ArchiveThread) -> ThreadState:
+        live = await self.writable(command.thread_id)
+        if live.thread.state.archived != command.archived:
+            await live.thread.emit(ThreadArchived(archived=command.archived))
+        return live.thread.state
+
+    async def rename(self, command: RenameThread) -> ThreadState:
+        live = await self.writable(command.thread_id)
+        await live.thread.emit(ThreadRenamed(title=command.title))
+        return live.thread.state
+
+    async def delete(self, thread_id: ThreadId) -> None:
+        live = await self.open(thread_id)
+        if live.busy:
+            raise TurnBusy(f"thread {thread_id!r} runs a turn; interrupt it first")
+        self.live.pop(thread_id)
+        live.closed.set()
+        await live.thread.close()
+        await self._store.delete(thread_id)
+
+    async def fork(self, command: ForkThread) -> ThreadState:
+        """The same history under another name. What was open at that point is closed there."""
+        await self.read(command.thread_id)
+        records = await self._store.read(command.thread_id)
+        last = fork_point(records, command)
+        kept = [record for record in records if record.seq <= last]
+        if not kept:
+            raise InvalidCommand(f"thread {command.thread_id!r} has no record {last}")
+        state = blank(command.thread_id)
+        for record in kept:
+            state = apply(state, record)
+        settings = overridden(state.settings, command.overrides, self.models)
+        first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id)
+        rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
+        thread = await self._new_thread([first, *rest, *endings(state, "the thread was forked while this turn ran")])
+        return thread.state
