@@ -175,11 +175,8 @@ class Turns:
             offered = live.tools = list(await self.tasks.start(self._hold_tools, live, place))
         reads_only = settings.agent != "code"
         tools = {tool.spec.name: tool for tool in offered if not (reads_only and tool.spec.writes)}
-        system = (
-            self._threads.rules.system_prompt
-            if self._threads.rules.system_prompt is not None
-            else system_prompt(settings)
-        )
+        rules = self._threads.rules
+        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings)
         return TurnWork(
             thread=thread,
             turn_id=turn_id,
@@ -194,8 +191,8 @@ class Turns:
             clock=self._threads.clock,
             ids=self._ids,
             memory=live.memory,
-            max_steps=settings.max_steps or self._threads.rules.max_steps,
-            max_tokens=settings.max_tokens or self._threads.rules.max_tokens or card.max_output,
+            max_steps=settings.max_steps or rules.max_steps,
+            max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
         )
 
     async def _hold_tools(self, live: Live, place: Place, *, task_status: TaskStatus[list[Tool]]) -> None:
