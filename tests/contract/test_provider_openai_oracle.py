@@ -26,7 +26,8 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.providers import gpt
-from hames.providers.openai import BASE_URL, PATH
+from hames.providers.gpt import BASE_URL
+from hames.providers.openai import PATH
 from hames.providers.openai_request import as_json, encode
 from hames.providers.openai_stream import OpenAIStream
 from hames.testing.check_provider import FULL, TOOLS, asking

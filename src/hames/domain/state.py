@@ -67,6 +67,8 @@ class Turn(Value):
     calls: tuple[Called, ...] = ()
     void_steps: tuple[int, ...] = ()
     usage: Usage = Usage()
+    spent: dict[str, Usage] = {}
+    """`usage` by model, because each has its own price."""
     error: TurnError | None = None
     stop_reason: str = ""
     meta: Json = None
@@ -181,8 +183,13 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
             )
         case UsageReported(usage=usage, model=model):
-            state = _in_turn(state, record, event.turn_id, lambda turn: replace(turn, usage=turn.usage + usage))
-            spent = {**state.spent, model: state.spent.get(model, Usage()) + usage}
+            state = _in_turn(
+                state,
+                record,
+                event.turn_id,
+                lambda turn: replace(turn, usage=turn.usage + usage, spent=_paid(turn.spent, model, usage)),
+            )
+            spent = _paid(state.spent, model, usage)
             return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
         case PromptQueued():
             prompt = QueuedPrompt(id=event.prompt_id, content=event.content, meta=event.meta)
@@ -215,6 +222,10 @@ def _in_turn(state: ThreadState, record: Record, turn_id: TurnId, change: Callab
     if turns and turns[-1].id == turn_id:
         turns = (*turns[:-1], change(turns[-1]))
     return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=turns)
+
+
+def _paid(spent: dict[str, Usage], model: str, usage: Usage) -> dict[str, Usage]:
+    return {**spent, model: spent.get(model, Usage()) + usage}
 
 
 def _opened(turn: Turn, item: Item) -> Turn:

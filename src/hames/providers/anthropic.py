@@ -22,9 +22,10 @@ from hames.providers.failures import Refusal, Service
 from hames.providers.retry import PATIENCE, Patience, retrying
 from hames.providers.wire import Answer, Wire
 
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2026-10-21"
 PATH = "/v1/messages"
+MODELS_PATH = "/v1/models?limit=1000"
+LIST_BYTES = 16 * 1024 * 1024
 
 _UNWANTED_THOUGHT = re.compile(
     r"(?i)thinking.*(signature|cannot be modified|bound to|must (?:start|remain))"
@@ -43,7 +44,7 @@ class AnthropicProvider:
         clock: Clock,
         api_key: str = "",
         auth_token: str = "",
-        base_url: str = BASE_URL,
+        base_url: str = claude.BASE_URL,
         patience: Patience = PATIENCE,
     ) -> None:
         """Raises `Misconfigured`."""
@@ -79,6 +80,13 @@ class AnthropicProvider:
 
     async def aclose(self) -> None:
         await self._wire.aclose()
+
+    async def models(self) -> bytes:
+        """The service's own list, as it sent it. Raises `ProviderError`."""
+        async with self._wire.get(MODELS_PATH) as answer:
+            if answer.status != 200:
+                raise await self._refused(answer, "")
+            return await answer.all(LIST_BYTES)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         try:

@@ -1,4 +1,4 @@
-"""Which models there are, and who serves them. Data and lookups; nothing here touches the network.
+"""Which models there are, and who serves them. Data and lookups; only `refresh` and `warm` touch the network.
 
 A provider is imported and built when its first model is used, so that starting up
 costs nothing for services that are not. Keys come in with the environment that was
@@ -6,15 +6,27 @@ handed over; nobody here looks around for one.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hames.domain.errors import Misconfigured, UnknownModel
+from msgspec.structs import replace
+
+from hames.domain.errors import HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.models import ModelCard
-from hames.domain.options import Choice, Selector
+from hames.domain.options import Selector
 from hames.ports import Clock, Provider
-from hames.providers import claude
+from hames.providers import claude, discovery
+from hames.providers.compatible_servers import SERVERS
+from hames.providers.discovery import Listed, Remembered
+from hames.providers.shelves import AnthropicShelf, CassetteShelf, CompatibleShelf, OpenAIShelf, ScriptedShelf
+
+if TYPE_CHECKING:
+    from hames.providers.cassette import Recorder
 
 DEFAULT_MODEL = f"{claude.PROVIDER}/{claude.DEFAULT}"
+RECORD = "HAMES_RECORD"
+"""The variable that names the file every exchange with a model is recorded in."""
 
 
 class Shelf(Protocol):
@@ -40,6 +52,25 @@ class Shelf(Protocol):
 
 
 @runtime_checkable
+class Learning(Protocol):
+    """A shelf that can be taught by its service's own list of models."""
+
+    @property
+    def url(self) -> str: ...
+
+    def learn(self, listed: Sequence[Listed]) -> None: ...
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A provider whose service has a list of models."""
+
+    async def models(self) -> bytes:
+        """Raises `ProviderError`."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A provider that holds connections."""
 
@@ -59,28 +90,50 @@ class Catalogue:
         default: str = DEFAULT_MODEL,
         scripts: Mapping[str, str] | None = None,
         shelves: Sequence[Shelf] = (),
+        cache: Path | None = None,
     ) -> None:
-        """`scripts` are names for script files; `shelves` come beside the ones that are built in."""
-        own: tuple[Shelf, ...] = (AnthropicShelf(environment, clock), ScriptedShelf(scripts or {}, clock))
+        """`scripts` are names for script files; `shelves` come beside the ones that are built in;
+        `cache` is a directory where services' own lists of models are remembered."""
+        own: tuple[Shelf, ...] = (
+            AnthropicShelf(environment, clock),
+            OpenAIShelf(environment, clock),
+            *(CompatibleShelf(server, environment, clock) for server in SERVERS),
+            ScriptedShelf(scripts or {}, clock),
+            CassetteShelf(),
+        )
         self._shelves = {shelf.name: shelf for shelf in (*own, *shelves)}
+        self._environment = environment
+        self._clock = clock
         self._default = default
+        self._cache = cache
+        self._recalled = cache is None
         self._providers: dict[str, Provider] = {}
+        self._recorder: Recorder | None = None
 
     @property
     def default(self) -> str:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for shelf in self._shelves.values() for card in shelf.cards()]
+        return [card for shelf in self._taught() for card in shelf.cards()]
 
     def selectors(self) -> Sequence[Selector]:
-        return [selector for shelf in self._shelves.values() for selector in shelf.selectors()]
+        """One of each: shelves that offer the same choice offer it together."""
+        offered: dict[tuple[str, object], Selector] = {}
+        for shelf in self._taught():
+            for selector in shelf.selectors():
+                key = (selector.id, selector.choices)
+                there = offered.get(key)
+                models = (*there.models, *selector.models) if there is not None else selector.models
+                offered[key] = replace(there or selector, models=models)
+        return list(offered.values())
 
     def find(self, name: str) -> ModelCard:
         provider, slash, model = name.partition("/")
+        shelves = self._taught()
         if slash and provider in self._shelves:
             return self._shelves[provider].named(model)
-        for shelf in self._shelves.values():
+        for shelf in shelves:
             if (card := shelf.known(name)) is not None:
                 return card
         raise UnknownModel(f"no model {name!r}; {self._suggestion(name)}")
@@ -89,14 +142,51 @@ class Catalogue:
         if card.provider not in self._shelves:
             raise Misconfigured(f"nobody serves models of {card.provider!r}")
         if card.provider not in self._providers:
-            self._providers[card.provider] = self._shelves[card.provider].provider(card)
+            self._providers[card.provider] = self._recorded(self._shelves[card.provider].provider(card))
         return self._providers[card.provider]
 
+    def _recorded(self, provider: Provider) -> Provider:
+        path = self._environment.get(RECORD, "").strip()
+        if not path or provider.name == CassetteShelf.name:
+            return provider
+        from hames.providers.cassette import Recorder, RecordingProvider
+
+        if self._recorder is None:
+            self._recorder = Recorder(path, self._environment)
+        return RecordingProvider(provider, self._recorder)
+
+    async def refresh(self, name: str) -> int:
+        """Ask a service for its own list, and remember it. How many models there were.
+
+        Raises `Misconfigured` and `ProviderError`; `InvalidCommand` for a provider nobody knows.
+        """
+        shelf = self._shelves.get(name)
+        if shelf is None or not isinstance(shelf, Learning):
+            raise UnknownModel(f"{name!r} has no list of models")
+        provider = self.provider(ModelCard(provider=name, model="", display_name=name))
+        if not isinstance(provider, Listing):
+            raise UnknownModel(f"{name!r} has no list of models")
+        try:
+            listed = discovery.read(await provider.models())
+        except (ValueError, RecursionError):
+            raise ProviderError(f"{name} sent no list of models; check its address") from None
+        shelf.learn(listed)
+        if self._cache is not None:
+            kept = Remembered(url=shelf.url, at_ms=self._clock.now_ms(), models=listed)
+            discovery.remember(self._cache, name, kept)
+        return len(listed)
+
     async def warm(self, card: ModelCard) -> None:
-        """Have the provider ready before its first request. Raises `Misconfigured`."""
+        """Have the provider ready before its first request. Raises `Misconfigured`.
+
+        A server whose models only it knows is asked for them; whether it answers is not waited for by anybody.
+        """
         provider = self.provider(card)
         if isinstance(provider, Closing):
             await provider.warm()
+        if isinstance(self._shelves[card.provider], CompatibleShelf):
+            with suppress(HarnessError):
+                await self.refresh(card.provider)
 
     async def aclose(self) -> None:
         for provider in self._providers.values():
@@ -104,120 +194,18 @@ class Catalogue:
                 await provider.aclose()
         self._providers.clear()
 
+    def _taught(self) -> Sequence[Shelf]:
+        """The shelves, with what was remembered the last time."""
+        if not self._recalled and self._cache is not None:
+            self._recalled = True
+            for shelf in self._shelves.values():
+                if isinstance(shelf, Learning) and (listed := discovery.recall(self._cache, shelf.name, shelf.url)):
+                    shelf.learn(listed)
+        return list(self._shelves.values())
+
     def _suggestion(self, name: str) -> str:
         import difflib
 
         names = {card.model: card.id for card in self.cards() if not card.successor}
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         return "did you mean " + " or ".join(names[n] for n in near) if near else f"try {self._default}"
-
-
-class AnthropicShelf:
-    name = claude.PROVIDER
-
-    def __init__(self, environment: Mapping[str, str], clock: Clock) -> None:
-        self._environment = environment
-        self._clock = clock
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [model.card for model in claude.MODELS]
-
-    def selectors(self) -> Sequence[Selector]:
-        thinking = tuple(card.id for card in self.cards() if card.reasoning)
-        searching = tuple(card.id for card in self.cards() if card.web_search)
-        return [
-            Selector(
-                id="reasoning_effort",
-                name="Reasoning effort",
-                description="How hard the model thinks before it answers",
-                group="Reasoning",
-                choices=(
-                    Choice(id="default", name="Default", description="What the model does by itself"),
-                    Choice(id="low", name="Low"),
-                    Choice(id="medium", name="Medium"),
-                    Choice(id="high", name="High"),
-                ),
-                default="default",
-                models=thinking,
-            ),
-            Selector(
-                id="max_thinking_tokens",
-                name="Thinking tokens",
-                description="How many tokens the model may think; models that take no number get the nearest effort",
-                group="Reasoning",
-                choices=(
-                    Choice(id="default", name="Default", description="What the model does by itself"),
-                    Choice(id="8000", name="8,000"),
-                    Choice(id="16000", name="16,000"),
-                    Choice(id="32000", name="32,000"),
-                ),
-                default="default",
-                models=thinking,
-            ),
-            Selector(
-                id="web_search",
-                name="Web search",
-                description="Whether the model service may search the web",
-                group="Tools",
-                choices=(Choice(id="off", name="Off"), Choice(id="on", name="On")),
-                default="off",
-                models=searching,
-            ),
-        ]
-
-    def known(self, model: str) -> ModelCard | None:
-        found = claude.known(model)
-        return found.card if found is not None else None
-
-    def named(self, model: str) -> ModelCard:
-        if not model or not model.isprintable() or " " in model:
-            raise UnknownModel(f"no model {model!r} at Anthropic")
-        return claude.claude(model).card
-
-    def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
-        from hames.providers.anthropic import BASE_URL, AnthropicProvider
-
-        return AnthropicProvider(
-            api_key=self._environment.get("ANTHROPIC_API_KEY", ""),
-            auth_token=self._environment.get("ANTHROPIC_AUTH_TOKEN", ""),
-            base_url=self._environment.get("ANTHROPIC_BASE_URL", "") or BASE_URL,
-            clock=self._clock,
-        )
-
-
-class ScriptedShelf:
-    """Scripts are models: `scripted/NAME` or `scripted/PATH`. None is listed but the one that needs no file."""
-
-    name = "scripted"
-
-    def __init__(self, scripts: Mapping[str, str], clock: Clock) -> None:
-        self._scripts = scripts
-        self._clock = clock
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [self.named(name) for name in ("hello", *self._scripts)]
-
-    def selectors(self) -> Sequence[Selector]:
-        return []
-
-    def known(self, model: str) -> ModelCard | None:  # noqa: ARG002
-        return None  # a bare name never means a script
-
-    def named(self, model: str) -> ModelCard:
-        if not model:
-            raise UnknownModel("a script needs a name or a path: scripted/NAME")
-        return ModelCard(
-            provider=self.name,
-            model=model,
-            display_name=f"Script {model}",
-            description="Plays what is written down; no key, no network",
-            reasoning=True,
-            web_search=True,
-        )
-
-    def provider(self, card: ModelCard) -> Provider:
-        from hames.providers.scripted import ScriptedProvider
-
-        provider = ScriptedProvider(clock=self._clock, scripts=self._scripts)
-        provider.load(card.model)
-        return provider

@@ -19,6 +19,7 @@ from hames.domain.value import Value
 
 AS_OF = "2026-11"
 PROVIDER = "anthropic"
+BASE_URL = "https://api.anthropic.com"
 DEFAULT = "claude-sonnet-5-5"
 
 Thinking = Literal["none", "budget", "asked", "usual"]

@@ -12,6 +12,8 @@ from hames.domain.models import ModelCard, Price
 
 AS_OF = "2026-11"
 PROVIDER = "openai"
+BASE_URL = "https://api.openai.com/v1"
+"""With the version, as the SDK has it; so is OPENAI_BASE_URL."""
 DEFAULT = "gpt-6.1-sol"
 
 M = 1_050_000

@@ -19,9 +19,9 @@ from hames.providers.openai_stream import OpenAIStream
 from hames.providers.retry import PATIENCE, Patience, retrying
 from hames.providers.wire import Wire
 
-BASE_URL = "https://api.openai.com/v1"
-"""With the version, as the SDK has it; so is OPENAI_BASE_URL."""
 PATH = "/responses"
+MODELS_PATH = "/models"
+LIST_BYTES = 16 * 1024 * 1024
 
 _UNWANTED_THOUGHT = re.compile(
     r"(?i)encrypted[ _]content|\brs_\w+|reasoning.*(not found|without its required|could not be verified)"
@@ -31,7 +31,9 @@ _UNWANTED_THOUGHT = re.compile(
 class OpenAIProvider:
     name = gpt.PROVIDER
 
-    def __init__(self, *, clock: Clock, api_key: str, base_url: str = BASE_URL, patience: Patience = PATIENCE) -> None:
+    def __init__(
+        self, *, clock: Clock, api_key: str, base_url: str = gpt.BASE_URL, patience: Patience = PATIENCE
+    ) -> None:
         """Raises `Misconfigured`."""
         api_key = api_key.strip()
         if not api_key:
@@ -63,6 +65,14 @@ class OpenAIProvider:
 
     async def aclose(self) -> None:
         await self._wire.aclose()
+
+    async def models(self) -> bytes:
+        """The service's own list, as it sent it. Raises `ProviderError`."""
+        async with self._wire.get(MODELS_PATH) as answer:
+            if answer.status != 200:
+                said = await openai_errors.refusal(answer, model="", now_ms=self._clock.now_ms())
+                raise failures.error(self._service, said)
+            return await answer.all(LIST_BYTES)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         body = encode(request)
