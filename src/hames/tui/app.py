@@ -93,6 +93,7 @@ class HamesApp(App[int]):
         self._backlog: list[told.AgentEvent] = []
         self._leaving_at = 0.0
         self._laid_out = False
+        self._titled = ""
         self._begun = anyio.Event()
         """Set once there is somebody to talk to, or certainly nobody."""
         self.register_theme(DARK)
@@ -256,8 +257,11 @@ class HamesApp(App[int]):
             self.transcript.append(block)
         elif block is not None:
             self.transcript.changed(block)
-        if isinstance(event, told.ItemDelta):
-            return
+        if (
+            isinstance(event, told.ItemDelta | told.ItemStarted | told.ItemCompleted)
+            and self.talk.title == self._titled
+        ):
+            return  # they come by the thousand, and say nothing of the terms
         self._show_terms()
 
     def _price(self) -> dict[str, float] | None:
@@ -476,6 +480,7 @@ class HamesApp(App[int]):
         if not self._laid_out:
             return
         talk = self.talk
+        self._titled = talk.title
         self.composer.running = talk.running
         self.query_one(Terms).show(talk, self.palette, width=self.size.width)
         self.query_one(Activity).follow(talk)
