@@ -407,10 +407,13 @@ export class FakeServer {
       .map((thread) => this.row(thread))
       .filter((row) => row.archived === archived && `${row.title} ${row.preview}`.toLowerCase().includes(search))
       .sort((a, b) => b.updatedAt - a.updatedAt);
-    const etag = `"${Buffer.from(JSON.stringify(threads)).toString("base64url").slice(-64)}-${threads.length}"`;
+    const etag = `"${url.searchParams.get("cursor") ?? ""}${Buffer.from(JSON.stringify(threads)).toString("base64url").slice(-64)}-${threads.length}"`;
     if (request.headers["if-none-match"] === etag) return void response.writeHead(304).end();
     response.setHeader("ETag", etag);
-    reply(response, { threads, nextCursor: null });
+    const from = Number(url.searchParams.get("cursor") ?? 0);
+    const limit = Math.min(200, Number(url.searchParams.get("limit") ?? 50));
+    const more = from + limit < threads.length;
+    reply(response, { threads: threads.slice(from, from + limit), nextCursor: more ? String(from + limit) : null });
   }
 
   private asset(path: string, response: ServerResponse): void {

@@ -168,3 +168,46 @@ test("what a model writes is text: no script runs, no picture loads, no bad link
   expect(links).toEqual(["https://example.com/?q=1", "https://example.com/track.png"]);
   expect(asked.filter((url) => url.includes("example.com") || url.endsWith("/x"))).toEqual([]);
 });
+
+test("a long thread draws its end, and earlier messages come without a jump when somebody scrolls up", async () => {
+  const { page, thread } = await onThread();
+  const blank = {
+    status: "complete",
+    toolCalls: [],
+    createdAt: 1,
+    turnId: "t",
+    reasoning: "",
+    stopReason: "",
+    error: "",
+    attachments: [],
+  };
+  const messages = Array.from({ length: 300 }, (_, index) => ({
+    ...blank,
+    id: `m${index}`,
+    role: index % 2 ? "assistant" : "user",
+    content: `Message number ${index}. `.repeat(8),
+  }));
+  thread.commit([thread.set(["messages"], messages)]);
+  await talk(page).getByText("Message number 299.").first().waitFor();
+  const drawn = () => page.locator("[data-message-id]").count();
+  await eventually(async () => (await drawn()) >= 60 && (await drawn()) < 80, true);
+  await page.waitForTimeout(700);
+
+  const viewport = page.locator(".viewport");
+  await viewport.evaluate((element) => element.scrollTo(0, 500));
+  const first = page.locator('[data-message-id="m240"]');
+  const before = await first.evaluate((element) => element.getBoundingClientRect().top);
+  await eventually(async () => (await drawn()) >= 120, true);
+  const after = await first.evaluate((element) => element.getBoundingClientRect().top);
+  expect(Math.abs(after - before)).toBeLessThan(4);
+
+  for (let i = 0; i < 8 && (await page.locator(".earlier").count()) > 0; i++) {
+    await viewport.evaluate((element) => element.scrollTo(0, 0));
+    await page.waitForTimeout(700);
+  }
+  await eventually(drawn, 300);
+  await page.getByRole("button", { name: "To the end" }).click();
+  await ask(page, "hello");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  await eventually(async () => (await drawn()) < 90, true);
+});

@@ -51,6 +51,61 @@ test("threads are found by their words", async () => {
   await eventually(() => page.locator("[data-row]").count(), 1);
 });
 
+test("older threads come a page at a time", async () => {
+  const { server, url } = await serve();
+  for (let i = 0; i < 120; i++)
+    server.create({ title: `Thread ${i}`, preview: "x", updatedAt: Date.now() - i * 1_000 });
+  const page = await open(url);
+  await eventually(() => page.locator("[data-row]").count(), 50);
+  await page.getByRole("button", { name: "Older threads" }).click();
+  await eventually(() => page.locator("[data-row]").count(), 100);
+  await page.getByRole("button", { name: "Older threads" }).click();
+  await eventually(() => page.locator("[data-row]").count(), 120);
+  expect(await page.getByRole("button", { name: "Older threads" }).count()).toBe(0);
+});
+
+test("somebody who looks elsewhere is told when they are needed, and not before they asked for it", async () => {
+  const { page } = await onThread();
+  await page.evaluate(() => {
+    class Told {
+      static permission = "granted";
+      static requestPermission = async () => "granted";
+      static said: string[] = [];
+      constructor(title: string, { body }: { body: string }) {
+        Told.said.push(`${title}: ${body}`);
+      }
+    }
+    Object.assign(window, { Notification: Told });
+    Object.defineProperty(document, "hidden", { get: () => true });
+  });
+  const said = () => page.evaluate(() => (window.Notification as unknown as { said: string[] }).said);
+  await ask(page, "hello");
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
+  expect(await said()).toEqual([]);
+  await page.getByRole("button", { name: /^Notify me/ }).click();
+  await ask(page, "mcp please");
+  await eventually(said, ["hello: waits for your answer"]);
+  await page.getByRole("button", { name: /^Yes, once/ }).click();
+  await eventually(said, ["hello: waits for your answer", "hello: has finished"]);
+});
+
+test("a picture that is dropped is attached", async () => {
+  const { page } = await onThread();
+  await page.evaluate(async () => {
+    const canvas = new OffscreenCanvas(4, 4);
+    canvas.getContext("2d")!.fillRect(0, 0, 4, 4);
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([await canvas.convertToBlob()], "drop.png", { type: "image/png" }));
+    dataTransfer.items.add(new File(["x"], "notes.txt", { type: "text/plain" }));
+    const target = document.querySelector(".composer")!;
+    target.dispatchEvent(new DragEvent("dragover", { dataTransfer, bubbles: true, cancelable: true }));
+    target.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+  });
+  await eventually(() => page.getByRole("list", { name: "Attached pictures" }).getByRole("listitem").count(), 1);
+  await page.getByRole("button", { name: "Remove drop.png" }).click();
+  await eventually(() => page.getByRole("list", { name: "Attached pictures" }).count(), 0);
+});
+
 test("a thread that needs somebody says so in the list and in the title of every tab", async () => {
   const { server, page, url } = await onThread();
   const other = server.create({ title: "Elsewhere", preview: "x" });

@@ -30,8 +30,18 @@ export const MODES: readonly Mode[] = [
   },
 ];
 
+/** Not chosen from the list: a review is started, and ends. */
+const REVIEW: Mode = {
+  id: "review",
+  name: "Review",
+  description: "Reads and judges, changes nothing",
+  icon: "search",
+  set: { agent: "review" },
+};
+
 export function modeOf({ agent, approvalPolicy }: Settings): Mode {
-  if (agent !== "code") return MODES[0]!;
+  if (agent === "review") return REVIEW;
+  if (agent === "plan") return MODES[0]!;
   return MODES.find(({ set }) => set.agent === "code" && set.approvalPolicy === approvalPolicy) ?? MODES[2]!;
 }
 

@@ -58,10 +58,10 @@ function Earlier({ hidden, onShow }: { hidden: number; onShow: () => void }) {
   const show = useRef(onShow);
   show.current = onShow;
   useEffect(() => {
-    const seen = new IntersectionObserver(
-      (entries) => entries.some((entry) => entry.isIntersecting) && show.current(),
-      { rootMargin: "400px 0px 0px 0px" },
-    );
+    const root = button.current?.closest(".viewport") ?? null;
+    const look = (entries: IntersectionObserverEntry[]) =>
+      entries.some((entry) => entry.isIntersecting) && show.current();
+    const seen = new IntersectionObserver(look, { root, rootMargin: "800px 0px 0px 0px" });
     // Not at once: a thread opens at its top for a moment before it is scrolled to its end.
     const timer = setTimeout(() => button.current && seen.observe(button.current), 500);
     return () => {

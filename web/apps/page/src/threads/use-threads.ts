@@ -3,9 +3,11 @@
 import { RequestFailed, type ThreadRow } from "@hames/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api } from "../api.js";
+import { toastFailure } from "../shell/toasts.js";
 
 const VISIBLE_MS = 3_000;
 const HIDDEN_MS = 15_000;
+const PAGE = 50;
 
 export type ThreadList = {
   threads: readonly ThreadRow[] | null;
@@ -15,23 +17,25 @@ export type ThreadList = {
   refresh: () => void;
 };
 
+/** Older pages, as they were when somebody asked for them; only the first page is kept fresh. */
+type Older = { threads: readonly ThreadRow[]; cursor: string | null };
+
 export function useThreads(search: string, archived: boolean): ThreadList {
-  const [threads, setThreads] = useState<readonly ThreadRow[] | null>(null);
+  const [first, setFirst] = useState<Older | null>(null);
+  const [older, setOlder] = useState<Older | null>(null);
   const [problem, setProblem] = useState<ThreadList["problem"]>(null);
-  const [limit, setLimit] = useState(50);
-  const [hasMore, setHasMore] = useState(false);
   const ask = useRef(() => {});
 
   useEffect(() => {
     let gone = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    setOlder(null);
     const load = async () => {
       clearTimeout(timer);
       try {
-        const page = await api.threads({ search, archived, limit });
+        const { threads, nextCursor } = await api.threads({ search, archived, limit: PAGE });
         if (gone) return;
-        setThreads(page.threads);
-        setHasMore(page.nextCursor !== null);
+        setFirst((now) => (now?.threads === threads ? now : { threads, cursor: nextCursor }));
         setProblem(null);
       } catch (failure) {
         if (gone) return;
@@ -40,21 +44,39 @@ export function useThreads(search: string, archived: boolean): ThreadList {
       timer = setTimeout(() => void load(), document.visibilityState === "visible" ? VISIBLE_MS : HIDDEN_MS);
     };
     ask.current = () => void load();
-    const first = setTimeout(() => void load(), search ? 150 : 0);
+    const begin = setTimeout(() => void load(), search ? 150 : 0);
     const visible = () => document.visibilityState === "visible" && void load();
     document.addEventListener("visibilitychange", visible);
     return () => {
       gone = true;
       clearTimeout(timer);
-      clearTimeout(first);
+      clearTimeout(begin);
       document.removeEventListener("visibilitychange", visible);
     };
-  }, [search, archived, limit]);
+  }, [search, archived]);
 
+  const cursor = older ? older.cursor : (first?.cursor ?? null);
+  const more = useCallback(() => {
+    if (cursor === null) return;
+    api
+      .threads({ search, archived, limit: PAGE, cursor })
+      .then(
+        ({ threads, nextCursor }) =>
+          setOlder((now) => ({ threads: [...(now?.threads ?? []), ...threads], cursor: nextCursor })),
+        toastFailure,
+      );
+  }, [search, archived, cursor]);
   const refresh = useCallback(() => ask.current(), []);
-  const more = useCallback(() => setLimit((now) => now + 50), []);
+  const threads = useMemo(() => first && joined(first.threads, older?.threads ?? []), [first, older]);
   return useMemo(
-    () => ({ threads, problem, more: hasMore ? more : null, refresh }),
-    [threads, problem, hasMore, more, refresh],
+    () => ({ threads, problem, more: cursor === null ? null : more, refresh }),
+    [threads, problem, cursor, more, refresh],
   );
+}
+
+/** A thread that moved to the first page is not shown twice. */
+function joined(first: readonly ThreadRow[], older: readonly ThreadRow[]): readonly ThreadRow[] {
+  if (older.length === 0) return first;
+  const known = new Set(first.map(({ id }) => id));
+  return [...first, ...older.filter(({ id }) => !known.has(id))];
 }
