@@ -1,5 +1,6 @@
 """Plans for a run behind each kind of wall."""
 
+import io
 import json
 import os
 import shutil
@@ -59,6 +60,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         )
         filter_fd = seccomp.file()
         reader, writer = os.pipe()
+        status = Status()
         options = bwrap.options(found, view, cwd=launch.cwd, filter_fd=filter_fd)
     except BaseException:
         closing()
@@ -74,15 +76,33 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             rest = rest[os.write(writer, rest) :]
 
     return Plan(
-        argv=[found.path, "--args", str(reader), "--", *argv],
+        argv=[found.path, "--json-status-fd", str(status.writer), "--args", str(reader), "--", *argv],
         cwd="/",
         contained=True,
         tmp="/tmp",
-        files=[filter_fd, reader],
+        files=[filter_fd, reader, status.writer],
         kept=[writer],
+        began=status.began,
         release=release,
         closing=closing,
     )
+
+
+class Status:
+    """What bubblewrap says of a run on a descriptor of its own: an exit code only if the program began."""
+
+    def __init__(self) -> None:
+        reader, self.writer = os.pipe()
+        self._reader = io.FileIO(reader)
+        self._told: bool | None = None
+
+    def began(self) -> bool:
+        if self._told is None:
+            os.set_blocking(self._reader.fileno(), False)
+            said = self._reader.read(4096) or b""
+            self._reader.close()
+            self._told = b'"exit-code"' in said
+        return self._told
 
 
 def landlock(launch: Launch, reach: Reach) -> Plan:

@@ -7,7 +7,7 @@ by name; what cannot be walled is refused.
 import os
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, assert_never
@@ -25,6 +25,7 @@ from hames.sandbox.guardian import Guardian
 from hames.sandbox.mounts import writable_roots
 from hames.sandbox.plan import Plan
 from hames.sandbox.process import LocalProcess, start
+from hames.sandbox.steady import SteadyProcess
 
 
 class Settings(Value):
@@ -68,9 +69,21 @@ class LocalSandbox:
         self._guardian = Guardian()
         self._resolved: dict[str, str] = {}
 
-    async def spawn(self, launch: Launch) -> LocalProcess:
+    async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
+        process, began = await self._start(launch)
+        if began is None:
+            return process
+
+        async def again() -> tuple[LocalProcess, Callable[[], bool]]:
+            process, began = await self._start(launch)
+            assert began is not None
+            return process, began
+
+        return SteadyProcess(process, began=began, again=again)
+
+    async def _start(self, launch: Launch) -> tuple[LocalProcess, Callable[[], bool] | None]:
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
         plan = await to_thread.run_sync(self._plan, launch) if walled else self._plan(launch)
@@ -97,7 +110,7 @@ class LocalSandbox:
             plan.close_files()
         if counted or not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted)
-        return process
+        return process, plan.began
 
     async def walls(self) -> Walls:
         """What a policy that wants walls gets here. No walls is an answer, not an error."""

@@ -1,0 +1,71 @@
+"""Other programs' sockets come and go while walls are put up; the command runs all the same, and once."""
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hames.domain.policy import WorkspaceWrite
+from hames.ports import Launch
+from hames.sandbox.choose import LocalSandbox
+
+pytestmark = pytest.mark.needs("bwrap", "bash")
+
+
+@contextmanager
+def coming_and_going(pause_s: float) -> Iterator[None]:
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            directory = tempfile.mkdtemp(dir="/var/tmp")
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(f"{directory}/s")
+                listener.listen()
+                time.sleep(pause_s)
+            shutil.rmtree(directory)
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+async def spoken(sandbox: LocalSandbox, workspace: Path, command: str) -> tuple[int, bytes]:
+    launch = Launch(
+        argv=("/bin/bash", "-c", command), cwd=str(workspace), workspace=str(workspace), policy=WorkspaceWrite()
+    )
+    process = await sandbox.spawn(launch)
+    with anyio.fail_after(30):
+        said = b"".join([chunk async for chunk in process.output()])
+        return await process.wait(), said
+
+
+async def test_a_command_runs_once_whatever_vanishes_meanwhile(tmp_path: Path) -> None:
+    sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    with coming_and_going(0.05):
+        for number in range(12):
+            code, said = await spoken(sandbox, tmp_path, f"echo {number} >> ran; echo out")
+            assert (code, said) == (0, b"out\n")
+    assert (tmp_path / "ran").read_text().split() == [str(number) for number in range(12)]
+    sandbox.close()
+
+
+@pytest.mark.parametrize("words", ["bwrap: Can't mkdir parents for x", "bwrap: ", "b", "bwrap: execvp x"])
+async def test_a_command_that_only_talks_like_bubblewrap_runs_once(tmp_path: Path, words: str) -> None:
+    sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    code, said = await spoken(sandbox, tmp_path, f"echo x >> ran; printf '%s' \"{words}\"; exit 1")
+    assert (code, said.decode()) == (1, words)
+    assert (tmp_path / "ran").read_text() == "x\n"
+    sandbox.close()
