@@ -547,6 +547,17 @@ async def test_net_10_two_hundred_trickling_connections_keep_nobody_waiting(
         assert psutil.Process().memory_info().rss - before < 32 * MIB
 
 
+async def test_net_10_of_many_that_say_nothing_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hames.transports.http_protocol.HEAD_SECONDS", 600.0)
+    async with house(tmp_path) as (_, server):
+        streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(100)]
+        assert all([await closes(stream) for stream in streams[:30]])
+        async with http(server) as honest:
+            assert (await honest.get("/healthz")).status_code == 200
+        for stream in streams:
+            await stream.aclose()
+
+
 async def test_net_10_a_body_that_trickles_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hames.transports.http_protocol.BODY_SECONDS", 0.5)
     async with house(tmp_path) as (its_engine, server):
