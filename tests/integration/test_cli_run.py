@@ -172,3 +172,19 @@ def test_a_server_that_does_not_come_up_is_told_in_its_own_words(shell: Shell) -
     assert done.returncode == 1
     assert "nobody" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_attach_joins_the_server_that_runs_here_and_says_when_none_does(shell: Shell) -> None:
+    alone = shell.hames("run", "x", "--attach")
+    assert alone.returncode == 1
+    assert "no server runs" in alone.stderr
+    serving = shell.start("serve", "--port", "0", "--model", "scripted/hello")
+    try:
+        assert serving.stdout is not None
+        assert "listens" in serving.stdout.readline()
+        done = shell.hames("run", "x", "--attach", "--json")
+        assert events(done.stdout)[-1]["outcome"] == "completed", done.stderr
+        assert events(done.stdout)[0]["model"] == "scripted/hello"
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=30)

@@ -42,7 +42,7 @@ from hames.domain.json import Json
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import LocalImageInput, UserInput
 from hames.tui.completing import inputs
-from hames.tui.reach import Unreachable, attached, spawned
+from hames.tui.reach import Unreachable, spawned
 
 COMPLETED, FAILED, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 3, 130
 
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--option", metavar="ID=VALUE", action="append", default=[], help="a selector, as hames models lists them"
     )
-    parser.add_argument("--attach", metavar="SOCKET", help="use the server that listens there")
+    parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
     flags.add_shared(parser)
 
 
@@ -73,7 +73,7 @@ def run(args: Namespace) -> int:
     parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
     shows: Shows = EventLines(sys.stdout) if args.json else _readable(args, quiet=args.quiet, alone=wanted is not None)
     errand = Errand(args, options, parts, shows, wanted)
-    reach = attached(args.attach) if args.attach else spawned(server_command(args, options), name="hames-run")
+    reach = spawned(server_command(args, options, attach=args.attach), name="hames-run")
     return anyio.run(errand.run, reach)
 
 
@@ -135,14 +135,15 @@ class Errand:
             if not found:
                 raise AppServerError(0, "there is no thread to go on with")
             thread_id = found[0].id
-        opened = await (client.resume_thread(thread_id, model=args.model) if thread_id else client.start_thread())
-        if thread_id and (args.approval_policy or args.sandbox):
-            sandbox = msgspec.convert(msgspec.to_builtins(self._options.sandbox), m.SandboxPolicy)
-            await client.change_settings(
-                opened.thread.id,
-                approval_policy=self._options.approval_policy if args.approval_policy else None,
-                sandbox_policy=sandbox if args.sandbox else None,
-            )
+        policy = self._options.approval_policy if args.approval_policy else None
+        sandbox = msgspec.convert(msgspec.to_builtins(self._options.sandbox), m.SandboxPolicy) if args.sandbox else None
+        if thread_id:
+            opened = await client.resume_thread(thread_id, model=args.model)
+            if policy or sandbox:
+                await client.change_settings(opened.thread.id, approval_policy=policy, sandbox_policy=sandbox)
+        else:
+            where = str(self._options.cwd)
+            opened = await client.start_thread(model=args.model, cwd=where, approval_policy=policy, sandbox=sandbox)
         self._shows.opened(opened)
         return opened.thread.id
 

@@ -7,9 +7,11 @@ from hames.cli import flags
 from hames.config.options import Options
 
 
-def server_command(args: Namespace, options: Options) -> list[str]:
-    """`hames app-server` with the same flags, in the same workspace."""
+def server_command(args: Namespace, options: Options, *, attach: bool = False) -> list[str]:
+    """`hames app-server` with the same flags, in the same workspace; `attach` leads to the server that runs there."""
     command = [sys.executable, "-m", "hames", "app-server", f"--cwd={options.cwd}"]
+    if attach:
+        command.append("--attach")
     for name in flags.SHARED:
         value = getattr(args, name.removeprefix("--").replace("-", "_"))
         if value is not None and name != "--cwd":

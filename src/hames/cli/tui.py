@@ -4,8 +4,9 @@
   hames tui --continue                   go on with the last one
   hames --model scripted/hello           no key and no network needed
   hames tui "Why does test_cart fail?"   with a first prompt
+  hames tui --attach                     join the server that runs here, and its threads
 
-It starts a server of its own (hames app-server) and ends it when it leaves; --attach joins one that runs already.
+It starts a server of its own and ends it when it leaves; --attach joins the one that `hames serve` runs here.
 Keys are under F1, commands behind /. `NO_COLOR` turns colours off.
 Exit code: 0, or 1 when there is no terminal or no agent.
 """
@@ -26,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-c", "--continue", dest="last", action="store_true", help="go on with the last thread")
     which.add_argument("--thread", metavar="ID", help="go on with this thread")
-    parser.add_argument("--attach", metavar="SOCKET", help="join the server that listens there")
+    parser.add_argument("--attach", action="store_true", help="join the server that runs here (hames serve)")
     parser.add_argument("--theme", choices=("auto", "dark", "light"), default="auto", help="default: as the terminal")
     flags.add_shared(parser)
 
@@ -39,13 +40,10 @@ def run(args: Namespace) -> int:
     try:
         from hames.tui.app import HamesApp
         from hames.tui.palette import terminal_is_dark
-        from hames.tui.reach import attached, spawned
+        from hames.tui.reach import spawned
     except ModuleNotFoundError as missing:
         raise Misconfigured(f"the terminal needs {missing.name!r}: pip install 'hames[tui]'") from None
-    if args.attach:
-        reach = partial(attached, args.attach, version=__version__)
-    else:
-        reach = partial(spawned, server_command(args, options), version=__version__)
+    reach = partial(spawned, server_command(args, options, attach=args.attach), version=__version__)
     dark = terminal_is_dark(os.environ) if args.theme == "auto" else args.theme == "dark"
     app = HamesApp(
         reach,
@@ -54,6 +52,7 @@ def run(args: Namespace) -> int:
         dark=dark,
         resume="last" if args.last else args.thread,
         prompt=args.prompt,
+        model=args.model,
     )
     app.run()
     return app.return_code or 0

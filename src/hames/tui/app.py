@@ -77,6 +77,7 @@ class HamesApp(App[int]):
         dark: bool = True,
         resume: str | None = None,
         prompt: str = "",
+        model: str | None = None,
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it."""
         super().__init__()
@@ -88,6 +89,7 @@ class HamesApp(App[int]):
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
+        self._model = model
         self._asked: list[told.ApprovalAsked] = []
         self._opening = 0
         self._backlog: list[told.AgentEvent] = []
@@ -184,7 +186,7 @@ class HamesApp(App[int]):
         """A thread that will exist with its first prompt."""
         config = await self.connected.read_config()
         talk = Conversation()
-        talk.model, talk.cwd = config.model, config.cwd
+        talk.model, talk.cwd = self._model or config.model, str(self.cwd)
         talk.policy, talk.sandbox = config.approval_policy, config.sandbox_policy
         self._turn_to(talk)
         self.transcript.append(Welcome(self.cwd))
@@ -278,6 +280,7 @@ class HamesApp(App[int]):
 
     def _ask(self) -> None:
         panel = self.query_one(ApprovalPanel)
+        self.query_one(Activity).asking = bool(self._asked)
         if not self._asked:
             if panel.asked is not None:
                 panel.dismiss()

@@ -180,10 +180,13 @@ class FileChange(Block):
         made: list[Text] = []
         mark = STATUS.get(self._item.status, "·")
         style = {"completed": palette.good, "inProgress": palette.warn}.get(self._item.status, palette.bad)
+        ending = line((f" {mark}", style))
         for change in self._item.changes:
-            made += change_lines(
-                change, width, palette, ending=line((f" {mark}", style)), whole=self.open, root=self._root
-            )
+            if self._item.status == "inProgress":
+                # Until it has happened it is a question, and the question shows the diff.
+                made.append(change_head(change, width, palette, root=self._root, ending=ending))
+            else:
+                made += change_lines(change, width, palette, ending=ending, whole=self.open, root=self._root)
         return made or [line(("± no changes ", palette.quiet), (mark, style))]
 
 
@@ -197,20 +200,26 @@ def change_lines(
     root: str = "",
 ) -> list[Text]:
     """One file's diff under its name."""
+    rows = diff_lines(change.diff, width - INDENT, palette)
+    if not whole:
+        rows = folded(rows, head=DIFF_LINES - 4, tail=4, palette=palette)
+    return [change_head(change, width, palette, root=root, ending=ending), *indented(rows, Text(" " * INDENT))]
+
+
+def change_head(
+    change: wire.FileUpdateChange, width: int, palette: Palette, *, root: str = "", ending: Text | None = None
+) -> Text:
     path = change.path.removeprefix(f"{root.rstrip('/')}/") if root else change.path
     came, went = counted(change.diff)
     word = {"add": "new", "delete": "deleted", "modify": ""}[change.kind]
-    head = line(
+    return line(
         ("± ", palette.accent),
         (visible(shortened(path, max(12, width - 24))), palette.strong),
         (f" {word}" if word else "", palette.quiet),
         (f"  +{came}", palette.good),
         (f" −{went}", palette.bad),
+        ending or Text(),
     )
-    rows = diff_lines(change.diff, width - INDENT, palette)
-    if not whole:
-        rows = folded(rows, head=DIFF_LINES - 4, tail=4, palette=palette)
-    return [line(head, ending or Text()), *indented(rows, Text(" " * INDENT))]
 
 
 class Tool(Block):

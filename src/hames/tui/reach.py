@@ -1,4 +1,4 @@
-"""How the terminal reaches an agent: a server of its own over pipes, or one that runs already."""
+"""How the terminal reaches an agent: a process of its own, which is a server or the way to one that runs already."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -55,17 +55,6 @@ async def spawned(
             if process.returncode is None:
                 process.kill()
             await process.aclose()
-
-
-@asynccontextmanager
-async def attached(path: str, *, name: str = "hames-tui", version: str = "1") -> AsyncGenerator[AppServerClient]:
-    """Over the socket of a server that runs already. Raises `Unreachable`."""
-    try:
-        stream = await anyio.connect_unix(path)
-    except OSError as failure:
-        raise Unreachable(f"no server at {path!r}: {failure.strerror or failure}") from None
-    async with _greeted(AppServerClient.connect(stream, name=name, version=version), bytearray()) as client:
-        yield client
 
 
 @asynccontextmanager

@@ -84,7 +84,7 @@ def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
     left = Text(no_wrap=True)
     right = _meter(talk, palette)
     policy, sandbox = POLICIES[talk.policy], shown_sandbox(talk.sandbox)
-    room = width - 2 - right.cell_len - len(policy) - len(sandbox) - 2 * len(dot) - 1
+    room = width - 4 - right.cell_len - len(policy) - len(sandbox) - 2 * len(dot)
     left.append(cut(visible(talk.model or "no model"), max(8, room)), palette.text)
     left.append(dot, palette.faint)
     left.append(policy, palette.warn if talk.policy == "never" else palette.quiet)
@@ -118,6 +118,8 @@ class Activity(Static):
         super().__init__(id="activity", markup=False)
         self.palette = palette
         self._talk = Conversation()
+        self.asking = False
+        """Whether a question is on the screen."""
         self._since = 0.0
         self._rows = 0
         self._spinner = Spinner("dots")
@@ -145,7 +147,10 @@ class Activity(Static):
             step = next((entry.step for entry in talk.plan if entry.status == "inProgress"), "")
             if step:
                 row.append(f" · {cut(visible(step), max(8, width - 62))}", palette.quiet)
-            row.append("  esc stops · enter steers · tab queues", palette.faint)
+            if self.asking:
+                row.append(" · waiting for your answer", palette.warn)
+            else:
+                row.append("  esc stops · enter steers · tab queues", palette.faint)
             rows.append(row)
         for number, prompt in enumerate(talk.waiting, 1):
             words = cut(visible(shown_input(prompt.input)), width - 14)

@@ -1,0 +1,100 @@
+"""Makes the terminal's pictures in docs/images from the running program: `python tests/tui/pictures.py`.
+
+A real task on a scripted model, with the tools and the sandbox of this machine. PNGs need Chromium; SVGs need nothing.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from hames.tui.app import HamesApp
+from hames.tui.approval import ApprovalPanel
+from hames.tui.reach import spawned
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+TASK = "Make the tests pass, and tell me what was wrong."
+
+
+class Booth:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.shop = home / "shop"
+        self.shop.mkdir()
+        source = files("hames.cli") / "demo_files"
+        for name in ("cart.py", "test_cart.py"):
+            (self.shop / name).write_text((source / name).read_text())
+        (home / "demo.json").write_text((source / "script.json").read_text().replace("PYTHON", "python3"))
+
+    def app(self, *, dark: bool) -> HamesApp:
+        command = [sys.executable, "-m", "hames", "app-server", f"--cwd={self.shop}", "--model=scripted/demo.json"]
+        return HamesApp(partial(spawned, command), cwd=self.shop, dark=dark)
+
+    def keep(self, app: HamesApp, name: str) -> None:
+        svg = app.export_screenshot(title="hames")
+        # The generated class names differ from run to run; the picture does not.
+        svg = re.sub(r"terminal-\d+", "terminal", svg).replace(str(self.home), "/home/ada")
+        (IMAGES / f"{name}.svg").write_text(svg)
+
+
+async def task(booth: Booth, *, dark: bool, size: tuple[int, int]) -> None:
+    app, shade = booth.app(dark=dark), "dark" if dark else "light"
+    async with app.run_test(size=size) as pilot:
+        while not app.talk.model:
+            await pilot.pause(0.05)
+        app.composer.put(TASK)
+        await pilot.press("enter")
+        panel, questions = app.query_one(ApprovalPanel), 0
+        await pilot.pause(0.5)
+        while app.talk.running or not questions:
+            await pilot.pause(0.05)
+            if panel.asked is not None and panel.armed:
+                questions += 1
+                if questions == 2:
+                    booth.keep(app, f"tui-approval-{shade}")
+                await pilot.press("y")
+        await pilot.pause(0.3)
+        booth.keep(app, f"tui-{shade}")
+        await pilot.press("ctrl+l")
+        await pilot.pause(0.5)
+        booth.keep(app, f"tui-models-{shade}")
+        await pilot.press("escape", *"/th")
+        await pilot.pause(0.3)
+        booth.keep(app, f"tui-commands-{shade}")
+
+
+def png(path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', path.read_text()[:4000])
+    if browser is None or found is None:
+        return
+    size = f"{int(float(found[1])) + 1},{int(float(found[2])) + 1}"
+    target = path.with_suffix(".png")
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}"]
+    subprocess.run([browser, *words, f"--screenshot={target}", path.as_uri()], capture_output=True, check=True)
+
+
+def main() -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for dark, size in ((True, (100, 34)), (False, (80, 24))):
+        home = Path(tempfile.gettempdir()) / "ada0"  # as long as the name it gets in the picture
+        home.mkdir()
+        os.environ["HOME"], before = str(home), Path.cwd()
+        os.chdir(home)
+        try:
+            asyncio.run(task(Booth(home), dark=dark, size=size))
+        finally:
+            os.chdir(before)
+            shutil.rmtree(home)
+    for name in ("tui-dark", "tui-approval-dark", "tui-light"):
+        png(IMAGES / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
