@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import anyio
+import pytest
 
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
@@ -18,10 +19,11 @@ from support import created, engine, whole_turn
 
 
 class SlowStore(MemoryStore):
-    """Reading for looking takes until it is let go; what it returns is what was there when it began."""
+    """Reading for looking takes until it is let go. `early`: it returns what was there when it began."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, early: bool) -> None:
         super().__init__()
+        self.early = early
         self.reading = anyio.Event()
         self.go_on = anyio.Event()
         self.slow = False
@@ -31,11 +33,12 @@ class SlowStore(MemoryStore):
         if self.slow:
             self.reading.set()
             await self.go_on.wait()
-        return found
+        return found if self.early else await super().read(thread_id, after=after)
 
 
-async def test_what_happens_while_the_past_is_read_is_told_once(tmp_path: Path) -> None:
-    store = SlowStore()
+@pytest.mark.parametrize("early", [True, False])
+async def test_what_happens_while_the_past_is_read_is_told_once(early: bool) -> None:
+    store = SlowStore(early=early)
     model = ScriptedModel([say("One.")], [say("Two.")], [say("Three.")])
     async with engine(model, store=store, clock=SystemClock()) as house, anyio.create_task_group() as tasks:
         thread = await created(house)

@@ -1,13 +1,30 @@
 """sync against the real server: a state on connecting, deltas after it, and any number of clients."""
 
+import socket
 from pathlib import Path
 
+import anyio
 import pytest
+from websockets.exceptions import ConnectionClosed
 
+from hames.domain.approvals import RunCommand
+from hames.store.jsonl import JsonlStore
+from hames.store.places import Places
 from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, say, think
-from server_support import following, running
-from support import engine
+from hames.testing.scripts import ScriptedModel, call, fail, hang, say, think, wait_for
+from hames.transports.server import Server
+from server_support import HandClock, SyncFollower, following, http, port_of, running
+from support import ECHO, STUCK, PlainTool, created, echo, engine
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes([0, 0, 0, 8, 0, 0, 0, 8])
+
+
+def settled(state: dict[str, object]) -> bool:
+    return state["status"] != "running" and bool(state["messages"])
+
+
+async def submit(client: SyncFollower, prompt: str = "go", **more: object) -> None:
+    await client.send({"type": "submit", "prompt": prompt, **more})
 
 
 @pytest.mark.spec(
@@ -15,23 +32,448 @@ from support import engine
     "sync/snapshot-on-connect",
     "sync/server-sends-state",
     "sync/json-messages",
+    "sync/type-field",
     "sync/commands-any-time",
+    "sync/command-submit",
     "sync/submit-queues",
+    "sync/flow-initial-idle",
+    "sync/flow-status-running",
+    "sync/flow-user-message-complete",
+    "sync/flow-assistant-pending-streaming",
+    "sync/flow-append-text",
+    "sync/flow-tool-status",
+    "sync/flow-assistant-complete",
+    "sync/flow-status-idle",
     "sync/flow-render-each-delta",
 )
-async def test_a_prompt_is_submitted_and_its_answer_streams(tmp_path: Path) -> None:
-    model = ScriptedModel([think("Hm."), say("Hello there.", pieces=4)])
+async def test_the_typical_flow(tmp_path: Path) -> None:
+    model = ScriptedModel([think("Hm."), say("Let me see.", pieces=4), call("echo", text="x")], [say("Done.")])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        first = await client.hear()
+        assert (first["type"], first["state"]["status"], first["state"]["messages"]) == ("state", "idle", [])
+        await submit(client, "Hi", id="p_1")
+        state = await client.until(settled)
+    prompt, looking, done = state["messages"]
+    assert (prompt["id"], prompt["role"], prompt["content"], prompt["status"]) == ("p_1", "user", "Hi", "complete")
+    assert (looking["reasoning"], looking["content"], looking["status"]) == ("Hm.", "Let me see.", "complete")
+    assert [(tool["name"], tool["status"]) for tool in looking["toolCalls"]] == [("echo", "complete")]
+    assert (done["content"], done["status"], done["stopReason"]) == ("Done.", "complete", "end")
+    assert [message["type"] for message in client.heard] == ["state"] + ["delta"] * (len(client.heard) - 1)
+    revisions = [message["rev"] for message in client.heard]
+    assert revisions == sorted(revisions)
+
+
+@pytest.mark.spec(
+    "sync/reconnect-snapshot",
+    "sync/reconnect-replaces",
+    "sync/reconnect-no-handshake",
+    "sync/state-on-reconnect",
+    "sync/flow-initial-resumed",
+)
+async def test_a_client_that_comes_back_is_given_everything(tmp_path: Path) -> None:
+    going = anyio.Event()
+    model = ScriptedModel([say("Half", cut=True), wait_for(going), say(" and the rest.")])
     async with engine(model, clock=SystemClock()) as house, running(house, tmp_path / "data") as server:
         async with following(server) as client:
-            first = await client.hear()
-            assert (first["type"], first["state"]["status"], first["state"]["messages"]) == ("state", "idle", [])
-            await client.send({"type": "submit", "prompt": "Hi", "id": "p_1"})
-            done = await client.until(lambda state: state["status"] == "idle" and len(state["messages"]) > 1)
-        assert [(m["id"], m["role"], m["content"], m["status"]) for m in done["messages"]][0] == (
-            "p_1",
-            "user",
-            "Hi",
-            "complete",
+            await client.hear()
+            await submit(client)
+            before = await client.until(
+                lambda state: len(state["messages"]) > 1 and bool(state["messages"][1]["content"])
+            )
+        assert before["status"] == "running"
+        async with following(server) as again:
+            first = await again.hear()
+            assert (first["type"], first["state"]) == ("state", before)
+            going.set()
+            done = await again.until(settled)
+        assert [message["content"] for message in done["messages"][1:]] == ["Half", " and the rest."]
+
+
+async def test_a_disconnect_stops_nothing(tmp_path: Path) -> None:
+    going = anyio.Event()
+    model = ScriptedModel([wait_for(going), say("Done.")])
+    async with engine(model, clock=SystemClock()) as house, running(house, tmp_path / "data") as server:
+        async with following(server) as client:
+            await client.hear()
+            await submit(client)
+            await client.until(lambda state: state["status"] == "running")
+        going.set()
+        async with following(server) as again:
+            assert (await again.until(settled))["messages"][1]["content"] == "Done."
+
+
+async def test_every_client_sees_the_same_and_any_may_steer_the_run(tmp_path: Path) -> None:
+    model = ScriptedModel([hang()])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as one,
+        following(server) as other,
+    ):
+        await one.hear()
+        await other.hear()
+        await submit(one)
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        await other.send({"type": "cancel"})
+        assert await one.until(settled) == await other.until(settled)
+        assert one.errors == other.errors == []
+
+
+@pytest.mark.spec("sync/command-cancel", "sync/cancel-aborts")
+async def test_a_cancel_stops_the_run_and_holds_the_queue(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Half", cut=True), hang()], [say("two")], [say("three")], [say("four")])
+    async with (
+        engine(model, STUCK, ECHO, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await submit(client, "one")
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        await submit(client, "two", id="p_2")
+        await submit(client, "three", id="p_3")
+        state = await client.until(lambda state: len(state["queue"]) == 2)
+        assert [waiting["prompt"] for waiting in state["queue"]] == ["two", "three"]
+        assert len(state["messages"]) == 2, "what waits is not in the conversation yet"
+
+        await client.send({"type": "cancel"})
+        state = await client.until(lambda state: state["queueHeld"])
+        assert (state["status"], state["error"]) == ("idle", "")
+        assert (state["messages"][1]["content"], state["messages"][1]["stopReason"]) == ("Half", "cancelled")
+
+        await submit(client, "four", id="p_4")
+        state = await client.until(lambda state: state["status"] == "idle" and len(state["messages"]) == 8)
+        assert [message["content"] for message in state["messages"] if message["role"] == "user"] == [
+            "one",
+            "two",
+            "three",
+            "four",
+        ]
+        assert (state["queue"], state["queueHeld"]) == ([], False)
+
+
+async def test_a_cancel_while_idle_gives_up_what_is_held(tmp_path: Path) -> None:
+    model = ScriptedModel([hang()])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await client.send({"type": "cancel"})  # nothing runs, nothing waits: nothing happens
+        await submit(client, "one")
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        await submit(client, "two")
+        await client.until(lambda state: len(state["queue"]) == 1)
+        await client.send({"type": "cancel"})
+        await client.until(lambda state: state["queueHeld"])
+        await client.send({"type": "cancel"})
+        state = await client.until(lambda state: not state["queue"])
+        assert state["queueHeld"] is False
+        assert client.errors == []
+
+
+@pytest.mark.spec("sync/status-error", "sync/error-when-status-error")
+async def test_a_failure_is_kept_until_the_next_run(tmp_path: Path) -> None:
+    model = ScriptedModel([fail("no credit", info="UsageLimitExceeded")], [say("Better.")])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await submit(client)
+        state = await client.until(lambda state: state["status"] == "error")
+        assert (state["error"], state["errorInfo"]) == ("no credit", "UsageLimitExceeded")
+        assert state["messages"][1]["status"] == "error"
+        async with following(server) as other:
+            assert (await other.hear())["state"]["error"] == "no credit"
+        await submit(client, "again")
+        state = await client.until(lambda state: state["status"] == "idle")
+        assert (state["error"], state["messages"][1]["error"]) == ("", "no credit")
+        assert client.errors == [], "a run that fails is no refusal"
+
+
+@pytest.mark.spec("sync/server-error-message")
+async def test_a_refusal_goes_to_its_sender_and_leaves_the_state_alone(tmp_path: Path) -> None:
+    async with (
+        engine(ScriptedModel(), clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as one,
+        following(server) as other,
+    ):
+        before = (await one.hear())["state"]
+        await other.hear()
+        await one.socket.send("{")
+        await one.socket.send(b"\x00binary")
+        await one.send({"type": "submit", "prompt": "a"}, {"type": "nonsense"})
+        for _ in range(3):
+            assert (await one.hear())["type"] == "error"
+        await one.send({"type": "rename", "title": "still here"})
+        state = await one.until(lambda state: state["thread"]["title"] == "still here")
+        assert state["messages"] == [], "a message is carried out whole, or not at all"
+        await other.until(lambda state: state["thread"]["title"] == "still here")
+        assert other.errors == []
+        assert state["messages"] == before["messages"]
+
+
+async def test_a_submit_that_is_sent_twice_counts_once(tmp_path: Path) -> None:
+    model = ScriptedModel([say("One.")], [say("Two.")])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await submit(client, id="p_1")
+        await submit(client, id="p_1")
+        await client.until(settled)
+        await submit(client, id="p_1")
+        await submit(client, "next", id="p_2")
+        state = await client.until(lambda state: settled(state) and len(state["messages"]) == 4)
+        assert [message["id"] for message in state["messages"] if message["role"] == "user"] == ["p_1", "p_2"]
+        model.assert_finished()
+
+
+async def test_a_question_is_shown_and_answered_by_anybody_once(tmp_path: Path) -> None:
+    tool = PlainTool("danger", echo, intent=RunCommand(command="rm x", cwd="/w"))
+    model = ScriptedModel([call("danger")], [say("Done.")])
+    async with (
+        engine(model, tool, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as one,
+        following(server) as other,
+    ):
+        await one.hear()
+        await submit(one)
+        state = await other.until(lambda state: bool(state["approvals"]))
+        [asked] = state["approvals"]
+        assert (asked["kind"], asked["command"], asked["cwd"]) == ("command", "rm x", "/w")
+        assert asked["toolCallId"] == state["messages"][1]["toolCalls"][0]["id"]
+        await other.send({"type": "approve", "id": asked["id"], "decision": "once"})
+        await one.until(settled)
+        await one.send({"type": "approve", "id": asked["id"], "decision": "reject"})
+        while not one.errors:
+            await one.hear()
+        assert asked["id"] in one.errors[0]["message"]
+        assert one.state["approvals"] == []
+        assert one.state["messages"][1]["toolCalls"][0]["status"] == "complete"
+
+
+async def test_the_rest_of_the_commands(tmp_path: Path) -> None:
+    going = anyio.Event()
+    model = ScriptedModel([wait_for(going), call("echo")], [say("Both.")], [say("A summary.")])
+    async with (
+        engine(model, clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await client.send(
+            {"type": "rename", "title": "T"},
+            {"type": "configure", "approvalPolicy": "always", "sandbox": {"type": "readOnly"}, "agent": "plan"},
         )
-        assert (done["messages"][1]["content"], done["messages"][1]["reasoning"]) == ("Hello there.", "Hm.")
-        assert {message["type"] for message in client.heard} == {"state", "delta"}
+        state = await client.until(lambda state: state["settings"]["agent"] == "plan")
+        assert (state["thread"]["title"], state["settings"]["approvalPolicy"]) == ("T", "always")
+        assert state["settings"]["sandbox"] == {"type": "readOnly"}
+        await client.send({"type": "configure", "agent": "code", "approvalPolicy": "never"})
+        await submit(client, "one", id="p_1")
+        with anyio.fail_after(5):
+            await model.asked(1)
+        await client.send({"type": "steer", "prompt": "and this", "id": "s_1"})
+        await submit(client, "later", id="p_2")
+        await client.until(lambda state: len(state["queue"]) == 1)
+        await client.send({"type": "dequeue", "id": "p_2"})
+        await client.until(lambda state: state["queue"] == [])
+        going.set()
+        state = await client.until(settled)
+        assert [message["id"] for message in state["messages"] if message["role"] == "user"] == ["p_1", "s_1"]
+        await client.send({"type": "compact"})
+        state = await client.until(lambda state: settled(state) and len(state["messages"]) > 4)
+        assert state["messages"][-1]["toolCalls"][0]["kind"] == "compaction"
+        await client.send({"type": "configure", "model": "nobody/knows"})
+        while not client.errors:
+            await client.hear()
+        assert "nobody/knows" in client.errors[0]["message"]
+
+
+async def test_a_steer_while_nothing_runs_is_a_prompt(tmp_path: Path) -> None:
+    async with (
+        engine(ScriptedModel([say("Hi.")]), clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await client.send({"type": "steer", "prompt": "hello", "id": "s_1"})
+        state = await client.until(settled)
+        assert state["messages"][0]["id"] == "s_1"
+
+
+async def test_a_thread_is_chosen_by_the_address(tmp_path: Path) -> None:
+    async with engine(ScriptedModel(), clock=SystemClock()) as house, running(house, tmp_path / "data") as server:
+        first, second = await created(house), await created(house)
+        for thread in (first, second):
+            async with following(server, thread.id) as client:
+                assert (await client.hear())["state"]["thread"]["id"] == thread.id
+        for name in ("ses_none", "..%2f..%2fetc"):
+            async with following(server, name) as client:
+                with pytest.raises(ConnectionClosed):
+                    await client.hear()
+                assert client.socket.close_code == 4404
+
+
+async def test_a_quiet_connection_hears_empty_deltas(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with (
+        engine(ScriptedModel(), clock=clock) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        first = await client.hear()
+        await clock.advance(20)
+        assert await client.hear() == {"type": "delta", "operations": [], "rev": first["rev"]}
+
+
+async def test_a_flood_of_tokens_becomes_few_messages_and_no_letter_is_lost(tmp_path: Path) -> None:
+    text = "".join(f"{number} " for number in range(2000))
+    async with (
+        engine(ScriptedModel([say(text, pieces=2000)]), clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await submit(client)
+        state = await client.until(settled)
+        assert state["messages"][1]["content"] == text
+        assert len(client.heard) < 1000
+        appends = [
+            operation
+            for message in client.heard[1:]
+            for operation in message["operations"]
+            if operation["type"] == "append-text"
+        ]
+        assert len(appends) <= len(client.heard)
+
+
+async def test_a_client_that_stops_reading_is_started_over_and_others_notice_nothing(tmp_path: Path) -> None:
+    rounds = 30
+    model = ScriptedModel(*[[say("x" * 300_000, pieces=30)] for _ in range(rounds)])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server, max_queue=1, sock=small_ears(server)) as lazy,
+        following(server) as eager,
+    ):
+        await lazy.hear()
+        await eager.hear()
+        for number in range(rounds):
+            await submit(eager, str(number))
+            await eager.until(lambda state, n=number: settled(state) and len(state["messages"]) == 2 * n + 2)
+        with anyio.fail_after(20):
+            await lazy.until(lambda state: len(state["messages"]) == 2 * rounds and settled(state))
+        assert lazy.state == eager.state
+        assert [message["type"] for message in lazy.heard].count("state") > 1
+        assert [message["type"] for message in eager.heard].count("state") == 1
+
+
+def small_ears(server: Server) -> socket.socket:
+    """A connection whose end takes little at a time."""
+    small = socket.socket()
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    small.connect(("127.0.0.1", port_of(server)))
+    return small
+
+
+async def test_a_stopping_server_says_so_and_a_new_one_goes_on(tmp_path: Path) -> None:
+    def store() -> JsonlStore:
+        return JsonlStore(tmp_path / "data", places=Places(tmp_path / "state"))
+
+    model = ScriptedModel([say("Half", cut=True), hang()])
+    async with (
+        engine(model, clock=SystemClock(), store=store()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await client.hear()
+        await submit(client)
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        await client.until(lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"] == "Half")
+        with anyio.fail_after(5):
+            server.stop()
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    await client.hear()
+        assert client.socket.close_code == 1012
+        thread = client.state["thread"]["id"]
+    async with (
+        engine(ScriptedModel([say("Again.")]), clock=SystemClock(), store=store()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server, thread) as again,
+    ):
+        state = (await again.hear())["state"]
+        assert state["status"] != "running"
+        assert state["messages"][1]["content"] == "Half"
+        assert state["messages"][1]["status"] in ("complete", "error")
+        await submit(again, "go on")
+        state = await again.until(lambda state: settled(state) and len(state["messages"]) == 4)
+        assert state["messages"][3]["content"] == "Again."
+
+
+async def test_a_picture_travels_from_an_upload_into_the_conversation(tmp_path: Path) -> None:
+    picture = PNG + b"\0" * 20
+    model = ScriptedModel([say("I see.")])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+        following(server) as page,
+    ):
+        await page.hear()
+        sent = await client.post(
+            "/uploads", content=picture, params={"name": "../evil name.exe"}, headers={"content-type": "image/png"}
+        )
+        assert sent.status_code == 201
+        upload = sent.json()
+        assert (upload["name"], upload["mediaType"], upload["size"]) == ("_evil name.png", "image/png", len(picture))
+        await submit(page, "look", id="p_1", attachments=[{"type": "image", "id": upload["id"]}])
+        state = await page.until(settled)
+        [attached] = state["messages"][0]["attachments"]
+        assert (attached["kind"], attached["name"]) == ("image", "_evil name.png")
+        shown = await client.get(attached["url"])
+        assert (shown.content, shown.headers["content-type"]) == (picture, "image/png")
+        assert shown.headers["x-content-type-options"] == "nosniff"
+        assert (await client.get(attached["url"].replace("/0", "/1"))).status_code == 404
+        await submit(page, "x", attachments=[{"type": "image", "id": "up_" + "0" * 32}])
+        while not page.errors:
+            await page.hear()
+        assert model.requests[0].messages[0].blocks[1].picture.media_type == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "code"),
+    [
+        (b"not a picture", "image/png", 400),
+        (PNG, "image/png", 201),
+        (PNG, "image/jpeg", 400),
+        (b"GIF89a" + bytes([64, 0, 32, 0]), "image/gif", 201),
+        (b"GIF89a" + bytes([255, 255, 255, 255]), "image/gif", 400),
+        (b"<svg/>", "image/svg+xml", 415),
+        (PNG + b"\0" * (10 << 20), "image/png", 413),
+    ],
+)
+async def test_only_pictures_are_taken_as_pictures(tmp_path: Path, data: bytes, kind: str, code: int) -> None:
+    async with (
+        engine(ScriptedModel(), clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+    ):
+        answer = await client.post("/uploads", content=data, headers={"content-type": kind})
+        assert answer.status_code == code

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from hames.domain.errors import InvalidCommand
+from hames.domain.pictures import shape
 from hames.protocols.sync.pages import Upload
 
 PICTURE_BYTES = 10 << 20
@@ -23,9 +24,12 @@ class Uploads:
         self._directory = directory
 
     def keep(self, data: bytes, media_type: str, name: str) -> Upload:
-        """Raises `InvalidCommand` for bytes that are not what they are said to be."""
-        if _kind(data) != media_type:
+        """Raises `InvalidCommand` for bytes that are not what they are said to be, or no model would take."""
+        found = shape(data)
+        if found is None or found.media_type != media_type:
             raise InvalidCommand(f"the bytes are no {media_type}")
+        if found.complaint:
+            raise InvalidCommand(f"the picture cannot be used: {found.complaint}")
         upload_id = f"up_{secrets.token_hex(16)}"
         plain = Path(_UNSAFE.sub("_", name.replace("/", "_"))).stem.strip(" .")[:80] or "picture"
         path = self._directory / upload_id / (plain + SUFFIXES[media_type])
@@ -48,13 +52,3 @@ class Uploads:
         for old in self._directory.glob("up_*"):
             if now - old.lstat().st_mtime > KEPT_SECONDS:
                 shutil.rmtree(old, ignore_errors=True)
-
-
-def _kind(data: bytes) -> str:
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
