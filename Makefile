@@ -21,7 +21,7 @@ check: setup format lint types contracts test ## everything a change must pass
 
 setup: ## set up for development
 	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py dev
-	@scripts/system.sh bwrap rg git
+	@scripts/system.sh bwrap rg git tmux chromium node npm
 
 setup-run: # set up for running only
 	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py run
@@ -49,7 +49,7 @@ fuzz: setup ## long fuzzing of everything that reads bytes
 	HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz tests/property -n $(WORKERS) --dist loadfile
 
 crash: setup ## kill -9 at random points
-	$(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
+	HAMES_KILLS=$${HAMES_KILLS:-400} $(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
 
 soak: setup ## hours of work, watched for leaks
 	$(PYTEST) tests/soak
@@ -64,8 +64,8 @@ test-live: setup ## a real local model, no network
 	$(PYTEST) tests/live
 
 e2e: setup ## terminal and browser, driven like a person would
-	@scripts/system.sh tmux chromium
 	$(PYTEST) tests/e2e
+	cd web && npm install --no-save && npm run e2e
 
 docs: setup-docs ## build the documentation
 	$(BIN)/zensical build

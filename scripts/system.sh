@@ -7,6 +7,7 @@ package_of() {
     case $1 in
         bwrap) echo bubblewrap ;;
         rg) echo ripgrep ;;
+        node) echo nodejs ;;
         *) echo "$1" ;;
     esac
 }

@@ -17,6 +17,7 @@ from hames.ports import Agent, Models, Store, Tools
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.choose import LocalSandbox
 from hames.sandbox.choose import Settings as SandboxSettings
+from hames.sandbox.conceal import conceal
 from hames.sandbox.trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -40,6 +41,7 @@ async def open_engine(
 
     Any room can be replaced; what is not given is the real thing.
     """
+    conceal()  # what holds keys can be read by nobody it starts
     clock = SystemClock()
     known = catalogue(options)
     walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
