@@ -2,9 +2,11 @@
 
   hames harness --cwd path/to/repo
   echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}' | hames harness
+  hames harness --attach            a door to the threads of a running `hames serve` of the same data directory
 
 stdout carries the protocol and nothing else; logs go to stderr or to --log-file. `bootstrap harness` is the same.
-Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option.
+Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
+1 when the server that was joined has ended.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -21,6 +23,7 @@ from hames.transports.wire import Start, claim, unblock_stderr
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
+    parser.add_argument("--attach", action="store_true", help="join the server that runs on this data directory")
 
 
 def run(args: Namespace) -> int:
@@ -28,4 +31,8 @@ def run(args: Namespace) -> int:
     options = flags.options(args)
     unblock_stderr()
     logs.set_up(level=options.log_level, file=options.log_file)
+    if args.attach:
+        from hames.transports.unix_attach import attach
+
+        return stdio.exit_code(anyio.run(attach, options.data_dir, "bootstrap", start))
     return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options), Bootstrap(), start))
