@@ -1,16 +1,21 @@
 """Turns on the screen: what streams, what asks, what stops."""
 
+import sys
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
 import pytest
-from stagehand import staged
+from stagehand import Stage, staged
 
 from flint_support import real_engine
+from hames.client.appserver import AppServerClient
 from hames.protocols.flint import items as wire
 from hames.testing.scripts import ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
-from hames.tui.blocks import Command, FileChange, Tool
+from hames.tui.app import HamesApp
+from hames.tui.blocks import Command, FileChange, Note, Tool
 from hames.tui.composer import Composer, Suggestions
+from hames.tui.reach import spawned
 from support import ASKING, ECHO, engine
 
 
@@ -33,11 +38,16 @@ async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: 
         [call("edit", path="cart.py", old_string="b = 2\n", new_string="b = 3\n")],
         [say("Done.")],
     )
-    async with real_engine(model, tmp_path) as the_engine, staged(the_engine, size=(90, 50)) as stage:
+    async with (
+        real_engine(model, tmp_path) as the_engine,
+        staged(the_engine, size=(90, 50), cwd=tmp_path / "ws") as stage,
+    ):
         await stage.presses("shift+tab", "shift+tab")
         await stage.shows("never asks")
         await stage.says("go")
-        await stage.shows("Done.", "✗ 3", "│ red", "more lines", "│ 40", "± cart.py  +1 −1 ✓", "2 - b = 2", "2 + b = 3")
+        await stage.shows(
+            "Done.", "✗ exit 3", "│ red", "more lines", "│ 40", "± cart.py  +1 −1 ✓", "2 - b = 2", "2 + b = 3"
+        )
         assert stage.screen().count("title") == 1  # in the command itself
         assert "│ 20" not in stage.screen()
         await stage.presses("ctrl+o")
@@ -83,6 +93,7 @@ async def test_escape_at_a_question_stops_the_turn() -> None:
         await stage.presses("escape")
         await stage.shows("■ interrupted")
         assert "never said" not in stage.screen()
+        assert sum(isinstance(block, Note) for block in stage.app.transcript.blocks) == 1
 
 
 async def test_nobody_answers_what_they_were_still_typing_over() -> None:
@@ -188,15 +199,54 @@ async def test_a_prompt_from_the_command_line_is_sent_at_once() -> None:
         await stage.shows("› first words", "Here.")
 
 
-async def test_the_death_of_the_agent_is_told() -> None:
-    async with engine(ScriptedModel([say("x")])) as the_engine, staged(the_engine) as stage:
+async def test_after_the_death_of_the_agent_another_goes_on_with_the_thread() -> None:
+    model = ScriptedModel([say("Before.")], [say("After.")])
+    async with engine(model) as the_engine, staged(the_engine) as stage:
+        await stage.says("one")
+        await stage.shows("Before.")
         assert stage.app.client is not None
-        await stage.app.client._stream.aclose()
         stage.app.client.end("the agent closed the connection")
         await stage.shows("✗ the agent closed the connection")
+        await stage.says("two")
+        await stage.shows("Before.", "› two", "After.")
+
+
+async def test_an_agent_that_is_nowhere_leaves_the_words_where_they_were() -> None:
+    def reach() -> AbstractAsyncContextManager[AppServerClient]:
+        return spawned([sys.executable, "-c", "raise SystemExit('no model of that name')"])
+
+    app = HamesApp(reach, cwd=Path("/"))
+    async with app.run_test() as pilot:
+        stage = Stage(app, pilot)
+        await stage.shows("✗ no model of that name")
         await stage.says("anybody?")
-        await stage.shows("the agent is not there")
-        assert stage.app.composer.text == "anybody?"
+        await stage.shows("✗ the agent is not there")
+        assert app.composer.text == "anybody?"
+
+
+@pytest.mark.parametrize("size", [(40, 12), (20, 6), (200, 60)])
+async def test_any_size_of_terminal_works(size: tuple[int, int]) -> None:
+    model = ScriptedModel(
+        [say("| a | b |\n|---|---|\n| 1 | 2 |\n\n1. x\n   - y"), call("asking", x="y" * 200)], [say("ok")]
+    )
+    async with staged(model, ASKING, size=size) as stage:
+        await stage.says("a prompt that is longer than forty columns, by far")
+        await stage.asked()
+        await stage.presses("y")
+        await stage.shows("ok")
+
+
+async def test_a_build_of_a_hundred_thousand_lines_is_folded_and_cheap() -> None:
+    async with staged(ScriptedModel([say("x")])) as stage:
+        block = Command(wire.CommandExecutionItem(id="c", command="make", cwd="/", status="inProgress"))
+        stage.app.transcript.append(block)
+        for _ in range(100):
+            block.add("".join(f"line {number}\n" for number in range(1000)))
+        stage.app.transcript.changed(block)
+        await stage.shows("$ make", "… 99988 more lines")
+        await stage.presses("ctrl+o")
+        await stage.shows("line 999")
+        assert len(block.draw(78, stage.app.palette)) < 2100
 
 
 async def test_several_lines_history_and_completion_in_the_composer(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ class Output:
         return shown
 
     def _decoded(self, line: str) -> Text:
+        if not self._decoder.style and line.isascii() and line.isprintable():
+            return Text(line, end="")  # most lines by far, and a build has a hundred thousand
         text = self._decoder.decode_line(only_colours(line))
         return _without_hiding(text)
 

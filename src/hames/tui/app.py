@@ -320,8 +320,9 @@ class HamesApp(App[int]):
             if message.word:
                 # First the word, then the answer: the model reads both before it goes on.
                 await client.steer_turn(asked.thread_id, message.word)
-            await client.answer(asked.request_id, message.decision)
-            if message.decision == "cancel":
+            knows = message.decision != "cancel" or "cancel" in asked.params.available_decisions
+            await client.answer(asked.request_id, message.decision if knows else "decline")
+            if not knows:
                 await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
 
         self._asked = [other for other in self._asked if other is not asked]
@@ -332,6 +333,10 @@ class HamesApp(App[int]):
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
+        if self.client is None and self._begun.is_set():
+            # It died. Another one goes on where it stood: nothing that was seen is lost.
+            self._begun, self._resume, self._prompt = anyio.Event(), self.talk.thread_id or None, ""
+            self._converse()
         await self._begun.wait()  # somebody may type faster than an agent starts
         if message.text.startswith("/") and not message.text.startswith("//"):
             await self.tried(self.commands.run(message.text))

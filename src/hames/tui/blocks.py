@@ -18,6 +18,8 @@ from hames.tui.text import said, shown_input
 HEAD, TAIL = 4, 8
 """Lines of a long output that are shown folded."""
 DIFF_LINES = 40
+OPEN_LINES = 2000
+"""Unfolded, a block shows no more than that: a screen is no pager."""
 STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": "⊘", "interrupted": "■", "pending": "·"}
 
 
@@ -130,24 +132,24 @@ class Command(Block):
         lines = self._output.lines
         tail = self._output.tail
         kept = [*lines, tail] if tail.plain else lines
-        if not self.open and len(kept) > HEAD + TAIL + 1:
-            hidden = len(kept) - HEAD - TAIL
-            note = line((f"… {hidden} more lines (click, or ctrl+o for all)", palette.faint))
-            first = [part for row in kept[:HEAD] for part in _tinted(row, width, palette)]
-            last = [part for row in kept[-TAIL:] for part in _tinted(row, width, palette)]
-            return [*first, note, *last]
+        head, last = (OPEN_LINES // 2, OPEN_LINES // 2) if self.open else (HEAD, TAIL)
+        if len(kept) > head + last + 1:
+            hint = " (click, or ctrl+o for all)" if not self.open else ""
+            note = line((f"… {len(kept) - head - last} more lines{hint}", palette.faint))
+            first = [part for row in kept[:head] for part in _tinted(row, width, palette)]
+            return [*first, note, *(part for row in kept[-last:] for part in _tinted(row, width, palette))]
         return [part for row in kept for part in _tinted(row, width, palette)]
 
     def _ending(self, palette: Palette) -> tuple[str, Style]:
         item = self._item
-        took = f" {item.duration_ms / 1000:.1f} s" if isinstance(item.duration_ms, int) else ""
+        took = f" · {item.duration_ms / 1000:.1f} s" if isinstance(item.duration_ms, int) else ""
         match item.status:
             case "inProgress":
                 return "running", palette.warn
             case "completed" | "failed":
                 code = item.exit_code if isinstance(item.exit_code, int) else None
                 good = item.status == "completed" and not code
-                told = "✓" if good else f"✗ {code}" if code is not None else "✗"
+                told = "✓" if good else f"✗ exit {code}" if code is not None else "✗"
                 return f"{told}{took}", palette.good if good else palette.bad
             case _:
                 return f"{STATUS.get(item.status, '·')} {item.status}", palette.warn
@@ -255,7 +257,8 @@ class Tool(Block):
         if not self.open:
             return [head]
         body = printable(result) or self._streamed or "nothing came back"
-        return [head, *indented(paragraphs(body.rstrip("\n"), palette.quiet, width - 4), *_bars(palette))]
+        rows = paragraphs(body[: OPEN_LINES * 80].rstrip("\n"), palette.quiet, width - 4)
+        return [head, *indented(folded(rows, head=OPEN_LINES, tail=0, palette=palette), *_bars(palette))]
 
     def _told(self) -> tuple[str, str, str, str]:
         match self._item:
