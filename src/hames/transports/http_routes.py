@@ -30,7 +30,7 @@ class Endpoint(Value):
 
 
 def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
-    """One route per path, so that a wrong method is told which ones are right."""
+    """One route per path; a method it does not have is 405."""
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -39,9 +39,7 @@ def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
 
 def _by_method(methods: dict[str, Endpoint]) -> Handler:
     async def answer(request: Request) -> Response:
-        endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
-        if endpoint is None:
-            return failure(405, f"this path takes {', '.join(sorted(methods))}", "BadRequest")
+        endpoint = methods["GET" if request.method == "HEAD" else request.method]
         try:
             return await endpoint.handle(request)
         except Refused as why:
