@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from hames.client.appserver_events import ApprovalAsked
 from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
 from hames.tui import blocks
 from hames.tui.ansi import Output, only_colours
+from hames.tui.approval import exact
+from hames.tui.block import Block
 from hames.tui.completing import best, inputs, pasted_picture, wanted
 from hames.tui.diffs import counted, diff_lines
 from hames.tui.lines import CONSOLE
@@ -62,16 +66,36 @@ def items(text: str) -> list[wire.ThreadItem]:
     ]
 
 
+def assert_harmless(block: Block) -> None:
+    shown = SGR.sub("", drawn(block.draw(60, DARK_PALETTE)))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), (type(block), shown)
+
+
+@given(nasty)
+def test_no_question_hides_anything(text: str) -> None:
+    change = wire.FileUpdateChange(path=text, kind="add", diff=f"@@ -0 +1 @@\n+{text}")
+    ids = {"thread_id": "t", "turn_id": "u", "item_id": "i"}
+    for params in (
+        m.CommandApprovalParams(command=text, cwd=text, **ids),
+        m.FileChangeApprovalParams(changes=[change], **ids),
+        m.McpApprovalParams(server=text, tool=text, arguments={"a": text}, **ids),
+        m.ToolApprovalParams(name=text, arguments=text, **ids),
+    ):
+        asked = ApprovalAsked(request_id="r", thread_id="t", method="x", params=params)
+        shown = SGR.sub("", drawn(exact(asked, 60, DARK_PALETTE)))
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), (type(params), shown)
+
+
 @given(nasty)
 def test_nothing_but_colours_reaches_the_terminal_from_any_item(text: str) -> None:
     for item in items(text):
         for open_ in (False, True):
             block = blocks.block_of(item)
-            block.add(text)
-            block.finish(item)
             block.open = open_
-            shown = SGR.sub("", drawn(block.draw(60, DARK_PALETTE)))
-            assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), (type(block), shown)
+            block.add(text)
+            assert_harmless(block)
+            block.finish(item)
+            assert_harmless(block)
 
 
 @given(nasty, st.data())
@@ -99,6 +123,13 @@ def test_output_does_not_care_how_it_was_cut(text: str, data: st.DataObject) -> 
         pieces.feed(rest[:cut])
         rest = rest[cut:]
     assert [row.plain for row in pieces.lines] == [row.plain for row in whole.lines]
+
+
+def test_another_width_wraps_again() -> None:
+    text = Growing()
+    text.replace("one two three four five six\n\nseven")
+    assert len(text.lines(60, DARK_PALETTE)) == 3
+    assert [row.plain for row in text.lines(12, DARK_PALETTE)] == ["one two ", "three four ", "five six", "", "seven"]
 
 
 def test_colours_of_a_command_survive_and_hiding_does_not() -> None:

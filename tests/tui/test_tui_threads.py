@@ -115,7 +115,15 @@ async def test_every_selector_of_the_server_is_a_list_and_reaches_the_next_turn(
         await stage.shows("ok")
         async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
             options = await client.config_options(stage.app.talk.thread_id)
-        assert {option.id: option.value for option in options}["reasoning_effort"] == "high"
+            assert {option.id: option.value for option in options}["reasoning_effort"] == "high"
+            await stage.presses("ctrl+g")
+            await picker(stage)
+            await stage.presses("enter")
+            await stage.shows("Slower")
+            await stage.presses("up", "enter")
+            await stage.shows("Low ·")
+            options = await client.config_options(stage.app.talk.thread_id)
+            assert {option.id: option.value for option in options}["reasoning_effort"] == "low"
 
 
 async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:

@@ -30,19 +30,14 @@ class Output:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        self._rest += text
-        held = _UNFINISHED.search(self._rest)
-        ready = self._rest[: held.start()] if held else self._rest
-        whole, newline, _ = ready.rpartition("\n")
-        if not newline:
-            return
-        self._rest = self._rest[len(whole) + 1 :]
-        self.lines += [self._decoded(line) for line in whole.split("\n")]
+        whole, newline, self._rest = (self._rest + text).rpartition("\n")
+        if newline:
+            self.lines += [self._decoded(line) for line in whole.split("\n")]
 
     @property
     def tail(self) -> Text:
         """What has no line break yet."""
-        keep, self._decoder.style = self._decoder.style, self._decoder.style
+        keep = self._decoder.style
         shown = self._decoded(_UNFINISHED.sub("", self._rest))
         self._decoder.style = keep
         return shown
