@@ -67,7 +67,8 @@ def test_models_and_their_selectors_are_listed(shell: Shell) -> None:
 def test_each_setting_has_an_origin_and_no_key_is_shown(shell: Shell) -> None:
     (shell.folder / "config.toml").write_text(
         'max_steps = 7\n[providers.openai]\napi_key = "sk-of-the-file"\nbase_url = "https://me:pass@host/v1"\n'
-        '[mcp_servers.git]\ncommand = "git-mcp"\nenv = { GIT_TOKEN = "sk-of-mcp" }\n'
+        '[mcp_servers.git]\ncommand = "git-mcp"\nenv = { WHO = "sk-of-mcp" }\n'
+        'args = ["--api-key", "sk-one", "--token=sk-two"]\n[mcp_servers.far]\nurl = "https://host/?key=sk-three"\n'
     )
     done = shell.hames(
         "config", "--json", "--sandbox", "readOnly", HAMES_MODEL="scripted/hello", ANTHROPIC_API_KEY="sk-of-env"

@@ -8,6 +8,7 @@ Weakest first: default, the user's config.toml, hames.toml of a trusted project,
 """
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from hames.domain.display import visible
 from hames.domain.json import Json
 
 HIDDEN = "(set, not shown)"
+_IN_TEXT = re.compile(r"(?i)([?&;-][^=&\s]*(?:key|token|secret|password)[^=&\s]*=)[^&\s]+")
 ENDPOINTS = ("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")
 
 
@@ -54,7 +56,7 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
     ]
     for name in sorted(options.environment):
         if name.endswith(ENDPOINTS):
-            shown = HIDDEN if not name.endswith("_BASE_URL") else _address(options.environment[name])
+            shown = without_secrets(options.environment[name]) if name.endswith("_BASE_URL") else HIDDEN
             origin = "environment" if name in environment else str(user_config(environment))
             rows.append({"name": name, "value": shown, "origin": origin})
     places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
@@ -66,17 +68,28 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
 
 def without_secrets(value: Json, name: str = "") -> Json:
     """
-    >>> without_secrets({"git": {"env": {"GIT_TOKEN": "abc"}, "url": "https://x"}})
-    {'git': {'env': {'GIT_TOKEN': '(set, not shown)'}, 'url': 'https://x'}}
+    >>> without_secrets({"env": {"WHO": "abc"}, "args": ["--api-key", "abc", "-v"]})
+    {'env': {'WHO': '(set, not shown)'}, 'args': ['--api-key', '(set, not shown)', '-v']}
+    >>> without_secrets("https://me:abc@host/x?key=abc&page=2")
+    'https://(set, not shown)@host/x?key=(set, not shown)&page=2'
     """
     if isinstance(value, dict):
         every = name in ("env", "headers")
         return {key: HIDDEN if every and inner else without_secrets(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
-        return [without_secrets(inner, name) for inner in value]
-    if isinstance(value, str) and value and any(word in name.lower() for word in SECRET):
-        return HIDDEN
-    return _address(value) if isinstance(value, str) else value
+        before = ["", *value]
+        return [HIDDEN if _is_flag(before[at]) else without_secrets(inner, name) for at, inner in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    return HIDDEN if value and _is_secret(name) else _IN_TEXT.sub(rf"\1{HIDDEN}", _address(value))
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower().replace("-", "_") for word in SECRET)
+
+
+def _is_flag(word: Json) -> bool:
+    return isinstance(word, str) and word.startswith("-") and "=" not in word and _is_secret(word)
 
 
 def _address(text: str) -> str:
