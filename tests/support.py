@@ -1,6 +1,6 @@
 """An engine in the test's own hands: real core, real or memory store, a model that plays a script."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from hames.domain.items import TextInput, ToolCall, ToolResult
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
-from hames.ports import Clock, Job, Models, Place, Provider, Store, Tell, Tool, ToolSpec, Trust, Verdict
+from hames.ports import Agent, Clock, Job, Models, Place, Provider, Store, Tell, Tool, ToolSpec, Trust, Verdict
 from hames.store.memory import MemoryStore
 from hames.testing.clock import CountingIds, FakeClock
 from hames.testing.scripts import OneModel
@@ -95,6 +95,7 @@ def engine(
     trust: Trust | None = None,
     patience_s: float = 600.0,
     max_steps: int = 20,
+    agents: Mapping[str, Agent] | None = None,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
     return Engine(
@@ -109,6 +110,7 @@ def engine(
             patience_s=patience_s,
             max_steps=max_steps,
         ),
+        agents=agents,
     )
 
 
