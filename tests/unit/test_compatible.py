@@ -154,6 +154,21 @@ async def test_a_server_that_cannot_count_is_asked_again_without_and_remembered(
     assert len(server.seen) == 3
 
 
+async def test_a_server_that_calls_the_length_of_a_reply_something_else_is_asked_in_its_own_words() -> None:
+    def judge(seen: Seen) -> Reply | Talk:
+        said = (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        )
+        return CHAT.refusal(400, message=said) if "max_tokens" in seen.body else talk("Hi")
+
+    async with ProviderServer(CHAT, then=judge) as server:
+        local = provider(server.url)
+        for number in range(2):
+            assert outcome(await heard(local, asking(f"{number}", context_length="4096"))).texts == ("Hi",)
+    assert len(server.seen) == 3
+    assert 0 < server.seen[-1].body["max_completion_tokens"] < 4096
+
+
 async def test_a_server_that_takes_no_thought_back_is_asked_again_without() -> None:
     def judge(seen: Seen) -> Reply | Talk:
         said = "The reasoning_content in the intermediate messages is not allowed"

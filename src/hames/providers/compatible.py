@@ -2,7 +2,7 @@
 
 A model that cannot call tools is told apart from a broken turn: the server's own words for it are
 recognised, and the error says what to do. A server that stumbles over what only some understand
-(a count of tokens, a thought that comes back) is asked once more without it.
+(a count of tokens, a thought that comes back) is asked once more without it, and remembered for that.
 """
 
 import re
@@ -35,6 +35,7 @@ _NO_TOOLS = re.compile(
     r"|(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|request argument supplied)\W{1,4}tools?\b"
 )
 _UNWANTED_COUNT = re.compile(r"(?i)stream_options|include_usage")
+_OTHER_BOUND = re.compile(r"max_completion_tokens")
 _UNWANTED_THOUGHT = re.compile(r"(?i)reasoning(?:_content)?\b")
 
 
@@ -121,7 +122,8 @@ class CompatibleProvider:
                     message="the server did not take earlier reasoning back; going on without it",
                 )
             else:
-                self._manner = replace(self._manner, usage=False)  # it will not learn it by tomorrow
+                # It will not learn it by tomorrow.
+                self._manner = replace(self._manner, usage=plainer.usage, bound=plainer.bound)
             manner = plainer
 
     def _plainer(self, manner: Manner, error: ProviderError) -> Manner | None:
@@ -130,6 +132,8 @@ class CompatibleProvider:
             return None
         if manner.usage and _UNWANTED_COUNT.search(str(error)):
             return replace(manner, usage=False)
+        if manner.bound == "max_tokens" and _OTHER_BOUND.search(str(error)):
+            return replace(manner, bound="max_completion_tokens")
         if manner.provider and _UNWANTED_THOUGHT.search(str(error)):
             return replace(manner, provider="")
         return None

@@ -9,6 +9,7 @@ endpoint). It bounds what is sent instead; what does not fit is refused before a
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from hames.domain.errors import ProviderError
 from hames.domain.items import Picture
@@ -44,6 +45,8 @@ class Manner(Value):
     provider: str = ""
     usage: bool = True
     """Ask for a count of tokens at the end of the stream."""
+    bound: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the server calls the length of a reply. All understand the old name but OpenAI's newest."""
     images: bool = True
     extra: Mapping[str, Json] = {}
     """Members every request carries, whatever else it says."""
@@ -62,8 +65,8 @@ def encode(request: ModelRequest, manner: Manner) -> bytes:
                 "choose a longer context_length or compact it",
                 info="ContextWindowExceeded",
             )
-        if body["max_tokens"] > room:
-            data = encoded({**body, "max_tokens": room})
+        if body.get(manner.bound, 0) > room:
+            data = encoded({**body, manner.bound: room})
     return data
 
 
@@ -71,7 +74,7 @@ def as_json(request: ModelRequest, manner: Manner) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": request.model,
         "messages": list(_messages(request, manner)),
-        "max_tokens": request.max_tokens,
+        manner.bound: request.max_tokens,
         "stream": True,
     }
     if manner.usage:

@@ -39,6 +39,7 @@ from hames.testing.provider_server import (
     Hang,
     Pause,
     ProviderServer,
+    Reply,
     Reset,
     Talk,
     Thoughts,
@@ -140,6 +141,52 @@ async def check_bytes_may_be_cut_anywhere(stage: Stage) -> None:
     async with _at(stage, *drips) as (_, provider):
         for number in range(len(drips)):
             assert_same(outcome(await heard(provider, asking(f"{number}"))), expected(FULL))
+
+
+async def check_whatever_the_standard_calls_an_event_is_one(stage: Stage) -> None:
+    events = stage.dialect.events(FULL)
+    data = b"".join(events)
+    manners = {
+        "CRLF": data.replace(b"\n", b"\r\n"),
+        "CR": data.replace(b"\n", b"\r"),
+        "no space after the colon": data.replace(b"data: ", b"data:").replace(b"event: ", b"event:"),
+        "a mark of the byte order": b"\xef\xbb\xbf" + data,
+        "comments": b": hello\n\n" + b":\n\n".join(events),
+        "fields nobody knows": data.replace(b"data: ", b"id: 7\nretry: 10\ndata: "),
+        "data over several lines": data.replace(b"data: {", b"data: {\ndata: "),
+        "no blank line at the end": data.rstrip(b"\n"),
+    }
+    async with _at(stage, *map(raw, manners.values())) as (_, provider):
+        for name in manners:
+            assert_same(outcome(await heard(provider, asking(name))), expected(FULL))
+
+
+async def check_an_event_without_end_is_given_up(stage: Stage) -> None:
+    endless = raw(b"data: {", *(b"x" * 1_000_000 for _ in range(11)), Hang())
+    async with _at(stage, endless) as (server, _):
+        _, error = await failed(stage.impatient(server.url), asking())
+    assert error.info == "ResponseStreamDisconnected"
+
+
+async def check_arguments_are_the_models_own_words(stage: Stage) -> None:
+    """Valid or not, an object or not: judging them is not the provider's."""
+    uses = tuple(
+        Use(name="shell", arguments=arguments, id=f"toolu_{number}")
+        for number, arguments in enumerate(("[1]", '"ls"', "null", '{"command": "ls"} and more', '{"a": 1, "a": 2}'))
+    )
+    async with _at(stage, Talk(parts=uses, stop="tools", cuts=2)) as (_, provider):
+        got = outcome(await heard(provider, asking()))
+    assert [call.arguments for call in got.calls] == [use.arguments for use in uses]
+
+
+async def check_a_service_that_asks_for_too_long_a_wait_is_not_waited_for(stage: Stage) -> None:
+    no = stage.dialect.refusal(429)
+    for header, value in (("retry-after", "1000000000"), ("retry-after", "Fri, 31 Dec 2199 23:59:59 GMT")):
+        absurd = Reply(parts=no.parts, status=429, headers=(*no.headers, (header, value)))
+        async with _at(stage, then=absurd) as (server, provider):
+            _, error = await failed(provider, asking())
+            assert error.retryable
+            assert len(server.seen) == 1, value
 
 
 async def check_every_ending(stage: Stage) -> None:
@@ -325,6 +372,10 @@ async def check_being_stopped_anywhere(stage: Stage) -> None:
 CHECKS: tuple[Callable[[Stage], Awaitable[None]], ...] = (
     check_everything_a_reply_can_hold,
     check_bytes_may_be_cut_anywhere,
+    check_whatever_the_standard_calls_an_event_is_one,
+    check_an_event_without_end_is_given_up,
+    check_arguments_are_the_models_own_words,
+    check_a_service_that_asks_for_too_long_a_wait_is_not_waited_for,
     check_every_ending,
     check_many_calls,
     check_what_can_pass_is_tried_again,
