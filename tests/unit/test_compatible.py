@@ -226,6 +226,19 @@ def test_a_thought_goes_back_within_the_work_it_began_and_no_further() -> None:
     assert "reasoning" not in after[1]
 
 
+def test_details_of_a_thought_go_back_as_they_came() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "e"}]
+    thought = ReasoningBlock(provider="local", text="Hm", opaque={"field": "reasoning", "details": details})
+    work = (
+        user(TextBlock(text="Hi")),
+        assistant(thought, CallBlock(call=CALL)),
+        user(ResultBlock(call=CALL, text="ok")),
+    )
+    said = sent(*work)[1]
+    assert said["reasoning_details"] == details
+    assert "reasoning" not in said
+
+
 def test_a_thought_of_another_server_stays_at_home() -> None:
     thought = ReasoningBlock(provider="openrouter", text="Hm", opaque={"field": "reasoning"})
     history = sent(

@@ -190,6 +190,41 @@ def test_thoughts_come_before_words_and_know_where_they_came_from(field: str) ->
     ]
 
 
+def test_details_of_a_thought_are_joined_and_kept_with_it() -> None:
+    """As OpenRouter sends them: in pieces, signed late, and encrypted when the calls come."""
+    told = events(
+        chunk({"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Hm"}]}),
+        chunk({"reasoning": ", yes", "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": ", yes"}]}),
+        chunk({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": None, "signature": "s"}]}),
+        chunk({"content": "Yes."}),
+        chunk(
+            {
+                "tool_calls": [call_part(0, id="a", name="now")],
+                "reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "e", "id": "a"}],
+            }
+        ),
+        chunk({}, finish="tool_calls"),
+        DONE,
+    )
+    assert outcome(told).thoughts == ("Hm, yes",)
+    (ended,) = (event for event in told if isinstance(event, ReasoningEnded))
+    assert ended.opaque == {
+        "field": "reasoning",
+        "details": [
+            {"type": "reasoning.text", "index": 0, "text": "Hm, yes", "signature": "s"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "e", "id": "a"},
+        ],
+    }
+
+
+def test_details_without_a_word_are_a_thought_that_shows_nothing() -> None:
+    encrypted = {"type": "reasoning.encrypted", "data": "e"}
+    told = events(chunk({"content": "Hi", "reasoning_details": [encrypted]}), chunk({}, finish="stop"), DONE)
+    (ended,) = (event for event in told if isinstance(event, ReasoningEnded))
+    assert ended.opaque == {"details": [encrypted]}
+    outcome(told)
+
+
 def test_a_server_that_says_a_thought_twice_is_heard_once() -> None:
     got = read(chunk({"reasoning_content": "Hm", "reasoning": "Hm"}), chunk({}, finish="stop"), DONE)
     assert got.thoughts == ("Hm",)

@@ -132,18 +132,19 @@ def _said(message: Message, names: CallNames, manner: Manner, *, thoughts: bool)
         said["tool_calls"] = calls
     if thoughts and calls:
         for block in message.blocks:
-            field = _field(block, manner.provider)
-            if field and isinstance(block, ReasoningBlock) and block.text:
-                said[field] = f"{said[field]}\n\n{block.text}" if field in said else block.text
+            if isinstance(block, ReasoningBlock) and block.provider == manner.provider:
+                _remind(said, block)
     return said
 
 
-def _field(block: Block, provider: str) -> str:
-    """Where the server wants a thought back: where it came from."""
-    if not isinstance(block, ReasoningBlock) or block.provider != provider or not isinstance(block.opaque, dict):
-        return ""
-    field = block.opaque.get("field")
-    return field if field in REASONING_FIELDS else ""
+def _remind(said: dict[str, Json], block: ReasoningBlock) -> None:
+    """A thought goes back where it came from; one with details by those alone, because they are what is checked."""
+    opaque = block.opaque if isinstance(block.opaque, dict) else {}
+    field, details = opaque.get("field"), opaque.get("details")
+    if isinstance(details, list):
+        said["reasoning_details"] = [*said.get("reasoning_details", []), *details]
+    elif field in REASONING_FIELDS and block.text:
+        said[field] = f"{said[field]}\n\n{block.text}" if field in said else block.text
 
 
 def _call(block: CallBlock, names: CallNames) -> dict[str, Json]:

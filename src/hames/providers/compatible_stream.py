@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
@@ -52,6 +53,8 @@ REASONS: dict[str, StopReason] = {
 }
 CUT_SHORT: frozenset[StopReason] = frozenset({"max_tokens", "refusal"})
 """The last call of such a reply may be half a call."""
+STREAMED = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""Details of a thought that come in pieces, and where their text is."""
 
 
 class _Function(Struct):
@@ -69,6 +72,7 @@ class _Delta(Struct):
     content: Json = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_details: list[Json] | None = None
     refusal: str | None = None
     tool_calls: list[_CallPart] | None = None
     function_call: _Function | None = None
@@ -128,6 +132,9 @@ class ChatStream:
         self._speaking: tuple[str, int] | None = None
         """What is being told: `text` or the field a thought comes from, and its block."""
         self._pieces: list[str] = []
+        self._details: list[dict[str, Json]] = []
+        self._thought: ReasoningEnded | None = None
+        """One that waits for the details a server may still send for it."""
         self._calls: list[_Open] = []
         self._out: list[ModelEvent] = []
 
@@ -176,9 +183,17 @@ class ChatStream:
         self._merge()
         if self._speaking is not None:
             kind, block = self._speaking
-            ended = TextEnded(block=block) if kind == "text" else ReasoningEnded(block=block, opaque={"field": kind})
-            self._out.append(ended)
             self._speaking = None
+            if kind == "text":
+                self._out.append(TextEnded(block=block))
+                return
+            ended = ReasoningEnded(block=block, opaque={"field": kind})
+            if not self._details:
+                self._out.append(ended)
+                return
+            if self._thought is not None:
+                self._out.append(self._thought)
+            self._thought = ended
 
     def _read(self, data: bytes) -> None:
         try:
@@ -221,6 +236,8 @@ class ChatStream:
     def _say(self, said: _Delta) -> None:
         if thought := said.reasoning_content or said.reasoning:
             self._speak("reasoning_content" if said.reasoning_content else "reasoning", thought)
+        for detail in said.reasoning_details or ():
+            _add(self._details, detail)
         if text := _text(said.content):
             self._speak("text", text)
         if said.refusal:
@@ -277,6 +294,9 @@ class ChatStream:
 
     def _end(self) -> None:
         self._hush()
+        if self._details:  # signed or encrypted: the server wants them back as they came
+            thought = self._thought or ReasoningEnded(block=self._block(), opaque={})
+            self._out.append(replace(thought, opaque={**thought.opaque, "details": self._details}))
         word = self._word or ""
         reason: StopReason = REASONS.get(word.lower(), "unknown") if word else "end"
         calls = [call for call in self._calls if call.announced]
@@ -302,6 +322,20 @@ def _unused(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _add(details: list[dict[str, Json]], piece: Json) -> None:
+    """Pieces of one detail have its index and kind; their texts are joined, the rest is taken as it comes."""
+    if not isinstance(piece, dict):
+        return
+    last = details[-1] if details else {}
+    same = "index" in piece and (last.get("index"), last.get("type")) == (piece["index"], piece.get("type"))
+    if not same or piece.get("type") not in STREAMED:
+        details.append(dict(piece))
+        return
+    field = STREAMED[piece["type"]]
+    text = f"{last.get(field) or ''}{piece.get(field) or ''}"
+    details[-1] = {**last, **{name: value for name, value in piece.items() if value is not None}, field: text}
 
 
 def _text(content: Json) -> str:
