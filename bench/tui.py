@@ -134,7 +134,9 @@ def main() -> None:
         (folder / "many.json").write_text(json.dumps([many]))
 
         screen = Screen(folder, "--model", f"scripted/{folder / 'pour.json'}")
-        screen.until(rb"workspace write")
+        first = screen.until(rb"Say what you want")
+        agent = screen.until(rb"scripted/")
+        print(f"{'from start to a screen, to an agent':<34} {first:.2f} s, {first + agent:.2f} s")
         told("keys, nothing going on", keys(screen, 30))
         screen.press(b"\x03")
         screen.drain(0.5)

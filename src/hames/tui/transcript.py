@@ -17,6 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
+from textual.widget import Widget
 
 from hames.tui.block import Block
 from hames.tui.lines import CONSOLE
@@ -223,7 +224,9 @@ class Transcript(ScrollView, can_focus=True):
         self._placing = True
         try:
             if self.virtual_size.height != total:
-                self.virtual_size = Size(self.size.width, total)
+                # Its scrollbar is always there, so a longer text moves nothing else: no layout of the whole screen.
+                self.set_reactive(Widget.virtual_size, Size(self.size.width, total))  # pyright: ignore[reportArgumentType] - a class attribute is the reactive itself
+                self._scroll_update(self.virtual_size)
             if round(self.scroll_y) != top:
                 self.scroll_to(y=top, animate=False, immediate=True, force=True)
         finally:
