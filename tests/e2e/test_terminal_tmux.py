@@ -17,7 +17,8 @@ SECONDS = 20
 
 class Terminal:
     def __init__(self, folder: Path) -> None:
-        self._socket = str(folder / "tmux")
+        self._folder = folder
+        self._sessions = 0
         self.workspace = folder / "ws"
         self.workspace.mkdir()
         self.environment = {
@@ -28,6 +29,10 @@ class Terminal:
             "LANG": "C.UTF-8",
             "COLORTERM": "truecolor",
         }
+
+    @property
+    def _socket(self) -> str:
+        return str(self._folder / f"tmux{self._sessions}")
 
     def tmux(self, *words: str) -> str:
         done = subprocess.run(
@@ -68,6 +73,7 @@ class Terminal:
 
     def close(self) -> None:
         subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+        self._sessions += 1  # a server that is going away may still hold its socket
 
 
 @pytest.fixture
@@ -178,3 +184,38 @@ def test_an_agent_that_cannot_start_is_a_sentence_on_the_screen(terminal: Termin
     terminal.shows("✗", "nobody")
     terminal.presses("C-d")
     terminal.shows("ended with 0")
+
+
+@pytest.mark.needs("bwrap")
+def test_run_in_a_terminal_moves_asks_and_goes_on(terminal: Terminal) -> None:
+    model = script(
+        terminal,
+        [{"wait_ms": 1500}, {"call": "shell", "with": {"command": "rm -rf old; echo made > new"}}],
+        "It is there.",
+    )
+    terminal.start("run", "go", "--model", model)
+    terminal.shows(" s · thinking")
+    terminal.shows("$ rm -rf old; echo made > new", "[y]es, [a]lways, [n]o:")
+    terminal.types("y")
+    terminal.presses("Enter")
+    screen = terminal.shows("It is there.", "ended with 0")
+    assert "thinking" not in screen
+    assert (terminal.workspace / "new").exists()
+
+
+def test_a_thread_is_removed_only_after_a_yes(terminal: Terminal) -> None:
+    folder = terminal.workspace / ".harness" / "threads"
+    terminal.start("run", "go", "--model", "scripted/hello")
+    terminal.shows("ended with 0")
+    terminal.close()
+    terminal.start("threads", "rm", "last")
+    terminal.shows("Remove it for good? [y/N]")
+    terminal.presses("Enter")
+    terminal.shows("kept", "ended with 1")
+    assert len(list(folder.iterdir())) == 1
+    terminal.close()
+    terminal.start("threads", "rm", "last")
+    terminal.shows("Remove it for good? [y/N]")
+    terminal.types("y")
+    terminal.presses("Enter")
+    terminal.shows("removed", "ended with 0")

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,25 @@ def test_the_example_for_github_is_valid_and_uses_flags_that_exist() -> None:
     used = {part for command in commands for part in command.split() if part.startswith("--")}
     assert "--json" in used
     assert {flag.split("=")[0] for flag in used} <= known | {"--quiet"}
+
+
+def test_scripts_need_no_terminal_library_and_the_terminal_says_what_it_needs(shell: Shell) -> None:
+    without = "import sys; sys.modules['textual'] = sys.modules['rich'] = None; from hames.cli.main import main; "
+
+    def hames(*words: str) -> subprocess.CompletedProcess[str]:
+        program = f"{without} sys.stdin.isatty = sys.stdout.isatty = lambda: True; sys.exit(main({list(words)!r}))"
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=shell.workspace,
+            env=shell.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert hames("run", "hi", "--model", "scripted/hello").returncode == 0
+    assert hames("threads").returncode == 0
+    terminal = hames("tui")
+    assert terminal.returncode == 2
+    assert "pip install 'hames[tui]'" in terminal.stderr

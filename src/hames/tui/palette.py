@@ -119,7 +119,8 @@ def _mixed(base: str, colour: str, share: float) -> str:
     return under.blend(over, share).hex
 
 
-BACKGROUND_SECONDS = 0.15
+BACKGROUND_SECONDS = 0.5
+"""Terminals answer the second question at once, over a slow line within this: an answer must not become keys."""
 
 
 def terminal_is_dark(environment: Mapping[str, str]) -> bool:
