@@ -273,6 +273,12 @@ async def test_who_has_no_list_says_so(name: str) -> None:
         await catalogue().refresh(name)
 
 
+def test_only_those_who_can_be_asked_are_asked_for_their_models() -> None:
+    assert list(catalogue().refreshable()) == ["ollama", "local", "lmstudio", "vllm"]
+    assert "openai" in catalogue(OPENAI_API_KEY="k").refreshable()
+    assert "compatible" in catalogue(COMPATIBLE_BASE_URL="http://127.0.0.1:9/v1").refreshable()
+
+
 async def test_a_model_openai_made_since_is_learned_from_its_list() -> None:
     rows = ({"id": "gpt-7"}, {"id": "gpt-6.1-sol"}, {"id": "gpt-7-realtime"}, {"id": "whisper-1"})
     async with ProviderServer(Lists(), listing(*rows)) as server:

@@ -155,6 +155,15 @@ class Catalogue:
             self._recorder = Recorder(path, self._environment)
         return RecordingProvider(provider, self._recorder)
 
+    def refreshable(self) -> Sequence[str]:
+        """Providers that have a list of models and everything it takes to ask for it."""
+        found: list[str] = []
+        for shelf in self._shelves.values():
+            with suppress(Misconfigured):
+                if isinstance(shelf, Learning) and isinstance(shelf.provider(_anything(shelf.name)), Listing):
+                    found.append(shelf.name)
+        return found
+
     async def refresh(self, name: str) -> int:
         """Ask a service for its own list, and remember it. How many models there were.
 
@@ -163,7 +172,7 @@ class Catalogue:
         shelf = self._shelves.get(name)
         if shelf is None or not isinstance(shelf, Learning):
             raise UnknownModel(f"{name!r} has no list of models")
-        provider = self.provider(ModelCard(provider=name, model="", display_name=name))
+        provider = self.provider(_anything(name))
         if not isinstance(provider, Listing):
             raise UnknownModel(f"{name!r} has no list of models")
         try:
@@ -209,3 +218,8 @@ class Catalogue:
         names = {card.model: card.id for card in self.cards() if not card.successor}
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         return "did you mean " + " or ".join(names[n] for n in near) if near else f"try {self._default}"
+
+
+def _anything(provider: str) -> ModelCard:
+    """No model in particular."""
+    return ModelCard(provider=provider, model="", display_name=provider)
