@@ -3,21 +3,25 @@
 The servers are strict: what the real service would refuse in a history, they refuse.
 """
 
+import shutil
 from contextlib import AsyncExitStack
 from itertools import permutations
+from pathlib import Path
 from typing import NamedTuple
 
 import anyio
 import pytest
 
 from hames.core.engine import Engine
-from hames.domain.commands import InterruptTurn, StartTurn
+from hames.domain.commands import InterruptTurn, ResumeThread, StartTurn
 from hames.domain.events import ItemDelta, TurnEnded
 from hames.domain.ids import ThreadId
 from hames.domain.items import TextInput
 from hames.domain.options import Overrides
 from hames.providers.catalogue import Catalogue
+from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
+from hames.store.places import Places
 from hames.testing.clock import FakeClock
 from hames.testing.provider_anthropic import ANTHROPIC
 from hames.testing.provider_chat import CHAT
@@ -134,3 +138,32 @@ async def test_a_service_gets_its_own_thoughts_back_after_others_have_spoken() -
     stage = await play(("anthropic", "openai", "local", "anthropic", "openai"))
     assert "signed-by-anthropic" in stage.servers["anthropic"].seen[-1].raw.decode()
     assert "signed-by-openai" in stage.servers["openai"].seen[-1].raw.decode()
+
+
+@pytest.mark.parametrize("order", list(permutations(SERVICES, 2)), ids=" then ".join)
+async def test_a_thread_that_crashed_in_the_middle_of_a_tool_goes_on_with_another_service(
+    order: tuple[str, str], tmp_path: Path
+) -> None:
+    before, after = order
+    live, crashed = tmp_path / "live", tmp_path / "crashed"
+    async with AsyncExitStack() as stack:
+        servers = {name: await stack.enter_async_context(ProviderServer(SERVICES[name].dialect)) for name in order}
+        urls = {SERVICES[name].variable: servers[name].url + SERVICES[name].path for name in order}
+        models = Catalogue({**KEYS, **urls}, clock=FakeClock())
+        first = await stack.enter_async_context(engine(models, store=JsonlStore(live, places=Places(tmp_path))))
+        thread = await created(first, model=SERVICES[before].model)
+        servers[before].add(busy(before), stuck(before))
+        watcher = await first.watch(thread.id)
+        await first.execute(StartTurn(thread_id=thread.id, content=(TextInput(text="Go"),)))
+        await until(watcher, lambda event: isinstance(event, ItemDelta) and event.text == "begun")
+        shutil.copytree(live, crashed)  # what a killed process leaves behind
+
+        store = JsonlStore(crashed, places=Places(tmp_path))
+        second = await stack.enter_async_context(engine(models, store=store))
+        await second.execute(ResumeThread(thread_id=thread.id))
+        ended = await Stage(servers, second, thread.id).turn(after, talk("Still here"))
+        assert (ended.status, ended.error) == ("completed", None)
+        await models.aclose()
+    sent = servers[after].seen[-1].raw.decode()
+    assert "interrupted; it may have run" in sent
+    assert "begun" in sent or "stuck" in sent
