@@ -190,6 +190,41 @@ def test_thoughts_come_before_words_and_know_where_they_came_from(field: str) ->
     ]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_a_thought_between_tags_is_a_thought(size: int) -> None:
+    said = "\n<think>\nHm, 1 < 2 </thin? yes</think>\n\nYes, <think> is a tag."
+    pieces = [said[at : at + size] for at in range(0, len(said), size)]
+    got = read(*(chunk({"content": piece}) for piece in pieces), chunk({}, finish="stop"), DONE)
+    assert got.thoughts == ("Hm, 1 < 2 </thin? yes",)
+    assert got.texts == ("Yes, <think> is a tag.",)
+    assert got.opaques == (None,), "nobody wants it back"
+
+
+@pytest.mark.parametrize("said", ["<thin", "<", "\n", "<b>bold</b>", "I <think> so</think>"])
+def test_what_only_looks_like_a_tag_is_said_as_it_is(said: str) -> None:
+    assert read(*(chunk({"content": piece}) for piece in said), chunk({}, finish="stop"), DONE).texts == (said,)
+
+
+def test_a_thought_between_tags_that_never_ends_is_still_one() -> None:
+    got = read(chunk({"content": "<think>Hm"}), chunk({"content": " </th"}), chunk({}, finish="length"), DONE)
+    assert (got.thoughts, got.texts) == (("Hm </th",), ())
+
+
+def test_a_call_after_a_thought_between_tags() -> None:
+    got = read(
+        chunk({"content": "<think>Hm"}),
+        chunk({"tool_calls": [call_part(0, id="a", name="now")]}),
+        chunk({}, finish="tool_calls"),
+        DONE,
+    )
+    assert (got.thoughts, len(got.calls)) == (("Hm",), 1)
+
+
+def test_a_server_that_tells_thoughts_apart_itself_may_speak_of_tags() -> None:
+    got = read(chunk({"reasoning": "Hm"}), chunk({"content": "<think>x</think>"}), chunk({}, finish="stop"), DONE)
+    assert (got.thoughts, got.texts) == (("Hm",), ("<think>x</think>",))
+
+
 def test_details_of_a_thought_are_joined_and_kept_with_it() -> None:
     """As OpenRouter sends them: in pieces, signed late, and encrypted when the calls come."""
     told = events(

@@ -32,6 +32,7 @@ from hames.domain.usage import Usage
 from hames.providers.failures import cut_off, malformed
 from hames.providers.jsontext import is_json, lenient, number
 from hames.providers.sse import EventTooLong, SseDecoder
+from hames.providers.thinktags import ThinkTags
 
 REASONS: dict[str, StopReason] = {
     "stop": "end",
@@ -55,6 +56,8 @@ CUT_SHORT: frozenset[StopReason] = frozenset({"max_tokens", "refusal"})
 """The last call of such a reply may be half a call."""
 STREAMED = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """Details of a thought that come in pieces, and where their text is."""
+TAGGED = "think"
+"""A thought between tags, which nobody wants back."""
 
 
 class _Function(Struct):
@@ -132,6 +135,7 @@ class ChatStream:
         self._speaking: tuple[str, int] | None = None
         """What is being told: `text` or the field a thought comes from, and its block."""
         self._pieces: list[str] = []
+        self._tags = ThinkTags()
         self._details: list[dict[str, Json]] = []
         self._thought: ReasoningEnded | None = None
         """One that waits for the details a server may still send for it."""
@@ -187,7 +191,7 @@ class ChatStream:
             if kind == "text":
                 self._out.append(TextEnded(block=block))
                 return
-            ended = ReasoningEnded(block=block, opaque={"field": kind})
+            ended = ReasoningEnded(block=block, opaque=None if kind == TAGGED else {"field": kind})
             if not self._details:
                 self._out.append(ended)
                 return
@@ -235,18 +239,30 @@ class ChatStream:
 
     def _say(self, said: _Delta) -> None:
         if thought := said.reasoning_content or said.reasoning:
+            self._tags.plain = True  # a server that says so itself writes no tags
             self._speak("reasoning_content" if said.reasoning_content else "reasoning", thought)
         for detail in said.reasoning_details or ():
             _add(self._details, detail)
         if text := _text(said.content):
-            self._speak("text", text)
+            self._words(text)
         if said.refusal:
             self._refused = True
-            self._speak("text", said.refusal)
+            self._words(said.refusal)
         for place, part in enumerate(said.tool_calls or ()):
             self._call(part, place)
         if said.function_call is not None:
             self._call(_CallPart(index=0, function=said.function_call), 0)
+
+    def _words(self, text: str) -> None:
+        if self._tags.plain:  # nearly always
+            self._speak("text", text)
+            return
+        for kind, piece in self._tags.feed(text):
+            self._speak("text" if kind == "text" else TAGGED, piece)
+
+    def _finish_words(self) -> None:
+        for kind, piece in self._tags.flush():
+            self._speak("text" if kind == "text" else TAGGED, piece)
 
     def _speak(self, kind: str, text: str) -> None:
         if self._speaking is None or self._speaking[0] != kind:
@@ -259,6 +275,7 @@ class ChatStream:
         return self._blocks - 1
 
     def _call(self, part: _CallPart, place: int) -> None:
+        self._finish_words()
         self._hush()
         function = part.function or _Function()
         call = self._which(part, function, place)
@@ -293,10 +310,11 @@ class ChatStream:
         return self._calls[-1] if place == 0 else None
 
     def _end(self) -> None:
+        self._finish_words()
         self._hush()
         if self._details:  # signed or encrypted: the server wants them back as they came
             thought = self._thought or ReasoningEnded(block=self._block(), opaque={})
-            self._out.append(replace(thought, opaque={**thought.opaque, "details": self._details}))
+            self._out.append(replace(thought, opaque={**(thought.opaque or {}), "details": self._details}))
         word = self._word or ""
         reason: StopReason = REASONS.get(word.lower(), "unknown") if word else "end"
         calls = [call for call in self._calls if call.announced]
