@@ -1,5 +1,6 @@
 """`hames run`: what goes in, what comes out, and the number it ends with."""
 
+import base64
 import json
 import signal
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from cli_process import Shell
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 ASKS = [{"say": "I will look."}, {"call": "shell", "with": {"command": "rm -rf build"}}]
 
 
@@ -149,6 +151,20 @@ def test_a_reader_that_leaves_gets_no_traceback(shell: Shell) -> None:
     assert running.wait(timeout=30) == 1
     assert running.stderr.read() == ""
     running.stderr.close()
+
+
+def test_pictures_files_and_selectors_reach_the_turn(shell: Shell) -> None:
+    (shell.workspace / "notes.md").write_text("x")
+    (shell.workspace / "shot.png").write_bytes(base64.b64decode(PIXEL))
+    words = ("run", "see @notes.md", "--json", "--model", shell.script("ok", "ok"))
+    told = events(shell.hames(*words, "--image", "shot.png").stdout)
+    (content,) = [
+        event["item"]["content"] for event in told if event["type"] == "item.completed" and "content" in event["item"]
+    ]
+    assert [part["type"] for part in content] == ["text", "file", "localImage"]
+    refused = shell.hames(*words, "--option", "agent=nobody")
+    assert refused.returncode == 1
+    assert "nobody" in events(refused.stdout)[-1]["error"]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,22 @@ async def test_nobody_answers_what_they_were_still_typing_over() -> None:
         assert stage.app.talk.running
 
 
+async def test_a_question_of_another_thread_says_so_and_is_answered_there() -> None:
+    model = ScriptedModel([call("asking", x=1)], [say("It went on.")])
+    async with engine(model, ASKING) as the_engine, staged(the_engine) as stage:
+        await stage.says("go")
+        await stage.asked()
+        asking = stage.app.talk.thread_id
+        await stage.presses("ctrl+n")
+        await stage.shows("Say what you want done.", f"in thread {asking}")
+        await stage.asked()
+        await stage.presses("y")
+        await stage.hides("May I?")
+        assert stage.app.talk.thread_id == ""
+        await stage.says(f"/resume {asking}")
+        await stage.shows("It went on.")
+
+
 async def test_a_command_in_question_hides_nothing() -> None:
     model = ScriptedModel([call("asking", command="ls\x1b[2K\rrm -rf /")], [say("ok")])
     async with staged(model, ASKING) as stage:
@@ -251,7 +267,7 @@ async def test_a_build_of_a_hundred_thousand_lines_is_folded_and_cheap() -> None
 
 async def test_several_lines_history_and_completion_in_the_composer(tmp_path: Path) -> None:
     (tmp_path / "cart.py").write_text("x")
-    model = ScriptedModel([say("one")], [say("two")])
+    model = ScriptedModel([say("one")], [say("two")], [say("three")])
     async with staged(model, cwd=tmp_path, state_dir=tmp_path / "state") as stage:
         composer = stage.app.composer
         await stage.presses("a", "shift+enter", "b", "ctrl+j", "c")
@@ -265,19 +281,22 @@ async def test_several_lines_history_and_completion_in_the_composer(tmp_path: Pa
         await stage.presses("up")
         assert composer.text == "a\nb\nc"
         composer.put("")
-        await stage.until(lambda: composer.files == ["cart.py"])
+        await stage.until(lambda: "cart.py" in composer.files, "the files")
         await stage.presses(*"see @ca")
         await stage.until(lambda: stage.app.query_one(Suggestions).display)
         await stage.presses("tab")
         assert composer.text == "see @cart.py "
+        (tmp_path / "fresh.py").write_text("x")
         composer.put("")
         await stage.presses(*"/sta")
         await stage.shows("where we are and what it has cost")
         await stage.presses("enter")
         await stage.shows("sandbox  workspace write")
+        await stage.says("third")
+        await stage.until(lambda: "fresh.py" in composer.files, "a file that is new")
     async with staged(ScriptedModel([say("x")]), state_dir=tmp_path / "state") as stage:
         await stage.presses("up")
-        assert stage.app.composer.text == "/status"
+        assert stage.app.composer.text == "third"
         assert (tmp_path / "state" / "prompts.jsonl").stat().st_mode & 0o077 == 0
 
 

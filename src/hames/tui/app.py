@@ -41,6 +41,8 @@ from hames.tui.welcome import Welcome
 QUIET_SECONDS = 0.7
 """How long somebody must have stopped typing before a question takes the keys."""
 QUIT_SECONDS = 2.0
+LONG_TURN_MS = 10_000
+"""After a longer one a bell calls back whoever went for coffee."""
 
 
 class HamesApp(App[int]):
@@ -220,12 +222,16 @@ class HamesApp(App[int]):
         if before.thread_id and not before.running:
             self._unfollow(before.thread_id)
         self._show_terms()
+        if self._asked:
+            # The same question, told apart from what is on the screen now.
+            self.query_one(ApprovalPanel).asked = None
+            self._ask()
 
     @work
     async def _unfollow(self, thread_id: str) -> None:
         await self.tried(self.connected.unsubscribe(thread_id))
 
-    @work(thread=True, exit_on_error=False)
+    @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
         found = files_below(self.cwd)
         self.call_from_thread(setattr, self.composer, "files", found)
@@ -259,12 +265,14 @@ class HamesApp(App[int]):
             self.transcript.append(block)
         elif block is not None:
             self.transcript.changed(block)
-        if (
-            isinstance(event, told.ItemDelta | told.ItemStarted | told.ItemCompleted)
-            and self.talk.title == self._titled
-        ):
-            return  # they come by the thousand, and say nothing of the terms
-        self._show_terms()
+        if isinstance(event, told.TurnCompleted):
+            self._find_files()
+            if (event.turn.duration_ms or 0) > LONG_TURN_MS:
+                self.bell()
+        # Items come by the thousand and say nothing of the terms, except the first, which gives a thread its title.
+        of_items = isinstance(event, told.ItemDelta | told.ItemStarted | told.ItemCompleted)
+        if not of_items or self.talk.title != self._titled:
+            self._show_terms()
 
     def _price(self) -> dict[str, float] | None:
         for model in self.models:

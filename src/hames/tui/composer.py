@@ -69,7 +69,13 @@ class Composer(TextArea):
         pass
 
     def __init__(self, suggestions: Suggestions, remembered: Remembered) -> None:
-        super().__init__(id="composer", soft_wrap=True, tab_behavior="focus", show_line_numbers=False)
+        super().__init__(
+            id="composer",
+            soft_wrap=True,
+            tab_behavior="focus",
+            show_line_numbers=False,
+            placeholder="Type a prompt, / or @",
+        )
         self.commands: dict[str, str] = {}
         self.files: list[str] = []
         self.typed_at = 0.0

@@ -23,7 +23,7 @@ from hames.tui.block import Block
 from hames.tui.lines import CONSOLE
 from hames.tui.palette import Palette
 
-FRAME_SECONDS = 1 / 25
+FRAME_SECONDS = 1 / 20
 KEPT_DRAWN = 400
 """Blocks whose lines are remembered."""
 PAD = 1
