@@ -19,6 +19,7 @@ from hames.tui.approval import ApprovalPanel
 from hames.tui.reach import spawned
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+SHOWN = "/home/ada/demo"
 TASK = "Make the tests pass, and tell me what was wrong."
 
 
@@ -39,7 +40,7 @@ class Booth:
     def keep(self, app: HamesApp, name: str) -> None:
         svg = app.export_screenshot(title="hames")
         # The generated class names differ from run to run; the picture does not.
-        svg = re.sub(r"terminal-\d+", "terminal", svg).replace(str(self.home), "/home/ada")
+        svg = re.sub(r"terminal-\d+", "terminal", svg).replace(str(self.home), SHOWN)
         (IMAGES / f"{name}.svg").write_text(svg)
 
 
@@ -83,15 +84,15 @@ def png(path: Path) -> None:
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     for dark, size in ((True, (100, 34)), (False, (80, 24))):
-        home = Path(tempfile.gettempdir()) / "ada0"  # as long as the name it gets in the picture
-        home.mkdir()
+        home = Path(tempfile.mkdtemp(prefix="a", dir="/tmp"))
+        assert len(str(home)) == len(SHOWN), "letters of a picture stand where they were"
         os.environ["HOME"], before = str(home), Path.cwd()
         os.chdir(home)
         try:
             asyncio.run(task(Booth(home), dark=dark, size=size))
         finally:
             os.chdir(before)
-            shutil.rmtree(home)
+            shutil.rmtree(home, ignore_errors=True)
     for name in ("tui-dark", "tui-approval-dark", "tui-light"):
         png(IMAGES / f"{name}.svg")
 
