@@ -6,6 +6,7 @@ the filter of `seccomp` answers what namespaces do not.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,8 +87,11 @@ def _real_run() -> tuple[str, ...]:
 
 
 def _kept(view: View) -> tuple[str, ...]:
+    """What stays visible below a fresh directory. An installation of ours may lie there: its tools must be found."""
+    own = [path for path in {sys.prefix, str(Path(__file__).parents[1])} if any(inside(path, hid) for hid in _FRESH)]
     resolver = os.path.realpath("/etc/resolv.conf")
-    return (*_KEPT, resolver) if view.network and resolver.startswith("/run/") else _KEPT
+    name_service = (resolver,) if view.network and resolver.startswith("/run/") else ()
+    return (*_KEPT, *name_service, *own)
 
 
 def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View) -> list[str]:
