@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from hames.client.appserver_events import ApprovalAsked
+from hames.client.appserver_events import ApprovalAsked, UsageUpdated
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui import blocks
@@ -15,10 +15,12 @@ from hames.tui.ansi import Output, only_colours
 from hames.tui.approval import exact
 from hames.tui.block import Block
 from hames.tui.completing import best, inputs, pasted_picture, wanted
+from hames.tui.conversation import Conversation
 from hames.tui.diffs import counted, diff_lines
 from hames.tui.lines import CONSOLE
 from hames.tui.markdown import Growing
 from hames.tui.palette import DARK, is_dark, palette
+from hames.tui.status import terms
 
 DARK_PALETTE = palette(DARK.to_color_system().generate(), dark=True)
 NASTY = [
@@ -197,3 +199,28 @@ def test_a_pasted_picture_is_known_by_its_path(pasted: str) -> None:
 def test_light_and_dark_are_told_apart() -> None:
     assert not is_dark("\x1b]11;rgb:fafa/fafa/fafa\x1b\\")
     assert is_dark("\x1b]11;rgb:1e1e/1e1e/2e2e\x07")
+
+
+def test_a_narrow_terminal_shortens_the_meter_before_the_model() -> None:
+    talk = Conversation("t")
+    talk.model = "anthropic/claude-sonnet-5-5"
+    count = m.TokenCount(
+        total_tokens=52_000,
+        input_tokens=50_000,
+        cached_input_tokens=10_000,
+        cache_write_input_tokens=0,
+        output_tokens=2_000,
+        reasoning_output_tokens=0,
+    )
+    used = m.TokenUsage(total=count, last=count, model_context_window=200_000)
+    spent = UsageUpdated(
+        thread_id="t", turn_id="u", usage=m.Usage(input_tokens=40_000, output_tokens=2_000), token_usage=used
+    )
+    talk.price = {"input": 2.0, "output": 10.0, "cacheRead": 0.2}
+    talk.hear(spent)
+    wide, narrow = (terms(talk, DARK_PALETTE, width=width).plain for width in (120, 80))
+    assert wide.endswith("▰▱▱▱▱ 26% full · 52.0k tok · $0.10")
+    assert wide.startswith("anthropic/claude-sonnet-5-5 ·")
+    assert narrow.startswith("claude-sonnet-5-5 ·")
+    assert narrow.endswith("26% · 52.0k · $0.10")
+    assert (len(wide), len(narrow)) == (118, 78)

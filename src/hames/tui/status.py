@@ -82,10 +82,15 @@ class Terms(Static):
 def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
     dot = " · "
     left = Text(no_wrap=True)
-    right = _meter(talk, palette)
     policy, sandbox = POLICIES[talk.policy], shown_sandbox(talk.sandbox)
-    room = width - 4 - right.cell_len - len(policy) - len(sandbox) - 2 * len(dot)
-    left.append(cut(visible(talk.model or "no model"), max(8, room)), palette.text)
+    taken = 4 + len(policy) + len(sandbox) + 2 * len(dot)
+    right = _meter(talk, palette)
+    if width - taken - right.cell_len < len(talk.model):
+        right = _meter(talk, palette, short=True)
+    room = width - taken - right.cell_len
+    # The end of a model's name tells it apart, its provider is the first to go.
+    model = talk.model if len(talk.model) <= room else talk.model.rpartition("/")[2]
+    left.append(cut(visible(model or "no model"), max(8, room)), palette.text)
     left.append(dot, palette.faint)
     left.append(policy, palette.warn if talk.policy == "never" else palette.quiet)
     left.append(dot, palette.faint)
@@ -94,16 +99,15 @@ def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
     return left.append_text(right)
 
 
-def _meter(talk: Conversation, palette: Palette) -> Text:
+def _meter(talk: Conversation, palette: Palette, *, short: bool = False) -> Text:
     spent, made = talk.spent, Text(no_wrap=True)
     if spent.window:
         share = min(1.0, spent.context / spent.window)
         style = palette.bad if share > 0.9 else palette.warn if share > 0.7 else palette.quiet
         full = round(share * 5)
-        made.append("▰" * full + "▱" * (5 - full), style)
-        made.append(f" {share:.0%} full", style)
+        made.append(f"{share:.0%}" if short else "▰" * full + "▱" * (5 - full) + f" {share:.0%} full", style)
     if spent.total is not None:
-        made.append(f" · {tokens(spent.total.total_tokens)} tok", palette.quiet)
+        made.append(f" · {tokens(spent.total.total_tokens)}{'' if short else ' tok'}", palette.quiet)
     if spent.cost is not None:
         made.append(f" · ${spent.cost:.2f}" if spent.cost >= 0.01 else " · <$0.01", palette.quiet)
     return made
