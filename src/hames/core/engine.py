@@ -1,6 +1,6 @@
 """The engine: one method per command, on threads that are opened when they are needed."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, assert_never
 
@@ -140,6 +140,6 @@ class Engine:
         live = self._threads.live.get(thread_id)
         return live.thread.state if live is not None else None
 
-    async def history(self, thread_id: ThreadId) -> list[Change]:
+    async def history(self, thread_id: ThreadId) -> Sequence[Change]:
         """Every kept record, oldest first."""
         return await self._threads.history(thread_id)

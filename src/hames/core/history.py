@@ -1,5 +1,10 @@
 """A thread's past: its records as changes, what a late watcher missed, where a fork begins. Pure."""
 
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import overload
+
 from hames.domain.commands import ForkThread
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import ItemDelta, Record
@@ -8,13 +13,35 @@ from hames.domain.items import STREAMS, UserMessage
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply, blank
 
 
-def changes(thread_id: ThreadId, records: list[Record]) -> list[Change]:
-    found: list[Change] = []
-    state = blank(thread_id)
-    for record in records:
-        before, state = state, apply(state, record)
-        found.append(Change(record=record, before=before, after=state))
-    return found
+class History(Sequence[Change]):
+    """Every record of a thread as a change, folded as it is read: a state per record would be too much to keep."""
+
+    def __init__(self, thread_id: ThreadId, records: Sequence[Record]) -> None:
+        self._thread_id = thread_id
+        self._records = records
+        self._last: Change | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Change]:
+        state = blank(self._thread_id)
+        for record in self._records:
+            before, state = state, apply(state, record)
+            yield Change(record=record, before=before, after=state)
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Change]: ...
+    def __getitem__(self, index: int | slice) -> Change | Sequence[Change]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if index in (-1, len(self) - 1) and self._records:
+            if self._last is None:
+                self._last = deque(self, maxlen=1)[0]
+            return self._last
+        return next(islice(self, index % len(self._records), None))
 
 
 def fork_point(records: list[Record], command: ForkThread) -> int:
@@ -34,7 +61,7 @@ def past(records: list[Record], *, after: int, until: ThreadState) -> list[Chang
     whole = [record for record in records if record.seq <= until.seq]
     if whole and isinstance(whole[-1].event, ItemDelta) and whole[-1].seq == until.seq:
         whole.pop()
-    missed = changes(until.id, whole)
+    missed = list(History(until.id, whole))
     before = missed[-1].after if missed else blank(until.id)
     if before.seq < until.seq and (rest := _rest(before, until)) is not None:
         at = Record(seq=until.seq, at_ms=until.updated_at_ms, thread_id=until.id, event=rest)

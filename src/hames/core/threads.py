@@ -3,7 +3,7 @@
 import anyio
 from msgspec.structs import replace
 
-from hames.core.history import changes, fork_point
+from hames.core.history import History, fork_point
 from hames.core.live import Live
 from hames.core.rules import Rules
 from hames.core.settings import overridden
@@ -30,7 +30,7 @@ from hames.domain.events import (
     ThreadRenamed,
 )
 from hames.domain.ids import ThreadId
-from hames.domain.state import Change, ThreadState, apply, blank, endings
+from hames.domain.state import ThreadState, apply, blank, endings
 from hames.ports import Clock, Ids, Models, Store
 
 
@@ -53,10 +53,10 @@ class Threads:
     async def records(self, thread_id: ThreadId) -> list[Record]:
         return await self._store.read(thread_id)
 
-    async def history(self, thread_id: ThreadId) -> list[Change]:
+    async def history(self, thread_id: ThreadId) -> History:
         """Every kept record, oldest first."""
         await self.read(thread_id)
-        return changes(thread_id, await self._store.read(thread_id))
+        return History(thread_id, await self._store.read(thread_id))
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = overridden(self.rules.defaults, command.overrides, self.models)

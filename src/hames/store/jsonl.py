@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -296,9 +296,8 @@ def _scan(fd: int) -> _Found:
     return found
 
 
-def _lines(fd: int) -> list[tuple[bytes, int]]:
+def _lines(fd: int) -> Iterator[tuple[bytes, int]]:
     """Whole lines with their size on disk; one that is too long counts, and is not kept."""
-    lines: list[tuple[bytes, int]] = []
     parts: list[bytes] = []
     size = offset = 0
     while chunk := os.pread(fd, 1 << 20, offset):
@@ -306,11 +305,10 @@ def _lines(fd: int) -> list[tuple[bytes, int]]:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             size += len(end) + 1
-            lines.append((b"".join([*parts, end]) if size <= LINE_BYTES else b"", size))
+            yield (b"".join([*parts, end]) if size <= LINE_BYTES else b"", size)
             parts, size = [], 0
         size += len(rest)
         parts = [*parts, rest] if size <= LINE_BYTES else []
-    return lines
 
 
 def _live(at: int, *, after: int) -> list[Record]:

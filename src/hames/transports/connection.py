@@ -113,7 +113,7 @@ class Connection:
         watcher = None
         if follow == "now" and (thread_id := _thread_id(command)) not in self._followers:
             watcher = await self._engine.watch(thread_id)  # before it happens, or its first events were missed
-        history: list[Change] = []
+        history: Sequence[Change] = ()
         try:
             outcome = await self._engine.execute(command)
             if follow == "history":
@@ -250,7 +250,7 @@ class _Done(Value):
     command: Command
     follow: Follow
     outcome: Outcome
-    history: list[Change]
+    history: Sequence[Change]
     watcher: Watcher | None
 
 
