@@ -99,7 +99,7 @@ def offered_tools(options: Options, own: Tools) -> Tools:
 def catalogue(options: Options) -> Catalogue:
     clock = SystemClock()
     shelves = [CodexShelf()] if codex_command(options.environment) else []
-    return Catalogue(options.environment, clock=clock, shelves=shelves)
+    return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
 
 
 def default_settings(options: Options, models: Models) -> Settings:
