@@ -2,6 +2,7 @@
 
   hames models
   hames models --options
+  hames models --refresh
   hames models --json | jq -r '.[].id'
 
 A price is in dollars per million tokens, in and out. Models need their provider's key in the environment.
@@ -10,24 +11,42 @@ A price is in dollars per million tokens, in and out. Models need their provider
 import sys
 from argparse import ArgumentParser, Namespace
 
+import anyio
 import msgspec
 
+from hames.app import catalogue
 from hames.cli import flags
 from hames.cli.asking import asked
 from hames.cli.paint import Paint
 from hames.client.appserver import AppServerClient
+from hames.config.options import Options
 from hames.domain.display import visible
+from hames.domain.errors import HarnessError
 from hames.protocols.flint import messages as m
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--options", action="store_true", help="the selectors, too")
+    parser.add_argument("--refresh", action="store_true", help="ask the services for their own lists first")
     flags.add_shared(parser)
 
 
 def run(args: Namespace) -> int:
+    if args.refresh:
+        anyio.run(_refresh, flags.options(args))
     return asked(args, lambda client: _run(args, client))
+
+
+async def _refresh(options: Options) -> None:
+    """One line each on stderr; a service that does not answer keeps its old list."""
+    known = catalogue(options)
+    for name in known.refreshable():
+        try:
+            print(f"{name}: {await known.refresh(name)} models", file=sys.stderr)
+        except HarnessError as problem:
+            print(f"{name}: {visible(str(problem))}", file=sys.stderr)
+    await known.aclose()
 
 
 async def _run(args: Namespace, client: AppServerClient) -> int:
