@@ -6,9 +6,10 @@ Conversations live in memory; a host that wants them kept uses the engine with a
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import anyio
 import msgspec
@@ -304,13 +305,20 @@ class _NoTrust:
 
 
 class _Portal:
-    """An event loop in a thread of its own."""
+    """An event loop in a thread of its own, which does not keep the program from ending."""
 
     def __init__(self) -> None:
-        self._manager = from_thread.start_blocking_portal()
-        self._portal = self._manager.__enter__()
+        ready = threading.Event()
+        self._portal: from_thread.BlockingPortal
+        threading.Thread(target=anyio.run, args=(self._serve, ready), daemon=True, name="hames").start()
+        ready.wait()
 
-    def call(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _serve(self, ready: threading.Event) -> None:
+        async with from_thread.BlockingPortal() as self._portal:
+            ready.set()
+            await self._portal.sleep_until_stopped()
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         future = self._portal.start_task_soon(work)
         try:
             future.result()
@@ -319,4 +327,4 @@ class _Portal:
             raise
 
     def close(self) -> None:
-        self._manager.__exit__(None, None, None)
+        self._portal.call(self._portal.stop)

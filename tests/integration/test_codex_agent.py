@@ -132,13 +132,20 @@ def test_what_codex_lets_people_choose_reaches_its_turn() -> None:
     assert asked["collaborationMode"]["mode"] == "plan"
 
 
-def test_an_agent_is_chosen_by_a_flag(tmp_path: Path) -> None:
+def test_an_agent_is_chosen_by_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from argparse import ArgumentParser
 
     from hames.cli import flags
+    from hames.domain.errors import Misconfigured
 
     parser = ArgumentParser()
     flags.add_shared(parser)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("HAMES_CODEX", raising=False)
+    for name, words in (("codex", "not installed"), ("nobody", "there is one: codex")):
+        with pytest.raises(Misconfigured, match=words):
+            flags.options(parser.parse_args(["--cwd", str(tmp_path), "--agent", name]))
+    monkeypatch.setenv("HAMES_CODEX", str(PLAYER))
     assert flags.options(parser.parse_args(["--cwd", str(tmp_path), "--agent", "codex"])).model == "codex/default"
     words = ["--cwd", str(tmp_path), "--agent", "codex", "--model", "gpt-6"]
     assert flags.options(parser.parse_args(words)).model == "codex/gpt-6"

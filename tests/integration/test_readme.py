@@ -18,7 +18,7 @@ PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def run(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -37,7 +37,8 @@ def test_the_library_example_works(tmp_path: Path) -> None:
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(ProviderServer(ANTHROPIC, first, talk("42."))) as server,
     ):
-        done = run(code.replace('api_key="…"', f'api_key="k", base_url="{server.url}"'), tmp_path)
+        asked = code.replace('model="claude-sonnet-5-5"', f'model="claude-sonnet-5-5", base_url="{server.url}"')
+        done = run(asked, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["Adding.", "→ add {'a': 2, 'b': 40}", "← 42", "42."]
 
@@ -71,5 +72,5 @@ def test_every_link_leads_somewhere(name: str) -> None:
 def test_every_command_that_is_named_exists() -> None:
     from hames.cli.main import COMMANDS
 
-    named = set(re.findall(r"`hames ([a-z-]+)", README)) | set(re.findall(r"bin/hames ([a-z-]+)", README))
+    named = set(re.findall(r"`hames ([a-z-]+)", README)) | set(re.findall(r"\$ hames ([a-z-]+)", README))
     assert named <= set(COMMANDS)

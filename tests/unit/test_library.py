@@ -495,3 +495,15 @@ async def test_a_failure_in_the_middle_is_raised_once_retries_are_spent() -> Non
     harness._clock.sleep = lambda seconds: anyio.sleep(0)  # type: ignore[method-assign]
     with pytest.raises(ProviderError, match="reset"):
         await harness.prompt("go")
+
+
+def test_a_program_that_forgets_to_close_still_ends() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "from hames import Config, Harness; from hames.testing.scripts import ScriptedModel, say;"
+        "h = Harness(Config(api_key='k'), provider=ScriptedModel([say('hi')])); h.prompt_sync('x'); print('returned')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "returned\n"

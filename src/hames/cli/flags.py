@@ -4,6 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 
 from hames.config.options import Options, load
+from hames.domain.errors import Misconfigured
 
 SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
@@ -27,5 +28,11 @@ def options(args: Namespace) -> Options:
     names = [name.removeprefix("--").replace("-", "_") for name in SHARED]
     given = {name: getattr(args, name) for name in names}
     if agent := given.pop("agent"):
+        from hames.agents.codex import codex_command
+
+        if agent != "codex":
+            raise Misconfigured(f"no agent {agent!r}; there is one: codex")
+        if codex_command(os.environ) is None:
+            raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
         given["model"] = f"{agent}/{given['model'] or 'default'}"
     return load(given, os.environ)

@@ -35,6 +35,11 @@ def main(argv: list[str] | None = None) -> int:
         return _run(words, start)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read us has enough
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
 
 
 def _run(words: list[str], start: object) -> int:

@@ -50,7 +50,7 @@ class AnthropicProvider:
         """Raises `Misconfigured`."""
         api_key, auth_token = api_key.strip(), auth_token.strip()
         if not api_key and not auth_token:
-            raise Misconfigured("no key for Anthropic; set ANTHROPIC_API_KEY")
+            raise Misconfigured("no key for Anthropic; set ANTHROPIC_API_KEY (scripted/hello is a model without one)")
         if not (api_key + auth_token).isascii() or not (api_key + auth_token).isprintable():
             raise Misconfigured("ANTHROPIC_API_KEY holds characters no key has; set it again")
         self._clock = clock

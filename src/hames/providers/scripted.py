@@ -76,9 +76,10 @@ SCRIPT_BYTES = 10 * 1024 * 1024
 THREADS = 1024
 KINDS = ("say", "think", "call", "search", "notice", "wait_ms", "hang", "fail", "usage", "stop")
 
-HELLO = """[["Hello. I am a script, not a model: I need no key and no network. ",
+HELLO = """{"conversations": [{"when": "", "replies": [[
+ "Hello. I am a script, not a model: I need no key and no network. ",
  {"think": "Whatever was asked, the answer is the same."},
- "Write your own and play it with `--model scripted/PATH`."]]"""
+ "Write your own and play it with `--model scripted/PATH`."]]}]}"""
 
 
 class Step(Value, forbid_unknown_fields=True, rename={"arguments_": "with"}):

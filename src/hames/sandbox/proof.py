@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 
+from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch
@@ -73,6 +74,8 @@ async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, wher
         finally:
             await process.kill()
         claims = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+        if not claims.keys() & set(attempts.ATTEMPTS):
+            raise SandboxUnavailable(f"the attempts could not be made, so nothing is proved: {said.strip()[-200:]}")
         survived = await _survived(stage)
         return [
             Finding(

@@ -134,7 +134,9 @@ class JsonlStore:
         fresh = create and not self._root.exists()
         try:
             root = directory(self._root, create=create)
-        except FileNotFoundError:
+        except FileNotFoundError as failure:
+            if create:  # some file systems say so of what they will not make
+                raise self._refusal(failure) from failure
             return None
         except OSError as failure:
             raise self._refusal(failure) from failure
