@@ -334,3 +334,14 @@ async def test_a_result_is_not_a_prompt(tmp_path: Path) -> None:
         Message(role="user", blocks=(ResultBlock(call=made, text="stop"), TextBlock(text="hurry"))),
     )
     assert (await stage.hear()).texts == ("Two.",)
+
+
+async def test_hello_answers_every_prompt() -> None:
+    from hames.domain.request import Message, TextBlock
+
+    provider = ScriptedProvider(clock=FakeClock())
+    said = Message(role="user", blocks=(TextBlock(text="hi"),))
+    answer = Message(role="assistant", blocks=(TextBlock(text="Hello."),))
+    for messages in ((said,), (said, answer, said), (said, answer, said, answer, said)):
+        request = ModelRequest(model="hello", messages=messages)
+        assert any(isinstance(event, TextDelta) for event in [event async for event in provider.stream(request)])

@@ -109,10 +109,10 @@ Reply = tuple[Step, ...]
 
 
 class Conversation(Value):
-    """`when` empty: whatever is asked, and it goes on over all prompts."""
+    """`when` None: whatever is asked, and it goes on over all prompts. Otherwise it begins anew with each prompt."""
 
     replies: tuple[Reply, ...]
-    when: str = ""
+    when: str | None = None
 
 
 class Script(Value):
@@ -166,10 +166,10 @@ class ScriptedProvider:
     def _next(self, script: Script, request: ModelRequest) -> Reply:
         prompt, prompts, replies = _heard(request)
         for number, conversation in enumerate(script.conversations):
-            if conversation.when.casefold() not in prompt.casefold():
+            if (conversation.when or "").casefold() not in prompt.casefold():
                 continue
-            key = (request.model, request.cache_key, str(number), str(prompts) if conversation.when else "")
-            shown = replies if conversation.when else _assistant_messages(request)
+            key = (request.model, request.cache_key, str(number), str(prompts) if conversation.when is not None else "")
+            shown = replies if conversation.when is not None else _assistant_messages(request)
             position = max(shown, self._played.get(key, 0))
             if position >= len(conversation.replies):
                 raise ProviderError(f"the script {request.model!r} has only {len(conversation.replies)} replies here")
