@@ -240,7 +240,8 @@ async def bombed() -> list[str]:
     python = interpreter()
     limits = Limits(processes=100, memory_bytes=300 << 20, file_bytes=4 << 20)
     bombs = {
-        "processes": "exec sh -c 'i=0; while [ $i -lt 2000 ]; do sleep 60 & i=$((i+1)); done; sleep 5; echo ALL started'",
+        "processes": "exec sh -c 'i=0; while [ $i -lt 2000 ]; do sleep 60 & i=$((i+1)); done;"
+        " sleep 5; echo ALL started'",
         "memory": f"{python} -c 'x = bytearray(2 << 30); print(\"ALL taken\")'",
         "disk": "head -c 50000000 /dev/zero > big && echo ALL written",
         "descriptors": "ulimit -n 256; for i in $(seq 1000); do exec {fd}</dev/null || exit; done; echo ALL opened",

@@ -858,3 +858,28 @@ async def test_a_planted_log_may_tell_a_story_and_not_set_the_rules(tmp_path: Pa
         watcher = await the_engine.watch(thread.id)
         await started(the_engine, thread.id)
         await question(watcher)
+
+
+@pytest.mark.parametrize("log", [b"", b"\0\xff\n", b'{"x":1}\n'])
+async def test_a_log_that_does_not_say_how_it_began_is_no_thread(tmp_path: Path, log: bytes) -> None:
+    store = JsonlStore(tmp_path / ".harness", places=Places(tmp_path / "state"))
+    async with engine(ScriptedModel(), store=store) as the_engine:
+        await created(the_engine)
+        void = tmp_path / ".harness" / "threads" / "ses_void"
+        void.mkdir()
+        (void / "events.jsonl").write_bytes(log)
+        for command in (
+            ReadThread(thread_id=ThreadId("ses_void")),
+            StartTurn(thread_id=ThreadId("ses_void"), content=TEXT),
+        ):
+            with pytest.raises(ThreadNotFound):
+                await the_engine.execute(command)
+
+
+async def test_a_call_of_an_unknown_tool_keeps_its_arguments() -> None:
+    model = ScriptedModel([call("nope", a=1)], [call_raw("nope", "{half")], [say("ok")])
+    async with engine(model) as the_engine:
+        thread = await created(the_engine)
+        changes = await whole_turn(the_engine, thread.id)
+    items = [item for item in changes[-1].after.turns[-1].items if isinstance(item, ToolCall)]
+    assert [item.arguments for item in items] == [{"a": 1}, {"text": "{half"}]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
+from hames.domain.errors import Misconfigured, StorageFailed, ThreadNotFound, ThreadReadOnly
 from hames.domain.events import FORMAT, ItemDelta, Noticed, Record, ThreadCreated
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.options import Settings
@@ -328,4 +328,24 @@ async def test_a_leftover_live_file_from_before_is_taken_in_once(tmp_path: Path)
         log = await store.open(HERE)
         assert await log.read() == [note(1), late]
         await log.close()
+    await store.close()
+
+
+async def test_a_fifo_in_place_of_a_log_holds_nobody_up(tmp_path: Path) -> None:
+    import anyio
+
+    store = made(tmp_path)
+    await written(store, Record(seq=1, at_ms=5, thread_id=HERE, event=ThreadCreated(settings=SETTINGS)))
+    for name in (EVENTS, META, LIVE):
+        directory = tmp_path / ".harness" / "threads" / f"ses_{name.partition('.')[0]}"
+        directory.mkdir()
+        os.mkfifo(directory / name)
+    with anyio.fail_after(5):
+        page = await store.page(limit=None, cursor=None, archived=False, search="")
+        assert [thread.id for thread in page.threads] == [HERE]
+        for name in ("ses_events", "ses_meta", "ses_live"):
+            with pytest.raises(ThreadNotFound):
+                await store.read(ThreadId(name))
+            with pytest.raises(ThreadNotFound):
+                await store.open(ThreadId(name))
     await store.close()

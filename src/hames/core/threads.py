@@ -19,7 +19,7 @@ from hames.domain.commands import (
     StartTurn,
     ThreadPage,
 )
-from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadReadOnly, TurnBusy
+from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
 from hames.domain.events import (
     Event,
     Noticed,
@@ -96,6 +96,8 @@ class Threads:
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock)
+                if not thread.state.format:
+                    raise ThreadNotFound(f"no thread {thread_id!r}: its log does not say how it began")
                 thread.observers = self.observers
                 if opened.foreign:
                     await self._distrust(thread)

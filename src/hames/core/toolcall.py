@@ -26,11 +26,11 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     tool = work.tools.get(call.name)
     if tool is None:
         offered = ", ".join(sorted(work.tools)) or "none"
-        return await _failed(work, call, None, f"there is no tool {call.name!r}; the tools are: {offered}")
+        return await _failed(work, call, _shown(call), f"there is no tool {call.name!r}; the tools are: {offered}")
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as problem:
-        return await _failed(work, call, None, f"the arguments are not JSON: {problem}")
+        return await _failed(work, call, _shown(call), f"the arguments are not JSON: {problem}")
     if complaint := check(arguments, tool.spec.schema):
         return await _failed(work, call, arguments, f"the arguments do not fit: {complaint}")
     item_id = work.new_item_id()
@@ -48,6 +48,14 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     finished = await _run(work, prepared, ruling)
     await work.complete(finished)
     return not (finished.result and finished.result.failed)
+
+
+def _shown(call: Call) -> Json:
+    """The arguments for people: as JSON if they are, else as the text they are."""
+    try:
+        return msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return {"text": call.arguments}
 
 
 def _rule(work: TurnWork, prepared: Work) -> Ruling:

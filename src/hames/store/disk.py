@@ -5,7 +5,9 @@ through a symbolic link: a cloned repository may bring a `.harness` that points 
 """
 
 import contextlib
+import errno
 import os
+import stat
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -24,10 +26,18 @@ class Disk:
         os.ftruncate(fd, length)
 
     def open(self, name: str, flags: int, *, at: int) -> int:
-        return os.open(name, flags | FILE, 0o600, dir_fd=at)
+        return plain(os.open(name, flags | FILE, 0o600, dir_fd=at))
 
     def rename(self, old: str, new: str, *, at: int) -> None:
         os.rename(old, new, src_dir_fd=at, dst_dir_fd=at)
+
+
+def plain(fd: int) -> int:
+    """The descriptor, if it is a plain file: a FIFO in its place would make us wait for ever. Raises `OSError`."""
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, "not a plain file")
 
 
 def directory(name: str | os.PathLike[str], *, at: int | None = None, create: bool = False) -> int:
@@ -52,7 +62,7 @@ def write_whole(disk: Disk, name: str, data: bytes, *, at: int) -> None:
 
 
 def read_small(name: str, *, at: int, limit: int = 1 << 20) -> bytes:
-    fd = os.open(name, os.O_RDONLY | FILE, dir_fd=at)
+    fd = plain(os.open(name, os.O_RDONLY | FILE, dir_fd=at))
     try:
         return os.read(fd, limit)
     finally:

@@ -21,7 +21,7 @@ from hames.domain.errors import Misconfigured, StorageFailed, ThreadInUse, Threa
 from hames.domain.events import FORMAT, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
-from hames.store.disk import Disk, directory, read_small, write_whole
+from hames.store.disk import FILE, Disk, directory, plain, read_small, write_whole
 from hames.store.index import Index
 from hames.store.lines import LINE_BYTES, line, merged, record, unknown
 from hames.store.places import Places
@@ -80,7 +80,10 @@ class JsonlStore:
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
         with self.thread(thread_id) as at:
-            return await to_thread.run_sync(_read_for_looking, at, after)
+            try:
+                return await to_thread.run_sync(_read_for_looking, at, after)
+            except FileNotFoundError:
+                raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
         threads = self._threads()
@@ -315,7 +318,7 @@ def _lines(fd: int) -> Iterator[tuple[bytes, int]]:
 
 def _live(at: int, *, after: int) -> list[Record]:
     try:
-        fd = os.open(LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        fd = plain(os.open(LIVE, os.O_RDONLY | FILE, dir_fd=at))
     except OSError:
         return []
     try:
@@ -325,7 +328,7 @@ def _live(at: int, *, after: int) -> list[Record]:
 
 
 def _read_for_looking(at: int, after: int) -> list[Record]:
-    fd = os.open(EVENTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=at))
     try:
         records = _scan(fd).records
     finally:

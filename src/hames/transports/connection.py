@@ -141,6 +141,8 @@ class Connection:
                     follower = _Follower(await self._engine.watch(state.id, after=0))
                     self._tell(follower, await follower.watcher.next())  # at once: its first record is there
                     self._start(state.id, follower)
+                case "outcome" | "history" if state is not None and self._follows(state.id):
+                    pass  # it goes on hearing each thing once, whatever it reads in between
                 case "outcome" if isinstance(outcome, ThreadState):
                     self._start(outcome.id, await self._beyond(outcome))
                 case "history" if last is not None:
@@ -151,6 +153,10 @@ class Connection:
             log.info("thread.not_followed", extra={"why": str(error)})
         if state is not None:
             self._outbox.write(self._encoded(self._dialect.greet(done.command, state, done.history)))
+
+    def _follows(self, thread_id: ThreadId) -> bool:
+        follower = self._followers.get(thread_id)
+        return follower is not None and not follower.watcher.closed
 
     def _start(self, thread_id: ThreadId, follower: "_Follower") -> None:
         if there := self._followers.get(thread_id):
