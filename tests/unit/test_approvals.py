@@ -57,9 +57,7 @@ def rule(
     ],
 )
 @pytest.mark.spec("flint/policy-never", "flint/policy-unless-trusted", "flint/policy-always")
-def test_what_each_policy_says_about_each_intent(
-    intent: Intent, never: str, unless_trusted: str, always: str
-) -> None:
+def test_what_each_policy_says_about_each_intent(intent: Intent, never: str, unless_trusted: str, always: str) -> None:
     assert rule(intent, "never")[0] == never
     assert rule(intent, "unlessTrusted")[0] == unless_trusted
     assert rule(intent, "always")[0] == always
