@@ -1,0 +1,97 @@
+"""Writes the protocol reference from the published schemas, and the support table from the specs.
+
+python scripts/reference.py [--check]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "reference"
+
+
+def kind(schema: Any) -> str:
+    """A type in a few words, with links to the types of the page."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return " or ".join(dict.fromkeys(kind(one) for one in schema[word]))
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    match schema.get("type"):
+        case "array":
+            return f"list of {kind(schema.get('items') or {})}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return f"map to {kind(schema['additionalProperties'])}"
+        case str(name):
+            return name
+        case _:
+            return "anything"
+
+
+def page(name: str) -> str:
+    schema = json.loads((ROOT / "schemas" / name / "schema.json").read_text())
+    lines = [
+        f"# {name}: every message",
+        "",
+        "Generated from the message types; `hames schema` writes the schema itself.",
+        "",
+    ]
+    lines += ["## Requests", "", "| method | parameters | result |", "|---|---|---|"]
+    lines += [f"| `{m}` | {kind(r['params'])} | {kind(r['result'])} |" for m, r in schema["requests"].items()]
+    lines += ["", "## Notifications", "", "| method | parameters |", "|---|---|"]
+    lines += [f"| `{m}` | {kind(p)} |" for m, p in schema["notifications"].items()]
+    if schema["asks"]:
+        lines += ["", "## Requests of the server", "", "| method | parameters | answer |", "|---|---|---|"]
+        lines += [f"| `{m}` | {kind(r['params'])} | {kind(r['result'])} |" for m, r in schema["asks"].items()]
+    lines += ["", "## Types", ""]
+    for title, shape in sorted(schema["$defs"].items()):
+        lines += [f"### {title}", ""]
+        if shape.get("description"):
+            lines += [" ".join(shape["description"].split()), ""]
+        if "properties" not in shape:
+            lines += [kind(shape), ""]
+            continue
+        required = set(shape.get("required", ()))
+        lines += ["| member | type | |", "|---|---|---|"]
+        for member, its in shape["properties"].items():
+            lines.append(f"| `{member}` | {kind(its)} | {'' if member in required else 'may be left out'} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def support() -> str:
+    command = [sys.executable, str(ROOT / "scripts" / "specs.py"), "--table"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return (
+        f"# What is supported\n\nEvery promise of the specifications, and whether a test holds it.\n\n{table.strip()}\n"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+    args = parser.parse_args()
+    pages = {f"{name}.md": page(name) for name in ("bootstrap", "flint")} | {"support.md": support()}
+    stale = [
+        name for name, text in pages.items() if not (TARGET / name).exists() or (TARGET / name).read_text() != text
+    ]
+    if args.check:
+        print(f"stale: {', '.join(stale)}; run scripts/reference.py" if stale else "up to date")
+        return bool(stale)
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (TARGET / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

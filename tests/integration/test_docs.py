@@ -1,0 +1,58 @@
+"""The tutorial is walked through, and the generated pages are up to date."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = (ROOT / "docs" / "index.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, re.DOTALL)
+
+
+@pytest.mark.needs("bwrap", "bash")
+def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path / "home")}
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command, cwd=work, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    (work / "script.json").write_text(blocks("json")[0])
+    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ hames")]
+    assert len(commands) == 4
+    said = [run("bash", "-c", command) for command in commands]
+    assert "Hello." in said[0]
+    assert "Done." in said[1]
+    assert (work / "note.txt").read_text() == "I was here\n"
+    (work / "note.txt").unlink()
+    heard = run(sys.executable, "-c", blocks("python")[0])
+    assert "may I?" in heard
+    assert "CommandExecutionItem" in heard
+    assert (work / "note.txt").exists()
+
+
+def test_the_reference_is_what_the_schemas_say() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_page_of_the_site_exists() -> None:
+    named = re.findall(r": ([a-z/-]+\.md)", (ROOT / "mkdocs.yml").read_text())
+    assert named
+    assert all((ROOT / "docs" / name).exists() for name in named)
+    for page in (ROOT / "docs").rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+\.md)", page.read_text()):
+            assert (page.parent / link).resolve().exists(), f"{page.name} -> {link}"
