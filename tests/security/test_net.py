@@ -549,11 +549,37 @@ async def test_net_10_two_hundred_trickling_connections_keep_nobody_waiting(
 
 async def test_net_10_of_many_that_say_nothing_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hames.transports.http_protocol.HEAD_SECONDS", 600.0)
+    monkeypatch.setattr("hames.transports.http_protocol.SILENT_SECONDS", 0.0)
     async with house(tmp_path) as (_, server):
         streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(100)]
         assert all([await closes(stream) for stream in streams[:30]])
         async with http(server) as honest:
             assert (await honest.get("/healthz")).status_code == 200
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_net_10_many_honest_clients_at_once_are_all_let_in(tmp_path: Path) -> None:
+    async with house(tmp_path) as (_, server):
+        host = server.url.removeprefix("http://").encode()
+        streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(200)]
+        for stream in streams:
+            await stream.send(b"GET /healthz HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
+        for stream in streams:
+            with anyio.fail_after(5):
+                assert (await stream.receive()).startswith(b"HTTP/1.1 200 ")
+            await stream.aclose()
+
+
+async def test_net_10_when_the_house_is_full_a_silent_one_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hames.transports.http_protocol.CONNECTIONS", 20)
+    async with house(tmp_path) as (_, server):
+        streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(40)]
+        async with http(server) as honest:
+            assert (await honest.get("/healthz")).status_code == 200
+        assert await closes(streams[0])
         for stream in streams:
             await stream.aclose()
 

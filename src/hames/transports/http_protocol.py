@@ -23,6 +23,7 @@ HEAD_SECONDS = 5.0
 BODY_SECONDS = 60.0
 LINGER_SECONDS = 1.0
 SILENT_CONNECTIONS = 64
+SILENT_SECONDS = 1.0
 CONNECTIONS = 4096
 ONCE = frozenset({b"host", b"origin", b"content-type", b"content-length", b"transfer-encoding", b"authorization"})
 """Two of these, and two readers could see two different requests."""
@@ -34,16 +35,21 @@ class Doors:
     def __init__(self, is_ours: Callable[[Address, Address], bool] | None) -> None:
         """`is_ours(here, there)`: whether the process at the other end is this user's. None: nobody asks."""
         self.is_ours = is_ours
-        self.silent: dict[GuardedProtocol, None] = {}
+        self.silent: dict[GuardedProtocol, float] = {}
+        """Since when each has said nothing whole, oldest first."""
         self.refused = 0
         self.accepted = 0
 
-    def knock(self, protocol: "GuardedProtocol") -> None:
-        """A connection that has not said anything whole yet. When too many do that, the oldest goes."""
+    def knock(self, protocol: "GuardedProtocol", now: float) -> None:
+        """A connection that has not said anything whole yet. When too many do that for too long, the oldest goes.
+
+        Many at once are no attack: after a restart everybody comes back in the same moment.
+        """
         self.accepted += 1
-        self.silent[protocol] = None
-        while len(self.silent) > SILENT_CONNECTIONS:
-            oldest = next(iter(self.silent))
+        self.silent[protocol] = now
+        oldest, since = next(iter(self.silent.items()))
+        full = len(protocol.connections) > CONNECTIONS
+        if full or (len(self.silent) > SILENT_CONNECTIONS and now - since >= SILENT_SECONDS):
             self.refused += 1
             oldest.give_up("too many connections wait for their first request")
 
@@ -64,13 +70,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-        if len(self.connections) > CONNECTIONS:
-            self._refuse(503, "too many connections")
-        elif self.doors.is_ours is not None and not self.doors.is_ours(here[:2], there[:2]):
+        if self.doors.is_ours is not None and not self.doors.is_ours(here[:2], there[:2]):
             log.warning("peer.refused", extra={"peer": there[1]})
             self._refuse(403, "this server belongs to another user")
         else:
-            self.doors.knock(self)
+            self.doors.knock(self, self.loop.time())
             self._wait(HEAD_SECONDS, "the request did not come in time")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -166,7 +170,7 @@ class GuardedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
         if cycle is None or cycle.response_complete or not cycle.response_started:
             body = why.encode()
-            words = {400: b"Bad Request", 403: b"Forbidden", 503: b"Service Unavailable"}[status]
+            words = {400: b"Bad Request", 403: b"Forbidden"}[status]
             # Closed at once, a client that still sends would be reset, and might not read why.
             self.loop.call_later(LINGER_SECONDS, self.transport.abort)
             self.transport.write(

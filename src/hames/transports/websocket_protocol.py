@@ -27,11 +27,8 @@ class Wire(Protocol):
     """The quick way out of a WebSocket."""
 
     on_room: Callable[[], None] | None
-
-    @property
-    def paused(self) -> bool:
-        """The client reads too slowly: what is written now would pile up."""
-        ...
+    paused: bool
+    """The client reads too slowly: what is written now would pile up."""
 
     @property
     def gone(self) -> bool: ...
@@ -76,6 +73,7 @@ def _head(length: int) -> bytes:
 
 class GuardedSocket(WebSocketsSansIOProtocol):
     on_room: Callable[[], None] | None = None
+    paused = False
     _fragments = 0
     _control_since = 0.0
     _control = 0
@@ -84,15 +82,11 @@ class GuardedSocket(WebSocketsSansIOProtocol):
     # The quick way out
 
     @property
-    def paused(self) -> bool:
-        return not self.writable.is_set()
-
-    @property
     def gone(self) -> bool:
         return self.disconnected or self.close_sent or self.transport.is_closing()
 
     def write(self, frame: TextFrame) -> None:
-        if self.gone:
+        if self.close_sent or self.transport.is_closing():
             return
         if self.conn.extensions:  # compression is a conversation of its own with each client
             self.conn.send_text(frame.text)
@@ -116,13 +110,19 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
         self.close_timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.paused = True
+
     def resume_writing(self) -> None:
         super().resume_writing()
+        self.paused = False
         if self.on_room is not None:
             self.on_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.paused = False
         if self.on_room is not None:
             self.on_room()
 
