@@ -17,6 +17,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Clock, Provider
 from hames.providers import claude, discovery
+from hames.providers.clouds import CLOUDS, CloudShelf
 from hames.providers.compatible_servers import SERVERS
 from hames.providers.discovery import Listed, Remembered
 from hames.providers.shelves import AnthropicShelf, CassetteShelf, CompatibleShelf, OpenAIShelf, ScriptedShelf
@@ -96,6 +97,7 @@ class Catalogue:
         `cache` is a directory where services' own lists of models are remembered."""
         own: tuple[Shelf, ...] = (
             AnthropicShelf(environment, clock),
+            *(CloudShelf(name, clock) for name in CLOUDS),
             OpenAIShelf(environment, clock),
             *(CompatibleShelf(server, environment, clock) for server in SERVERS),
             ScriptedShelf(scripts or {}, clock),
