@@ -27,6 +27,7 @@ async def submit(client: SyncFollower, prompt: str = "go", **more: object) -> No
     await client.send({"type": "submit", "prompt": prompt, **more})
 
 
+@pytest.mark.spec("sync/message-tool-calls")
 @pytest.mark.spec(
     "sync/websocket",
     "sync/snapshot-on-connect",
