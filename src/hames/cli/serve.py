@@ -19,6 +19,8 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -39,6 +41,7 @@ from hames.sandbox.choose import Settings as SandboxSettings
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import SystemClock
+from hames.transports import server_traces
 from hames.transports.guard_token import checked, token_in
 from hames.transports.server import Extras, Server, serving
 from hames.transports.server_listener import Address
@@ -47,6 +50,7 @@ PORT = 4800
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LAST_SPANS_SECONDS = 2.0
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
 
@@ -114,12 +118,28 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
     async with (
         open_engine(options, models=models, store=store, agents=agents) as engine,
         serving(engine, address, _extras(options, engine), token=token) as server,
+        _traced(engine, options),
     ):
         await _welcome(server, options, engine)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
         await until_stopped()
     return 0
+
+
+@asynccontextmanager
+async def _traced(engine: Engine, options: Options) -> AsyncGenerator[None]:
+    traces = server_traces.set_up(options.environment, version=__version__)
+    if traces is None:
+        yield
+        return
+    engine.observers.append(traces.observe)
+    try:
+        yield
+    finally:
+        engine.observers.remove(traces.observe)
+        with anyio.move_on_after(LAST_SPANS_SECONDS, shield=True):
+            await anyio.to_thread.run_sync(traces.close, abandon_on_cancel=True)
 
 
 def _extras(options: Options, engine: Engine) -> Extras:

@@ -232,6 +232,7 @@ def test_a_turn_that_a_dead_process_left_is_an_error() -> None:
     "sync/tool-call-id",
     "sync/tool-call-name",
     "sync/tool-call-status",
+    "sync/message-tool-calls",
 )
 def test_a_tool_call_is_added_runs_and_completes() -> None:
     running = command()
