@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from hames.domain.approvals import RunCommand
@@ -13,6 +14,7 @@ from hames.store.places import Places
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel, call, fail, hang, say, think, wait_for
 from hames.transports.server import Server
+from hames.transports.server_listener import Address
 from server_support import HandClock, SyncFollower, following, http, port_of, running
 from support import ECHO, STUCK, PlainTool, created, echo, engine
 
@@ -426,6 +428,22 @@ async def test_a_stopping_server_says_so_and_a_new_one_goes_on(tmp_path: Path) -
         await submit(again, "go on")
         state = await again.until(lambda state: settled(state) and len(state["messages"]) == 4)
         assert state["messages"][3]["content"] == "Again."
+
+
+async def test_compression_is_spoken_with_other_machines_only(tmp_path: Path) -> None:
+    token = "a-token-that-nobody-guesses"
+    answer = "The same words, the same words. " * 50
+    async with (
+        engine(ScriptedModel([say(answer, pieces=5)]), clock=SystemClock()) as house,
+        running(house, tmp_path / "data", token=token, address=Address(host="0.0.0.0", port=0)) as server,
+    ):
+        url = f"ws://127.0.0.1:{port_of(server)}/ws"
+        async with connect(url, additional_headers={"authorization": f"Bearer {token}"}, proxy=None) as socket_:
+            assert [extension.name for extension in socket_.protocol.extensions] == ["permessage-deflate"]
+            client = SyncFollower(socket_)
+            await client.hear()
+            await submit(client)
+            assert (await client.until(settled))["messages"][1]["content"] == answer
 
 
 async def test_a_picture_travels_from_an_upload_into_the_conversation(tmp_path: Path) -> None:

@@ -150,7 +150,17 @@ def test_with_a_token_everybody_is_asked_for_it(headers: dict[str, str], code: i
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [("/", 200), ("/assets/a.js", 200), ("/t/ses_1", 200), ("/healthz", 200), ("/metrics", 401), ("/status", 401)],
+    [
+        ("/", 200),
+        ("/assets/a.js", 200),
+        ("/t/ses_1", 200),
+        ("/icon.svg", 200),
+        ("/healthz", 200),
+        ("/metrics", 401),
+        ("/status", 401),
+        ("/openapi.json", 401),
+        ("/threads/x.svg", 401),
+    ],
 )
 def test_the_page_itself_is_no_secret(path: str, code: int) -> None:
     assert status(asked(path=path), keyring=keyring()) == code

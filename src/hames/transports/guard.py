@@ -19,7 +19,8 @@ UPLOADS = "/uploads"
 BODYLESS = frozenset({"/cancel"})
 """A specification gives these no body, so they need not say what it is."""
 OPEN = ("/healthz", "/assets/", "/t/")
-"""Nothing secret is there: no token is asked for."""
+OPEN_FILES = (".svg", ".ico", ".webmanifest", ".md")
+"""Nothing secret is there: no token is asked for the page and the files beside it."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -125,13 +126,18 @@ def cookie_name(gate: Gate) -> str:
 
 
 def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> Refusal | None:
-    if keyring is None or asked.path == "/" or asked.path.startswith(OPEN):
+    if keyring is None or _is_page(asked):
         return None
     if bearer := _bearer(asked):
         let_in = keyring.opens(bearer)
     else:
         let_in = keyring.is_cookie(_cookies(asked).get(cookie_name(gate), ""))
     return None if let_in else Refusal(status=401, message="a token is needed", close=4401)
+
+
+def _is_page(asked: Head) -> bool:
+    path = asked.path
+    return path == "/" or path.startswith(OPEN) or (path.count("/") == 1 and path.endswith(OPEN_FILES))
 
 
 def _bearer(asked: Head) -> str:

@@ -27,6 +27,7 @@ TYPES = {
     ".json": "application/json",
     ".webmanifest": "application/manifest+json",
     ".txt": "text/plain; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
 }
 NOT_BUILT = "The page is not part of this installation. The protocols are: see /openapi.json.\n"
 

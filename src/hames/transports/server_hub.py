@@ -89,6 +89,9 @@ class Hub:
                     break
         except HarnessError as error:
             why = str(error)
+        except Exception:  # a bug, and the other threads are not to blame for it
+            log.exception("hub.crashed", extra={"thread_id": self.thread_id})
+            why = "internal error"
         finally:
             self.close(RESTARTS, why)
 
@@ -263,7 +266,10 @@ class Hubs:
             await clock.sleep(TICK_SECONDS)
             now = clock.monotonic()
             for hub in list(self._hubs.values()):
-                hub.tick(now)
+                try:
+                    hub.tick(now)
+                except Exception:
+                    log.exception("tick.crashed", extra={"thread_id": hub.thread_id})
 
     def close(self, why: str) -> None:
         self._closed = True

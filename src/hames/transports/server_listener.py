@@ -62,6 +62,9 @@ def gate_for(address: Address, port: int) -> Gate:
 
 
 def host_text(address: Address) -> str:
+    """The host as an address shows it. Every interface at once has no name of its own: this machine's will do."""
+    if address.host in ("0.0.0.0", "::"):
+        return socket.gethostname().lower()
     return f"[{address.host}]" if ":" in address.host else address.host
 
 
