@@ -1,5 +1,6 @@
 """A hub: one thread watched once for everybody, and nothing lost between the past and the present."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -11,10 +12,10 @@ from hames.protocols.sse.stream import Place
 from hames.protocols.sync.view import Offer
 from hames.store.memory import MemoryStore
 from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, say
+from hames.testing.scripts import ScriptedModel, call, say
 from hames.transports import server_hub
 from hames.transports.server_hub import Hub, Hubs
-from server_support import following, running
+from server_support import events, following, http, running
 from support import created, engine, whole_turn
 
 
@@ -106,6 +107,46 @@ async def test_nobody_looks_means_nobody_watches(tmp_path: Path) -> None:
         async with hubs.looking(thread.id) as again:
             assert again is not first
             assert not again.closed
+
+
+async def test_a_question_is_declined_where_nobody_can_answer_it(tmp_path: Path) -> None:
+    model = ScriptedModel([call("asking")], [say("Then not.")])
+    async with (
+        engine(model, clock=SystemClock(), patience_s=0.2) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+        following(server) as plain,
+        events(client) as reader,
+    ):
+        await plain.hear()
+        await plain.send({"type": "submit", "prompt": "go"})
+        resolved = await reader.until("approval_resolved")
+        assert resolved["decision"] == "reject"
+        await reader.until("text", content="Then not.")
+
+
+@pytest.mark.parametrize("who", ["page", "program", "reader"])
+async def test_a_question_stays_open_where_somebody_can(tmp_path: Path, who: str) -> None:
+    model = ScriptedModel([call("asking")], [say("Thanks.")])
+    async with (
+        engine(model, clock=SystemClock(), patience_s=0.1) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+        AsyncExitStack() as stack,
+    ):
+        thread = (await created(house)).id
+        if who == "page":
+            await (await stack.enter_async_context(following(server, thread, origin=server.url))).hear()
+        elif who == "program":
+            await (await stack.enter_async_context(following(server, f"{thread}&answers=1"))).hear()
+        reader = await stack.enter_async_context(
+            events(client, f"/events?thread={thread}" + ("&answers=1" if who == "reader" else ""))
+        )
+        await client.post("/prompt", params={"thread": thread}, json={"content": "go"})
+        asked = await reader.until("approval")
+        await anyio.sleep(0.5)  # several times as long as a question waits for nobody
+        await client.post(f"/approvals/{asked['id']}", json={"decision": "once"})
+        assert (await reader.until("approval_resolved"))["decision"] == "once"
 
 
 def test_a_frame_is_short_enough_for_the_eye() -> None:

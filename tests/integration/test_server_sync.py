@@ -1,5 +1,6 @@
 """sync against the real server: a state on connecting, deltas after it, and any number of clients."""
 
+import random
 import socket
 from pathlib import Path
 
@@ -94,6 +95,39 @@ async def test_a_client_that_comes_back_is_given_everything(tmp_path: Path) -> N
             going.set()
             done = await again.until(settled)
         assert [message["content"] for message in done["messages"][1:]] == ["Half", " and the rest."]
+
+
+@pytest.mark.spec("sync/deltas-reach-snapshot")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_clients_that_come_and_go_all_end_with_the_same_state(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    replies = [[think("Hm."), say("word " * 40, pieces=40), call("echo", n=n)] for n in range(6)]
+    model = ScriptedModel(*replies, [say("The end.")])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+    ):
+        thread = (await created(house)).id
+        states: list[object] = []
+
+        async def come_and_go() -> None:
+            while True:
+                async with following(server, thread) as page:
+                    await page.hear()
+                    for _ in range(chance.randint(1, 6)):
+                        if settled(page.state):
+                            states.append(page.state)
+                            return
+                        await page.hear()
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(8):
+                    tasks.start_soon(come_and_go)
+                await client.post("/prompt", params={"thread": thread}, json={"content": "go"})
+        kept = (await client.get(f"/threads/{thread}")).json()["state"]
+        assert states == [kept] * 8
 
 
 async def test_a_disconnect_stops_nothing(tmp_path: Path) -> None:

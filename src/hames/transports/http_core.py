@@ -57,7 +57,7 @@ class CoreApi:
                 says="The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` goes on from there",
                 handle=self.events,
                 media="text/event-stream",
-                query=("thread", "after"),
+                query=("thread", "after", "answers"),
             ),
             Endpoint(
                 method="POST",
@@ -89,7 +89,7 @@ class CoreApi:
     async def events(self, request: Request) -> Response:
         thread_id = await self._service.chosen(request.query_params.get("thread"))
         named = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-        return _Events(self._service, thread_id, place(named))
+        return _Events(self._service, thread_id, place(named), answers=request.query_params.get("answers") == "1")
 
     async def prompt(self, request: Request) -> Response:
         given = await read_json(request, m.Prompt)
@@ -126,8 +126,9 @@ class CoreApi:
 class _Events(Response):
     """A response that ends when the client does, the thread does, or the server does."""
 
-    def __init__(self, service: Service, thread_id: ThreadId, where: Place | None) -> None:
+    def __init__(self, service: Service, thread_id: ThreadId, where: Place | None, *, answers: bool) -> None:
         super().__init__()
+        self._answers = answers
         self._service = service
         self._thread_id = thread_id
         self._where = where
@@ -139,7 +140,7 @@ class _Events(Response):
             except HarnessError as error:
                 await explained(error)(scope, receive, send)
                 return
-            client = hub.attach_sse()
+            client = hub.attach_sse(answers=self._answers)
             stack.callback(hub.detach_sse, client)
             client.stalled = scope[CONNECTION].abort
             # No await between taking one's place and looking at the state.

@@ -19,6 +19,8 @@ class SyncClient:
     """Frames leave at once while the client reads. One that does not is started over when it does again."""
 
     def __init__(self, wire: Wire, snapshot: Callable[[], TextFrame], now: float) -> None:
+        self.answers = False
+        """Whether it can decide an approval."""
         self._wire = wire
         self._snapshot = snapshot
         self._waiting: deque[TextFrame] = deque()
@@ -85,6 +87,8 @@ class SseClient:
     """Events wait here until the response takes them, all that there are at once."""
 
     def __init__(self, seq: int, now: float) -> None:
+        self.answers = False
+        """Whether somebody there can decide an approval."""
         self.seq = seq
         """Where the thread stood when the client came: what is offered lies behind it."""
         self.stalled: Callable[[], None] = lambda: None

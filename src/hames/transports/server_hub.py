@@ -71,7 +71,7 @@ class Hub:
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Raises `HarnessError` if the thread cannot be watched."""
-        watcher = self._watcher = await self._engine.watch(self.thread_id)
+        watcher = self._watcher = await self._engine.watch(self.thread_id, answers=False)
         self._state = watcher.state
         task_status.started()
         why = "the server restarts"
@@ -82,7 +82,7 @@ class Hub:
                     self._tell(changes)
                     await self._clock.sleep(FRAME_SECONDS)
                 elif watcher.cut_off and not self._closing:
-                    watcher = self._watcher = await self._engine.watch(self.thread_id)
+                    watcher = self._watcher = await self._engine.watch(self.thread_id, answers=False)
                     self._state = watcher.state
                     self._start_over()
                 else:
@@ -112,18 +112,27 @@ class Hub:
         for client in list(self._sse):
             client.tick(now)
 
+    def count_answers(self) -> None:
+        """Whether anybody here could decide an approval. Who knows only the specification cannot, and must not
+        keep a question open for ever."""
+        if self._watcher is not None:
+            self._watcher.answers = any(client.answers for client in (*self._sync, *self._sse))
+
     # -- sync
 
-    def attach_sync(self, wire: Wire) -> SyncClient:
+    def attach_sync(self, wire: Wire, *, answers: bool = False) -> SyncClient:
         """The snapshot leaves, and everything after it follows: no await in between."""
         if not self._sync:
             self._projector = Projector(self._offer)
         client = SyncClient(wire, self.snapshot, self._clock.monotonic())
+        client.answers = answers
         self._sync.add(client)
+        self.count_answers()
         return client
 
     def detach_sync(self, client: SyncClient) -> None:
         self._sync.discard(client)
+        self.count_answers()
 
     def snapshot(self) -> TextFrame:
         if self._snapshot is None:
@@ -132,13 +141,16 @@ class Hub:
 
     # -- SSE
 
-    def attach_sse(self) -> SseClient:
+    def attach_sse(self, *, answers: bool = False) -> SseClient:
         client = SseClient(self.state.seq, self._clock.monotonic())
+        client.answers = answers
         self._sse.add(client)
+        self.count_answers()
         return client
 
     def detach_sse(self, client: SseClient) -> None:
         self._sse.discard(client)
+        self.count_answers()
 
     async def past(self) -> list[Block]:
         """Every event of the thread so far. Read once, then kept up to date while anybody looks."""
@@ -189,6 +201,7 @@ class Hub:
 
     def _start_over(self) -> None:
         """We lost track: sync clients get a whole state, SSE clients come back to where they were."""
+        self.count_answers()
         self._projector = Projector(self._offer)
         self._snapshot = self._blocks = None
         for client in self._sync:

@@ -21,7 +21,7 @@ from hames.domain.commands import (
     SubmitPrompt,
 )
 from hames.domain.errors import HarnessError, NotFound, TurnNotFound
-from hames.domain.ids import ApprovalId, PromptId, ThreadId
+from hames.domain.ids import ApprovalId, PromptId
 from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
 from hames.domain.options import Overrides
 from hames.protocols.jsontext import encode
@@ -29,6 +29,7 @@ from hames.protocols.sync import messages as m
 from hames.protocols.sync.inbound import Refused, decode
 from hames.transports.http_uploads import Uploads
 from hames.transports.server_clients import SyncClient
+from hames.transports.server_hub import Hub
 from hames.transports.server_service import Service
 from hames.transports.websocket import BROKEN, NO_THREAD, POLICY, RESTARTS, Receive, Scope, Send, Socket
 
@@ -48,12 +49,14 @@ class SyncSocket:
         socket = Socket(scope, receive, send)
         await socket.accept()
         try:
-            named = parse_qs(scope["query_string"].decode("latin-1")).get("thread", [""])[0]
-            thread_id = await self._service.chosen(named)
+            asked = parse_qs(scope["query_string"].decode("latin-1"))
+            thread_id = await self._service.chosen(asked.get("thread", [""])[0])
             async with self._service.hubs.looking(thread_id) as hub:
-                client = hub.attach_sync(socket.wire)
+                # A page is ours and can be asked; of anybody else we know only when it says so, or does it.
+                answers = _is_page(scope) or asked.get("answers") == ["1"]
+                client = hub.attach_sync(socket.wire, answers=answers)
                 try:
-                    await _Conversation(self._service.engine, self._service.uploads, thread_id, client).listen(socket)
+                    await _Conversation(self._service.engine, self._service.uploads, hub, client).listen(socket)
                 finally:
                     hub.detach_sync(client)
         except NotFound as error:
@@ -67,10 +70,11 @@ class SyncSocket:
 
 
 class _Conversation:
-    def __init__(self, engine: Engine, uploads: Uploads, thread_id: ThreadId, client: SyncClient) -> None:
+    def __init__(self, engine: Engine, uploads: Uploads, hub: Hub, client: SyncClient) -> None:
         self._engine = engine
         self._uploads = uploads
-        self._thread_id = thread_id
+        self._hub = hub
+        self._thread_id = hub.thread_id
         self._client = client
 
     async def listen(self, socket: Socket) -> None:
@@ -111,6 +115,8 @@ class _Conversation:
             case m.Cancel():
                 await self._cancel()
             case m.Approve(id=name, decision=decision, note=note):
+                self._client.answers = True
+                self._hub.count_answers()
                 await engine.execute(ResolveApproval(approval_id=ApprovalId(name), decision=decision, note=note))
             case m.Configure():
                 await engine.execute(ChangeSettings(thread_id=thread_id, overrides=_overrides(command)))
@@ -160,6 +166,10 @@ class _Conversation:
     def _refuse(self, why: str, submit_id: str | None) -> None:
         refusal = m.ErrorMessage(message=why) if submit_id is None else m.ErrorMessage(message=why, submit_id=submit_id)
         self._client.say(encode(refusal))
+
+
+def _is_page(scope: Scope) -> bool:
+    return any(name == b"origin" for name, _ in scope["headers"])
 
 
 def _overrides(command: m.Configure) -> Overrides:
