@@ -76,7 +76,7 @@ def ranked(hits: list[FileHit], query: str, limit: int) -> tuple[FileHit, ...]:
 
     >>> hits = [FileHit(path=p, kind="file") for p in ("docs/app.md", "src/app.py", "src/map.py")]
     >>> [hit.path for hit in ranked(hits, "app", 2)]
-    ['docs/app.md', 'src/app.py']
+    ['src/app.py', 'docs/app.md']
     """
     wanted = query.casefold().strip()
     scored = [
