@@ -456,7 +456,6 @@ def test_sync_code_prompts_without_a_loop_and_cancels_from_another_thread() -> N
     harness.close()
 
 
-@pytest.mark.spec("core/handler-must-not-block")
 async def test_a_sync_tool_does_not_stop_the_loop() -> None:
     release = threading.Event()
 

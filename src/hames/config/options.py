@@ -61,7 +61,6 @@ class Options(Value):
     log_level: str = "warning"
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
-    search_command: str = ""
     mcp_servers: dict[str, McpServer] = {}
     settings: dict[str, Setting] = {}
     """Every effective value with its origin, for people."""
@@ -79,7 +78,6 @@ NAMES: Final = {
     "log_file": str,
     "log_level": str,
     "extra_path": list,
-    "search_command": str,
     "mcp_servers": dict,
 }
 OF_PROJECTS: Final = frozenset({"model", "approval_policy", "sandbox", "instructions", "max_steps", "mcp_servers"})
@@ -100,7 +98,6 @@ DEFAULTS: Final[dict[str, Json]] = {
     "log_file": "",
     "log_level": "warning",
     "extra_path": [],
-    "search_command": "",
     "mcp_servers": {},
 }
 
@@ -141,7 +138,6 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         log_file=settings["log_file"].value,
         log_level=_log_level(settings["log_level"]),
         extra_path=tuple(settings["extra_path"].value),
-        search_command=settings["search_command"].value,
         mcp_servers=_mcp_servers(settings["mcp_servers"]),
         settings=settings,
         untrusted=tuple(trust.asks_for(cwd)),
