@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from hames.domain.policy import WorkspaceWrite
 from hames.ports import Launch
+from hames.sandbox import probe
 from hames.sandbox.choose import LocalSandbox
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
@@ -53,6 +55,7 @@ async def spoken(sandbox: LocalSandbox, workspace: Path, command: str) -> tuple[
 
 
 async def test_a_command_runs_once_whatever_vanishes_meanwhile(tmp_path: Path) -> None:
+    probe.bubblewrap_here.cache_clear()
     sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     with coming_and_going(0.05):
         for number in range(12):
@@ -68,4 +71,24 @@ async def test_a_command_that_only_talks_like_bubblewrap_runs_once(tmp_path: Pat
     code, said = await spoken(sandbox, tmp_path, f"echo x >> ran; printf '%s' \"{words}\"; exit 1")
     assert (code, said.decode()) == (1, words)
     assert (tmp_path / "ran").read_text() == "x\n"
+    sandbox.close()
+
+
+async def test_a_program_that_is_not_there_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[Launch] = []
+    start = LocalSandbox._start  # pyright: ignore[reportPrivateUsage]
+
+    async def counted(sandbox: LocalSandbox, launch: Launch) -> Any:
+        starts.append(launch)
+        return await start(sandbox, launch)
+
+    monkeypatch.setattr(LocalSandbox, "_start", counted)
+    sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    workspace = str(tmp_path)
+    process = await sandbox.spawn(
+        Launch(argv=("/nowhere/x",), cwd=workspace, workspace=workspace, policy=WorkspaceWrite())
+    )
+    said = b"".join([chunk async for chunk in process.output()])
+    assert (await process.wait(), len(starts)) == (1, 1)
+    assert b"/nowhere/x" in said
     sandbox.close()

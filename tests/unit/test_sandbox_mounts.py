@@ -70,7 +70,7 @@ def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) ->
         network=False,
         home=str(tmp_path),
     )
-    how = {mount.path: mount.how for mount in ordered(mounts(view))}
+    how = {mount.path: mount.how for mount in mounts(view)}
     assert how[str(tmp_path)] == "write"
     assert how[str(tmp_path / ".ssh")] == "hidden"
     assert how[str(tmp_path / ".docker")] == "write"
@@ -78,6 +78,6 @@ def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) ->
 
 def test_a_workspace_that_is_everything_does_not_hide_what_comes_after() -> None:
     view = View(workspace="/", roots=("/",), guards=(), network=False, home="/nonexistent")
-    words = options(Bubblewrap(path="bwrap", version="0.8.0", sizes=True), view, cwd="/", filter_fd=3)
+    words = options(Bubblewrap(path="bwrap", version="0.8.0", sizes=True), view, mounts(view), cwd="/", filter_fd=3)
     assert words[words.index("--bind") :][:5] == ["--bind", "/", "/", "--dev", "/dev"]
     assert words.count("/") == 3

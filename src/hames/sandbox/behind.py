@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from tempfile import mkdtemp
 
 from hames.domain.value import Value
@@ -61,7 +62,9 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         filter_fd = seccomp.file()
         reader, writer = os.pipe()
         status = Status()
-        options = bwrap.options(found, view, cwd=launch.cwd, filter_fd=filter_fd)
+        layers = bwrap.mounts(view)
+        others = {layer.path for layer in layers} - {guard.path for guard in guarded}  # placeholders leave with us
+        options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd)
     except BaseException:
         closing()
         raise
@@ -82,7 +85,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         tmp="/tmp",
         files=[filter_fd, reader, status.writer],
         kept=[writer],
-        began=status.began,
+        mistaken=lambda: not status.began() and any(not Path(path).exists() for path in others),
         release=release,
         closing=closing,
     )

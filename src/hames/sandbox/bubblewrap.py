@@ -42,15 +42,16 @@ class View(Value):
     hidden: tuple[str, ...] = ()
     scratch: str = ""
     """A directory of ours that is `/tmp` inside, so that it lasts from one command to the next."""
+    sockets: bool = True
+    """Whether other programs' sockets are covered. One that vanishes meanwhile fails the run."""
 
 
-def options(bubblewrap: Bubblewrap, view: View, *, cwd: str, filter_fd: int) -> list[str]:
-    """What bubblewrap is told before the command itself."""
+def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd: str, filter_fd: int) -> list[str]:
+    """What bubblewrap is told before the command itself. `layers` are the mounts of the view, in order."""
     words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if not view.network:
         words.append("--unshare-net")
-    layers = ordered(mounts(view))
     everything = Mount(path="/", how="write") in layers
     words += ["--bind" if everything else "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     # Root may write sysctls, whatever namespace it is in, unless the mount says no.
@@ -63,6 +64,7 @@ def options(bubblewrap: Bubblewrap, view: View, *, cwd: str, filter_fd: int) -> 
 
 
 def mounts(view: View) -> list[Mount]:
+    """Parents first."""
     fresh = [Mount(path=path, how="scratch") for path in (*_FRESH, *_real_run())]
     kept = [Mount(path=path, how="read") for path in _kept(view) if Path(path).exists()]
     # Below a fresh directory the workspace would be gone; it is put back, if only to be read.
@@ -70,8 +72,9 @@ def mounts(view: View) -> list[Mount]:
     secrets = secret_mounts(view.home, more=view.hidden, keep=(*view.roots, view.workspace))
     secrets = [mount for mount in secrets if _visible(mount, fresh, (*kept, *shown))]
     gone = [*fresh, *(mount for mount in secrets if mount.how == "hidden")]
-    sockets = [mount for mount in socket_mounts() if _visible(mount, gone, (*kept, *shown))]
-    return [*fresh, *kept, *shown, *secrets, *sockets, *view.guards]
+    found = socket_mounts() if view.sockets else []
+    sockets = [mount for mount in found if _visible(mount, gone, (*kept, *shown))]
+    return ordered([*fresh, *kept, *shown, *secrets, *sockets, *view.guards])
 
 
 def _visible(mount: Mount, gone: Sequence[Mount], shown: Sequence[Mount]) -> bool:

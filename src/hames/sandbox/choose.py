@@ -72,16 +72,16 @@ class LocalSandbox:
     async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
-        process, began = await self._start(launch)
-        if began is None:
+        process, mistaken = await self._start(launch)
+        if mistaken is None:
             return process
 
         async def again() -> tuple[LocalProcess, Callable[[], bool]]:
-            process, began = await self._start(launch)
-            assert began is not None
-            return process, began
+            process, mistaken = await self._start(launch)
+            assert mistaken is not None
+            return process, mistaken
 
-        return SteadyProcess(process, began=began, again=again)
+        return SteadyProcess(process, mistaken=mistaken, again=again)
 
     async def _start(self, launch: Launch) -> tuple[LocalProcess, Callable[[], bool] | None]:
         job = secrets.token_hex(16)
@@ -110,7 +110,7 @@ class LocalSandbox:
             plan.close_files()
         if counted or not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted)
-        return process, plan.began
+        return process, plan.mistaken
 
     async def walls(self) -> Walls:
         """What a policy that wants walls gets here. No walls is an answer, not an error."""

@@ -26,8 +26,9 @@ class Plan:
     files: list[int] = field(default_factory=list[int])
     kept: list[int] = field(default_factory=list[int])
     """Also closed here afterwards, and not handed over."""
-    began: Callable[[], bool] | None = None
-    """Once it has ended: whether the program ever began. None: nobody knows."""
+    mistaken: Callable[[], bool] | None = None
+    """Once it has ended: whether the program never began because something of the plan is no longer there.
+    None: nobody knows."""
     release: Callable[[int], None] | None = None
     """Called with the number of the process, which does nothing until then."""
     closing: Callable[[], Sequence[str]] = tuple

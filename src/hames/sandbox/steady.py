@@ -2,7 +2,7 @@
 
 Other programs' sockets come and go. One that goes between being looked up and being covered makes
 bubblewrap give up before the program has begun; then, and only then, it is tried again: bubblewrap itself
-says on a descriptor of its own whether the program began.
+says on a descriptor of its own whether the program began, and the disk says whether something is gone.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -11,22 +11,23 @@ import anyio
 
 from hames.sandbox.process import LocalProcess
 
-TRIES = 12
+PATIENCE_SECONDS = 5.0
+"""How long walls are put up again. Counting tries would give up on a busy machine, where each of them takes long."""
+
 _VOICE = b"bwrap: "
-_NO_PROGRAM = b"bwrap: execvp "
 _LONGEST_BYTES = 4096
 
 Again = Callable[[], Awaitable[tuple[LocalProcess, Callable[[], bool]]]]
 
 
 class SteadyProcess:
-    """Implements `ports.Process`. `began` says, once the process has ended, whether the program ever began."""
+    """Implements `ports.Process`. `mistaken` says, of an ended process, whether it never began for that reason."""
 
-    def __init__(self, process: LocalProcess, *, began: Callable[[], bool], again: Again) -> None:
+    def __init__(self, process: LocalProcess, *, mistaken: Callable[[], bool], again: Again) -> None:
         self._process = process
-        self._began = began
+        self._mistaken = mistaken
         self._again = again
-        self._tries = TRIES
+        self._deadline = anyio.current_time() + PATIENCE_SECONDS
         self._stopped = False
         self._restarting = anyio.Lock()
 
@@ -49,7 +50,7 @@ class SteadyProcess:
                 clear = len(held) > _LONGEST_BYTES or held[: len(_VOICE)] != _VOICE[: len(held)]
                 if clear:
                     yield held
-            if not held.startswith(_NO_PROGRAM) and await self._restarted(process):
+            if await self._restarted(process):
                 continue
             if not clear and held:
                 yield held
@@ -70,8 +71,10 @@ class SteadyProcess:
         """Whether there is another process to turn to."""
         with anyio.CancelScope(shield=True):
             async with self._restarting:
-                if self._process is process and not self._stopped and self._tries and not self._began():
+                if self._process is process and not self._stopped and self._patient() and self._mistaken():
                     await process.kill()
-                    self._tries -= 1
-                    self._process, self._began = await self._again()
+                    self._process, self._mistaken = await self._again()
         return self._process is not process
+
+    def _patient(self) -> bool:
+        return anyio.current_time() < self._deadline
