@@ -60,7 +60,7 @@ class Threads:
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = overridden(self.rules.defaults, command.overrides, self.models)
-        thread = await self._new_thread([ThreadCreated(settings=settings, title=command.title)])
+        thread = await self._new_thread([ThreadCreated(settings=settings, title=command.title, meta=command.meta)])
         return thread.state
 
     async def _new_thread(self, events: list[Event]) -> Thread:
@@ -164,7 +164,7 @@ class Threads:
         for record in kept:
             state = apply(state, record)
         settings = overridden(state.settings, command.overrides, self.models)
-        first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id)
+        first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
         rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
         thread = await self._new_thread([first, *rest, *endings(state, "the thread was forked while this turn ran")])
         return thread.state

@@ -49,7 +49,7 @@ from hames.domain.events import (
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import UserInput, UserMessage
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.ports import Agent, Ids, Place, Tool, Tools, Trust
 
@@ -118,7 +118,7 @@ class Turns:
         *,
         message: UserMessage | None,
         before: Sequence[Event] = (),
-        meta: Json = None,
+        meta: Json = NOTHING,
     ) -> Turn:
         """Keep that it has started, then let it run. Only whoever claimed the thread may."""
         turn_id = TurnId(self._ids.new("turn"))
@@ -220,7 +220,7 @@ class Turns:
         if command.client_id is not None and already(live.thread.state, command.client_id) is not None:
             return live.thread.state
         cwd = live.thread.state.settings.cwd
-        message = await self._message(command.content, 0, cwd, command.client_id, None)
+        message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
         now = live.thread.state.running
         if now is None or now.id != running.id:
             raise TurnNotFound("the turn has just ended")
@@ -241,7 +241,7 @@ class Turns:
 
     async def review(self, command: StartReview) -> Turn:
         live = await self._threads.open(command.thread_id)
-        message = await self._message(review.prompt(command.target), 0, live.thread.state.settings.cwd, None, None)
+        message = await self._message(review.prompt(command.target), 0, live.thread.state.settings.cwd, None, NOTHING)
 
         async def work(work: TurnWork) -> str:
             assert live.run is not None

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
 from hames.domain.items import UserInput
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.options import Overrides
 from hames.domain.policy import Decision
 from hames.domain.value import Value
@@ -16,6 +16,7 @@ from hames.domain.value import Value
 class CreateThread(Value):
     title: str = ""
     overrides: Overrides = Overrides()
+    meta: Json = NOTHING
 
 
 class ListThreads(Value):
@@ -47,7 +48,7 @@ class StartTurn(Value):
     content: tuple[UserInput, ...]
     overrides: Overrides = Overrides()
     client_id: str | None = None
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class SubmitPrompt(Value):
@@ -56,7 +57,7 @@ class SubmitPrompt(Value):
     thread_id: ThreadId
     content: tuple[UserInput, ...]
     client_id: str | None = None
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class DropPrompt(Value):
@@ -71,6 +72,7 @@ class SteerTurn(Value):
     content: tuple[UserInput, ...]
     turn_id: TurnId | None = None
     client_id: str | None = None
+    meta: Json = NOTHING
 
 
 class InterruptTurn(Value):
@@ -93,6 +95,7 @@ class ForkThread(Value):
     last_seq: int | None = None
     last_turn_id: TurnId | None = None
     overrides: Overrides = Overrides()
+    meta: Json = NOTHING
 
 
 class ArchiveThread(Value):
@@ -164,6 +167,7 @@ class ThreadSummary(Value):
     created_at_ms: int
     updated_at_ms: int
     archived: bool = False
+    meta: Json = NOTHING
 
 
 class ThreadPage(Value):

@@ -10,7 +10,7 @@ from hames.domain.approvals import Approval
 from hames.domain.errors import ErrorInfo
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Call, Item, Stream, UserInput
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, Grant
 from hames.domain.usage import Usage
@@ -33,6 +33,8 @@ class ThreadCreated(Value, tag_field="type", tag="thread_created", kw_only=True)
     title: str = ""
     format: int = FORMAT
     forked_from: ThreadId | None = None
+    meta: Json = NOTHING
+    """What a client hung on it for itself. Here and elsewhere: carried, never looked into."""
 
 
 class ThreadRenamed(Value, tag_field="type", tag="thread_renamed"):
@@ -52,7 +54,7 @@ class SettingsChanged(Value, tag_field="type", tag="settings_changed"):
 class TurnStarted(Value, tag_field="type", tag="turn_started", kw_only=True):
     turn_id: TurnId
     kind: TurnKind = "prompt"
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class ItemStarted(Value, tag_field="type", tag="item_started"):
@@ -117,7 +119,7 @@ class PromptQueued(Value, tag_field="type", tag="prompt_queued", kw_only=True):
 
     prompt_id: PromptId
     content: tuple[UserInput, ...]
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class PromptRemoved(Value, tag_field="type", tag="prompt_removed"):

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from hames.domain.ids import CallId, ItemId
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.value import Value
 
 ItemStatus = Literal["running", "completed", "failed", "declined", "interrupted"]
@@ -17,24 +17,28 @@ ItemStatus = Literal["running", "completed", "failed", "declined", "interrupted"
 
 class TextInput(Value, tag_field="type", tag="text"):
     text: str
+    meta: Json = NOTHING
 
 
 class ImageInput(Value, tag_field="type", tag="image"):
     """A picture by URL or `data:` URL."""
 
     url: str
+    meta: Json = NOTHING
 
 
 class LocalImageInput(Value, tag_field="type", tag="localImage"):
     """A picture by path. Read when the turn starts, from inside the workspace or wherever the client points."""
 
     path: str
+    meta: Json = NOTHING
 
 
 class FileInput(Value, tag_field="type", tag="file"):
     """A file the prompt points at, by path; its text is shown to the model."""
 
     path: str
+    meta: Json = NOTHING
 
 
 UserInput = TextInput | ImageInput | LocalImageInput | FileInput
@@ -93,7 +97,7 @@ class UserMessage(_Item, tag="user_message", kw_only=True):
     """What `file` inputs held when the turn started."""
     client_id: str | None = None
     """The name a client gave it, so that a submit that is sent twice counts once."""
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class AgentMessage(_Item, tag="agent_message", kw_only=True):

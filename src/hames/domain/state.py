@@ -38,7 +38,7 @@ from hames.domain.events import (
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
 from hames.domain.usage import Usage
@@ -71,13 +71,13 @@ class Turn(Value):
     """`usage` by model, because each has its own price."""
     error: TurnError | None = None
     stop_reason: str = ""
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class QueuedPrompt(Value):
     id: PromptId
     content: tuple[UserInput, ...]
-    meta: Json = None
+    meta: Json = NOTHING
 
 
 class ThreadState(Value):
@@ -91,6 +91,7 @@ class ThreadState(Value):
     archived: bool = False
     forked_from: ThreadId | None = None
     format: int = 0
+    meta: Json = NOTHING
     turns: tuple[Turn, ...] = ()
     approvals: tuple[Approval, ...] = ()
     """The pending ones."""
@@ -144,6 +145,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 title=event.title,
                 format=event.format,
                 forked_from=event.forked_from,
+                meta=event.meta,
                 created_at_ms=record.at_ms,
                 updated_at_ms=record.at_ms,
             )
@@ -269,6 +271,7 @@ def summary(state: ThreadState) -> ThreadSummary:
         created_at_ms=state.created_at_ms,
         updated_at_ms=state.updated_at_ms,
         archived=state.archived,
+        meta=state.meta,
     )
 
 

@@ -11,19 +11,24 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
+from hames.domain.json import NOTHING
 
 PAGE: Final = 50
 
-_TABLE = """
-create table if not exists threads (
-  id text primary key, title text, preview text, cwd text, model text,
-  created_at_ms integer, updated_at_ms integer, archived integer) without rowid;
-create index if not exists newest on threads (archived, updated_at_ms desc, id desc);
-create table if not exists seen (mtime_ns integer);
-"""
+_VERSION: Final = 1
+_TABLES = (
+    "drop table if exists threads",
+    "drop table if exists seen",
+    "create table threads (id text primary key, title text, preview text, cwd text, model text,"
+    " created_at_ms integer, updated_at_ms integer, archived integer, meta text) without rowid",
+    "create index newest on threads (archived, updated_at_ms desc, id desc)",
+    "create table seen (mtime_ns integer)",
+)
 
 
 class Index:
@@ -35,11 +40,23 @@ class Index:
         self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
         self._db.execute("pragma journal_mode=wal")
         self._db.execute("pragma synchronous=off")
-        self._db.executescript(_TABLE)
+        if self._version() != _VERSION:
+            self._make()
+
+    def _version(self) -> int:
+        return self._db.execute("pragma user_version").fetchone()[0]
+
+    def _make(self) -> None:
+        """One process makes it, whoever else is about to: nobody sees half of it."""
+        self._db.execute("begin immediate")
+        if self._version() != _VERSION:
+            for statement in (*_TABLES, f"pragma user_version={_VERSION}"):
+                self._db.execute(statement)
+        self._db.execute("commit")
 
     def put(self, summary: ThreadSummary) -> None:
         with contextlib.suppress(sqlite3.OperationalError):  # somebody else writes: `meta.json` has it, too
-            self._db.execute("insert or replace into threads values (?,?,?,?,?,?,?,?)", _row(summary))
+            self._db.execute("insert or replace into threads values (?,?,?,?,?,?,?,?,?)", _row(summary))
 
     def remove(self, thread_id: ThreadId) -> None:
         with contextlib.suppress(sqlite3.OperationalError):
@@ -56,7 +73,7 @@ class Index:
         found = [summary for name in there - here if (summary := load(name)) is not None]
         with contextlib.suppress(sqlite3.OperationalError):
             self._db.execute("begin")
-            self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?)", map(_row, found))
+            self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?,?)", map(_row, found))
             self._db.executemany("delete from threads where id = ?", [(gone,) for gone in here - there])
             self._db.execute("delete from seen")
             self._db.execute("insert into seen values (?)", (mtime,))
@@ -82,7 +99,7 @@ class Index:
         self._db.close()
 
 
-def _row(summary: ThreadSummary) -> tuple[str | int, ...]:
+def _row(summary: ThreadSummary) -> tuple[str | int | None, ...]:
     return (
         summary.id,
         summary.title,
@@ -92,10 +109,11 @@ def _row(summary: ThreadSummary) -> tuple[str | int, ...]:
         summary.created_at_ms,
         summary.updated_at_ms,
         int(summary.archived),
+        None if summary.meta is NOTHING else msgspec.json.encode(summary.meta).decode(),
     )
 
 
-def _summary(row: tuple[str, str, str, str, str, int, int, int]) -> ThreadSummary:
+def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None]) -> ThreadSummary:
     return ThreadSummary(
         id=ThreadId(row[0]),
         title=row[1],
@@ -105,6 +123,7 @@ def _summary(row: tuple[str, str, str, str, str, int, int, int]) -> ThreadSummar
         created_at_ms=row[5],
         updated_at_ms=row[6],
         archived=bool(row[7]),
+        meta=NOTHING if row[8] is None else msgspec.json.decode(row[8]),
     )
 
 

@@ -183,15 +183,15 @@ def content(inputs: Sequence[wire.UserInput]) -> tuple[domain.UserInput, ...]:
 def _part(part: wire.UserInput, where: str) -> domain.UserInput:
     match part:
         case wire.TextInput(text=text):
-            return domain.TextInput(text=text)
+            return domain.TextInput(text=text, meta=part.meta)
         case wire.ImageInput(url=url):
             if not url.lower().startswith(("https://", "http://", "data:image/")):
                 raise InvalidCommand(f"{where}.url: must be an https:, http: or data:image/ URL")
-            return domain.ImageInput(url=url)
+            return domain.ImageInput(url=url, meta=part.meta)
         case wire.LocalImageInput(path=path):
-            return domain.LocalImageInput(path=_path(path, where))
+            return domain.LocalImageInput(path=_path(path, where), meta=part.meta)
         case wire.FileInput(path=path):
-            return domain.FileInput(path=_path(path, where))
+            return domain.FileInput(path=_path(path, where), meta=part.meta)
         case _ as never:
             assert_never(never)
 
@@ -202,10 +202,6 @@ def _path(path: str, where: str) -> str:
     return path
 
 
-def _given(meta: Json) -> Json:
-    return None if meta is msgspec.UNSET else meta
-
-
 # --- requests -----------------------------------------------------------------
 
 
@@ -214,7 +210,8 @@ def _initialize(params: Params) -> Initialize:
 
 
 def _thread_start(params: Params) -> CreateThread:
-    return CreateThread(overrides=overrides(read(params, m.ThreadStartParams)))
+    given = read(params, m.ThreadStartParams)
+    return CreateThread(overrides=overrides(given), meta=given.meta)
 
 
 def _thread_resume(params: Params) -> ResumeThread:
@@ -228,6 +225,7 @@ def _thread_fork(params: Params) -> ForkThread:
         thread_id=thread_id(given.thread_id),
         last_turn_id=None if given.last_turn_id is None else TurnId(given.last_turn_id),
         overrides=overrides(given),
+        meta=given.meta,
     )
 
 
@@ -279,7 +277,7 @@ def _queue_add(params: Params) -> SubmitPrompt:
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
         client_id=given.client_user_message_id,
-        meta=_given(given.meta),
+        meta=given.meta,
     )
 
 
@@ -303,7 +301,7 @@ def _turn_start(params: Params) -> StartTurn:
             agent=profile,
         ),
         client_id=given.client_user_message_id,
-        meta=_given(given.meta),
+        meta=given.meta,
     )
 
 
@@ -313,6 +311,7 @@ def _turn_steer(params: Params) -> SteerTurn:
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
         turn_id=None if given.expected_turn_id is None else TurnId(given.expected_turn_id),
+        meta=given.meta,
     )
 
 

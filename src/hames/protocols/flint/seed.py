@@ -69,6 +69,7 @@ class Seed:
             turns=[self.turn(turn) for turn in state.turns] if turns else [],
             forked_from_id=state.forked_from,
             archived=state.archived,
+            meta=state.meta,
         )
 
     def listed(self, summary: ThreadSummary) -> m.Thread:
@@ -85,6 +86,7 @@ class Seed:
             cli_version=self._about.version,
             status=m.ThreadStatus(type="notLoaded"),
             archived=summary.archived,
+            meta=summary.meta,
         )
 
     def opened(self, state: ThreadState, *, turns: bool) -> m.ThreadOpened:
@@ -110,14 +112,14 @@ class Seed:
             started_at=turn.started_at_ms // 1000,
             completed_at=None if turn.ended_at_ms is None else turn.ended_at_ms // 1000,
             duration_ms=None if turn.ended_at_ms is None else max(0, turn.ended_at_ms - turn.started_at_ms),
-            meta=present(turn.meta),
+            meta=turn.meta,
         )
 
     def item(self, item: Item) -> wire.ThreadItem:
         match item:
             case domain.UserMessage():
                 return wire.UserMessageItem(
-                    id=item.id, content=self.inputs(item.content), client_id=item.client_id, meta=present(item.meta)
+                    id=item.id, content=self.inputs(item.content), client_id=item.client_id, meta=item.meta
                 )
             case domain.AgentMessage():
                 return wire.AgentMessageItem(id=item.id, text=item.text)
@@ -248,7 +250,7 @@ class Seed:
         return m.ThreadQueueChanged(thread_id=state.id, queue=waiting, held=state.queue_held)
 
     def queued(self, prompt: QueuedPrompt) -> m.QueuedPrompt:
-        return m.QueuedPrompt(id=prompt.id, input=self.inputs(prompt.content))
+        return m.QueuedPrompt(id=prompt.id, input=self.inputs(prompt.content), meta=prompt.meta)
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         told = m.Notice(
@@ -394,13 +396,13 @@ def _mcp(item: domain.McpToolCall) -> wire.McpToolCallItem:
 def _input(part: domain.UserInput) -> wire.UserInput:
     match part:
         case domain.TextInput(text=text):
-            return wire.TextInput(text=text)
+            return wire.TextInput(text=text, meta=part.meta)
         case domain.ImageInput(url=url):
-            return wire.ImageInput(url=url)
+            return wire.ImageInput(url=url, meta=part.meta)
         case domain.LocalImageInput(path=path):
-            return wire.LocalImageInput(path=path)
+            return wire.LocalImageInput(path=path, meta=part.meta)
         case domain.FileInput(path=path):
-            return wire.FileInput(path=path)
+            return wire.FileInput(path=path, meta=part.meta)
         case _ as never:
             assert_never(never)
 
