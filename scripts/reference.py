@@ -7,11 +7,13 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "reference"
+PROTOCOLS = ("bootstrap", "flint", "sync", "sse", "runner")
 
 
 def kind(schema: Any) -> str:
@@ -37,6 +39,27 @@ def kind(schema: Any) -> str:
             return "anything"
 
 
+def tables(schema: Any) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Title, head and rows of what is said how, in the form that the protocol has."""
+
+    def pairs(table: Any) -> list[tuple[str, ...]]:
+        return [(f"`{method}`", kind(row["params"]), kind(row["result"])) for method, row in table.items()]
+
+    def singles(table: Any) -> list[tuple[str, ...]]:
+        return [(f"`{name}`", kind(row)) for name, row in table.items()]
+
+    if "messages" in schema:
+        unions = {name: schema["$defs"][name] for name in schema["messages"]}
+        yield "Messages", ("what", "one of"), singles(unions)
+    if "events" in schema:
+        yield "Events", ("name", "data"), singles(schema["events"])
+    if "requests" in schema:
+        yield "Requests", ("method", "parameters", "result"), pairs(schema["requests"])
+        yield "Notifications", ("method", "parameters"), singles(schema["notifications"])
+        if schema["asks"]:
+            yield "Requests of the server", ("method", "parameters", "answer"), pairs(schema["asks"])
+
+
 def page(name: str) -> str:
     schema = json.loads((ROOT / "schemas" / name / "schema.json").read_text())
     lines = [
@@ -45,15 +68,14 @@ def page(name: str) -> str:
         "Generated from the message types; `hames schema` writes the schema itself.",
         "",
     ]
-    lines += ["## Requests", "", "| method | parameters | result |", "|---|---|---|"]
-    lines += [f"| `{m}` | {kind(r['params'])} | {kind(r['result'])} |" for m, r in schema["requests"].items()]
-    lines += ["", "## Notifications", "", "| method | parameters |", "|---|---|"]
-    lines += [f"| `{m}` | {kind(p)} |" for m, p in schema["notifications"].items()]
-    if schema["asks"]:
-        lines += ["", "## Requests of the server", "", "| method | parameters | answer |", "|---|---|---|"]
-        lines += [f"| `{m}` | {kind(r['params'])} | {kind(r['result'])} |" for m, r in schema["asks"].items()]
-    lines += ["", "## Types", ""]
+    for title, head, rows in tables(schema):
+        lines += [f"## {title}", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+        lines.append("")
+    lines += ["## Types", ""]
     for title, shape in sorted(schema["$defs"].items()):
+        if title in schema.get("messages", ()):
+            continue
         lines += [f"### {title}", ""]
         if shape.get("description"):
             lines += [" ".join(shape["description"].split()), ""]
@@ -80,7 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
     args = parser.parse_args()
-    pages = {f"{name}.md": page(name) for name in ("bootstrap", "flint")} | {"support.md": support()}
+    pages = {f"{name}.md": page(name) for name in PROTOCOLS} | {"support.md": support()}
     stale = [
         name for name, text in pages.items() if not (TARGET / name).exists() or (TARGET / name).read_text() != text
     ]

@@ -11,7 +11,13 @@ import msgspec
 
 from hames.protocols.schema import Published, json_schema, typescript
 
-PROTOCOLS = ("hames.protocols.bootstrap.messages", "hames.protocols.flint.published")
+PROTOCOLS = (
+    "hames.protocols.bootstrap.messages",
+    "hames.protocols.flint.published",
+    "hames.protocols.sync.published",
+    "hames.protocols.sse.published",
+    "hames.protocols.runner.published",
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

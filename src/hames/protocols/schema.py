@@ -1,7 +1,7 @@
 """The messages of a protocol for other languages: JSON Schema, and TypeScript types. Generated from the types we use.
 
-A protocol is published as tables from its methods to its message types; its package offers them as
-`messages.PUBLISHED`.
+A protocol that calls methods is published as tables from its methods to its message types; one whose messages say
+what they are, as unions of them. Its package offers it as `PUBLISHED`.
 """
 
 import json
@@ -20,15 +20,25 @@ class Published(Value):
     """`requests` and `asks` map a method to its parameters and its result: the client's requests, and ours."""
 
     name: str
-    version: bool
+    version: bool = False
     """Messages carry `jsonrpc: "2.0"`."""
-    requests: Mapping[str, Pair]
-    notifications: Mapping[str, type[Value]]
+    requests: Mapping[str, Pair] = {}
+    notifications: Mapping[str, type[Value]] = {}
     asks: Mapping[str, Pair] = {}
     events: str = ""
     """A member `Type.field` that holds notifications as they were told, each with its method as `type`."""
     open: Mapping[str, frozenset[str]] = {}
     """Types that stand for whatever a union does not know yet, with the tags that it does know."""
+    unions: Mapping[str, tuple[type[Value], ...]] = {}
+    """Messages that carry their own `type`, by the name of what they are together."""
+    streamed: Mapping[str, type[Value]] = {}
+    """Events of a stream by the name that stands beside their data."""
+    also: tuple[type[Value], ...] = ()
+    """What travels beside the messages: bodies and answers of HTTP."""
+    names: Mapping[type[Value], str] = {}
+    """What a type is called in the specification, where we call it something else."""
+    specified: Mapping[type[Value], frozenset[str]] = {}
+    """The members that the specification has. The others are ours, and a reader must live without them."""
 
 
 def json_schema(published: Published) -> Schema:
@@ -37,18 +47,34 @@ def json_schema(published: Published) -> Schema:
         owner, _, name = published.events.partition(".")
         defs["Event"] = {"oneOf": [_event(method, kind) for method, kind in published.notifications.items()]}
         defs[owner]["properties"][name] = {"type": "array", "items": {"$ref": "#/$defs/Event"}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": published.name,
+        **_tables(published, defs),
+        "$defs": dict(sorted(defs.items())),
+    }
+
+
+def _tables(published: Published, defs: dict[str, Schema]) -> Schema:
+    """What is said how. The messages as they travel join the definitions."""
+    tables: Schema = {}
+    for name, kinds in published.unions.items():
+        defs[name] = {"anyOf": [_ref(kind, published) for kind in kinds]}
+        tables.setdefault("messages", []).append(name)
+    if published.streamed:
+        tables["events"] = {name: _ref(kind, published) for name, kind in published.streamed.items()}
+    if not published.requests:
+        return tables
     defs["Request"] = {"oneOf": [_call(published, method, pair[0]) for method, pair in published.requests.items()]}
     told = published.notifications.items()
     defs["Notification"] = {"oneOf": [_message(published, method, kind) for method, kind in told]}
     if published.asks:
         defs["Ask"] = {"oneOf": [_call(published, method, pair[0]) for method, pair in published.asks.items()]}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": published.name,
+        **tables,
         "requests": {method: _pair(pair) for method, pair in published.requests.items()},
         "notifications": {method: _ref(kind) for method, kind in published.notifications.items()},
         "asks": {method: _pair(pair) for method, pair in published.asks.items()},
-        "$defs": dict(sorted(defs.items())),
     }
 
 
@@ -62,9 +88,17 @@ def typescript(published: Published) -> str:
                 "items": {"$ref": "#/$defs/Event"},
             }
         lines += [*_declaration(name, schema), ""]
-    lines += [*_table("Requests", {method: _pair_type(pair) for method, pair in published.requests.items()}), ""]
+    for name, kinds in published.unions.items():
+        lines += [f"export type {name} =", *(f"  | {_name(kind, published)}" for kind in kinds)]
+        lines[-1] += ";"
+        lines.append("")
+    if published.streamed:
+        events = {name: _name(kind, published) for name, kind in published.streamed.items()}
+        lines += ["/** The events of a stream, by name. */", *_table("Events", events), ""]
     told = {method: kind.__name__ for method, kind in published.notifications.items()}
-    lines += [*_table("Notifications", told), ""]
+    if published.requests:
+        lines += [*_table("Requests", {method: _pair_type(pair) for method, pair in published.requests.items()}), ""]
+        lines += [*_table("Notifications", told), ""]
     if published.asks:
         asks = {method: _pair_type(pair) for method, pair in published.asks.items()}
         lines += [*_table("Asks", asks), ""]
@@ -78,6 +112,8 @@ def typescript(published: Published) -> str:
 def _definitions(published: Published) -> dict[str, Schema]:
     pairs = [*published.requests.values(), *published.asks.values()]
     kinds = [kind for pair in pairs for kind in pair] + list(published.notifications.values())
+    kinds += [kind for union in published.unions.values() for kind in union]
+    kinds += [*published.streamed.values(), *published.also]
     _, found = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for schema in found.values():
         schema.pop("title", None)
@@ -85,7 +121,25 @@ def _definitions(published: Published) -> dict[str, Schema]:
             del schema["description"]
     for name, known in published.open.items():
         found[name] = _anything_but(known, found[name].get("description", ""))
-    return {name: _undiscriminated(schema) if published.open else dict(schema) for name, schema in found.items()}
+    for kind, members in published.specified.items():
+        schema = found[kind.__name__]
+        schema["required"] = [name for name in schema["properties"] if name in members]
+    if published.open:
+        found = {name: _undiscriminated(schema) for name, schema in found.items()}
+    if published.names:
+        names = {kind.__name__: name for kind, name in published.names.items()}
+        found = {names.get(name, name): _renamed(schema, names) for name, schema in found.items()}
+    return {name: dict(schema) for name, schema in found.items()}
+
+
+def _renamed(schema: Json, names: Mapping[str, str]) -> Json:
+    """With every reference leading to the name that the specification has."""
+    if isinstance(schema, list):
+        return [_renamed(inner, names) for inner in schema]
+    if isinstance(schema, str) and schema.startswith("#/$defs/"):
+        name = schema.removeprefix("#/$defs/")
+        return f"#/$defs/{names.get(name, name)}"
+    return {name: _renamed(inner, names) for name, inner in schema.items()} if isinstance(schema, dict) else schema
 
 
 def _anything_but(known: frozenset[str], description: str) -> Schema:
@@ -107,8 +161,12 @@ def _undiscriminated(schema: Json) -> Json:
     return [_undiscriminated(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
-def _ref(kind: type[Value]) -> Schema:
-    return {"$ref": f"#/$defs/{kind.__name__}"}
+def _name(kind: type[Value], published: Published | None = None) -> str:
+    return published.names.get(kind, kind.__name__) if published is not None else kind.__name__
+
+
+def _ref(kind: type[Value], published: Published | None = None) -> Schema:
+    return {"$ref": f"#/$defs/{_name(kind, published)}"}
 
 
 def _pair(pair: Pair) -> Schema:

@@ -37,6 +37,15 @@ class ThreadPage(Value, rename="camel"):
     next_cursor: str | None
 
 
+class ThreadsMessage(Value, tag_field="type", tag="threads"):
+    """On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now.
+
+    It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask.
+    """
+
+    threads: tuple[ThreadRow, ...]
+
+
 class ThreadAnswer(Value):
     thread: ThreadRow
 

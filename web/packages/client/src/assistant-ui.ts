@@ -87,7 +87,7 @@ function userMessage(source: HarnessMessage): ThreadMessage {
       type: kind,
       name,
       status: { type: "complete" },
-      content: kind === "image" ? [{ type: "image", image: url, filename: name }] : [],
+      content: kind === "image" ? [{ type: "image", image: url ?? "", filename: name }] : [],
     }),
   );
   return {
@@ -175,7 +175,7 @@ function messageStatus({ status, stopReason, error }: HarnessMessage): ThreadAss
   }
 }
 
-function isObject(value: JSONValue | undefined): value is { [key: string]: JSONValue } {
+function isObject(value: unknown): value is { [key: string]: JSONValue } {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -1,10 +1,10 @@
 /** What a thread list, a file picker and a time slider ask for: plain requests beside the socket. */
 
 import type {
-  Configuration,
   FileHit,
-  HarnessState,
+  NewThread,
   ServerStatus,
+  StateAnswer,
   StateAt,
   ThreadPage,
   ThreadRow,
@@ -24,8 +24,6 @@ export class RequestFailed extends Error {
     super(message);
   }
 }
-
-export type NewThread = Configuration & { title?: string; cwd?: string };
 
 export class HarnessApi {
   private readonly etags = new Map<string, { etag: string; body: unknown }>();
@@ -59,7 +57,7 @@ export class HarnessApi {
     return (await this.post<{ thread: ThreadRow }>("/threads", thread)).thread;
   }
 
-  read(threadId: string): Promise<{ rev: number; state: HarnessState }> {
+  read(threadId: string): Promise<StateAnswer> {
     return this.get(this.of(threadId));
   }
 

@@ -6,6 +6,6 @@ export {
   type HarnessClientOptions,
   type PendingSubmit,
 } from "./client.js";
-export { HarnessApi, type NewThread, RequestFailed } from "./http.js";
+export { HarnessApi, RequestFailed } from "./http.js";
 export { newId } from "./ids.js";
 export * from "./protocol.js";

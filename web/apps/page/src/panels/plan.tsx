@@ -13,7 +13,7 @@ export const PlanList = memo(function PlanList({ plan }: { plan: Plan | null | u
     <>
       {words && <p className="plan-explanation">{words}</p>}
       <ol className="plan">
-        {plan.entries.map(({ step, status }, index) => (
+        {plan.entries.map(({ step, status = "pending" }, index) => (
           <li key={index} data-status={status}>
             <span className="plan-mark">
               {status === "completed" && <Icon name="check" size={12} />}

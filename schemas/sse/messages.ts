@@ -1,0 +1,98 @@
+// The messages of sse. Written by `hames schema`: do not edit.
+
+/** A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen. */
+export interface Approval {
+  type: "approval";
+  id: string;
+  toolCallId: string;
+  kind: "command" | "file" | "mcp" | "tool";
+  timestamp: number;
+  reason?: string;
+  command?: string;
+  cwd?: string;
+  unsandboxed?: boolean;
+  why?: string;
+  changes?: FileUpdate[];
+  protected?: boolean;
+  server?: string;
+  tool?: string;
+  input?: unknown;
+}
+
+/** The body of `POST /approvals/{id}`. */
+export interface ApprovalAnswer {
+  decision: "always" | "once" | "reject";
+  note?: string;
+}
+
+export interface ApprovalResolved {
+  type: "approval_resolved";
+  id: string;
+  decision: string;
+  timestamp: number;
+}
+
+/** One file of a change. `path` is absolute, `diff` is unified. */
+export interface FileUpdate {
+  path: string;
+  kind: "add" | "delete" | "modify";
+  diff: string;
+}
+
+/** The body of `POST /prompt`. */
+export interface Prompt {
+  content: string;
+}
+
+export interface Reasoning {
+  type: "reasoning";
+  content: string;
+  timestamp: number;
+}
+
+/** `outcome` is ours: how the turn ended, on `idle`. */
+export interface Status {
+  type: "status";
+  state: "idle" | "running_tool" | "thinking";
+  message: string;
+  timestamp: number;
+  outcome?: string;
+}
+
+export interface Text {
+  type: "text";
+  content: string;
+  timestamp: number;
+}
+
+export interface ToolCall {
+  type: "tool_call";
+  id: string;
+  name: string;
+  input: unknown;
+  timestamp: number;
+}
+
+export interface ToolResult {
+  type: "tool_result";
+  id: string;
+  result: string;
+  isError: boolean;
+  timestamp: number;
+}
+
+export interface User {
+  type: "user";
+  content: string;
+  timestamp: number;
+}
+
+export type Event =
+  | User
+  | Text
+  | ToolCall
+  | ToolResult
+  | Reasoning
+  | Status
+  | Approval
+  | ApprovalResolved;
