@@ -13,7 +13,8 @@ from hames.client.appserver import AppServerClient
 from hames.protocols.flint import items as wire
 from hames.testing.scripts import ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
-from hames.tui.blocks import Command, FileChange, Note, Tool
+from hames.tui.blocks_done import Command, FileChange, Tool
+from hames.tui.blocks_said import Note
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.reach import spawned
 from support import ASKING, ECHO, engine
@@ -220,8 +221,8 @@ async def test_after_the_death_of_the_agent_another_goes_on_with_the_thread() ->
     async with engine(model) as the_engine, staged(the_engine) as stage:
         await stage.says("one")
         await stage.shows("Before.")
-        assert stage.app.client is not None
-        stage.app.client.end("the agent closed the connection")
+        assert stage.app.session.client is not None
+        stage.app.session.client.end("the agent closed the connection")
         await stage.shows("✗ the agent closed the connection")
         await stage.says("two")
         await stage.shows("Before.", "› two", "After.")

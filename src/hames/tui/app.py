@@ -5,7 +5,7 @@ Everything on it comes from the client's events; everything it does is one of th
 
 import os
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,22 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from hames.client import appserver_events as told
-from hames.client.appserver import AppServerClient
 from hames.client.appserver_link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui.approval import Answered, ApprovalPanel
-from hames.tui.blocks import Note
-from hames.tui.commands import COMMANDS, KEYS, Commands
-from hames.tui.completing import files_below, inputs
+from hames.tui.block import Block
+from hames.tui.blocks_said import Note
+from hames.tui.commands import COMMANDS, Commands, help_text
+from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
-from hames.tui.lines import cut, indented, line, paragraphs
+from hames.tui.lines import cut
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
 from hames.tui.remembered import Remembered
+from hames.tui.session import Session
 from hames.tui.status import Activity, Terms
 from hames.tui.text import shown_input
 from hames.tui.transcript import Transcript
@@ -84,27 +84,20 @@ class HamesApp(App[int]):
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it."""
         super().__init__()
         self.cwd = cwd
-        self.client: AppServerClient | None = None
-        self.talk = Conversation()
-        self.models: list[m.Model] = []
+        self.session = Session(self, cwd=cwd, model=model)
         self.remembered = Remembered(state_dir)
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
-        self._model = model
-        self._asked: list[told.ApprovalAsked] = []
-        self._opening = 0
-        self._backlog: list[told.AgentEvent] = []
         self._leaving_at = 0.0
         self._laid_out = False
-        self._titled = ""
         self._begun = anyio.Event()
         """Set once there is somebody to talk to, or certainly nobody."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name if dark else LIGHT.name
         self.palette = palette(self.current_theme.to_color_system().generate(), dark=dark)
-        self.commands = Commands(self)
+        self.commands = Commands(self, self.session)
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -125,19 +118,16 @@ class HamesApp(App[int]):
         return self.query_one(Composer)
 
     @property
-    def connected(self) -> AppServerClient:
-        """Raises `ConnectionClosed` when nobody is there."""
-        if self.client is None:
-            raise ConnectionClosed("the agent is not there")
-        return self.client
+    def talk(self) -> Conversation:
+        return self.session.talk
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda _: self._recolour())
         self._laid_out = True
         self.composer.commands = dict(COMMANDS)
         self.composer.focus()
-        self.transcript.append(Welcome(self.cwd))
-        self._show_terms()
+        self.show_welcome()
+        self.show_terms()
         self._converse()
         self._find_files()
 
@@ -147,30 +137,30 @@ class HamesApp(App[int]):
     async def _converse(self) -> None:
         try:
             async with self._reach() as client:
-                self.client = client
+                self.session.client = client
                 with client.events() as heard:
                     self._begin()
                     async for event in heard:
-                        self._hear(event)
+                        self.session.hear(event)
         except Unreachable as failure:
             self.note(str(failure), meaning="bad")
-        self.client = None
+        self.session.client = None
         self._begun.set()
         if self.talk.running:
             self.talk.turn_id = ""
-            self._show_terms()
+            self.show_terms()
 
     @work
     async def _begin(self) -> None:
         async def begin() -> None:
-            client = self.connected
-            self.models = await client.models()
+            session = self.session
+            session.models = await session.connected.models()
             if self._resume:
-                await self.open(self._resume)
+                await session.open(self._resume)
             else:
-                await self.fresh()
+                await session.fresh()
             if self._prompt:
-                await self.send(self._prompt, queued=False)
+                await session.send(self._prompt, queued=False)
 
         await self.tried(begin())
         self._begun.set()
@@ -184,122 +174,63 @@ class HamesApp(App[int]):
             return False
         return True
 
-    async def fresh(self) -> None:
-        """A thread that will exist with its first prompt."""
-        config = await self.connected.read_config()
-        talk = Conversation()
-        talk.model, talk.cwd = self._model or config.model, str(self.cwd)
-        talk.policy, talk.sandbox = config.approval_policy, config.sandbox_policy
-        self._turn_to(talk)
-        self.transcript.append(Welcome(self.cwd))
-
-    async def open(self, thread_id: str, *, fork: bool = False) -> None:
-        """Show a thread that exists, or a fork of it."""
-        client = self.connected
-        if thread_id == "last":
-            found = (await client.list_threads(limit=1)).data
-            if not found:
-                await self.fresh()
-                self.note("there is no thread to go on with yet")
-                return
-            thread_id = found[0].id
-        talk = Conversation()
-        self._opening += 1
-        try:
-            opened = await (client.fork_thread(thread_id) if fork else client.resume_thread(thread_id))
-            self._turn_to(talk)
-            self.transcript.extend(talk.opened(opened))
-        finally:
-            self._opening -= 1
-            backlog, self._backlog = self._backlog, []
-        for event in backlog:
-            self._hear(event)
-        self._show_terms()
-
-    def _turn_to(self, talk: Conversation) -> None:
-        before, self.talk = self.talk, talk
-        self.transcript.clear()
-        if before.thread_id and not before.running:
-            self._unfollow(before.thread_id)
-        self._show_terms()
-        if self._asked:
-            # The same question, told apart from what is on the screen now.
-            self.query_one(ApprovalPanel).asked = None
-            self._ask()
-
     @work
     async def _unfollow(self, thread_id: str) -> None:
-        await self.tried(self.connected.unsubscribe(thread_id))
+        await self.tried(self.session.connected.unsubscribe(thread_id))
 
     @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
         found = files_below(self.cwd)
         self.call_from_thread(setattr, self.composer, "files", found)
 
-    # -- what is heard
+    # -- what the session shows
 
-    def _hear(self, event: told.AgentEvent) -> None:
-        match event:
-            case told.ApprovalAsked():
-                self._asked.append(event)
-                self._ask()
-                return
-            case told.ApprovalSettled(request_id=request_id):
-                self._asked = [asked for asked in self._asked if asked.request_id != request_id]
-                self._ask()
-                return
-            case told.Closed(why=why):
-                self.note(why, meaning="bad")
-                return
-            case _:
-                pass
-        if self._opening:
-            self._backlog.append(event)
-            return
-        if told.thread_of(event) != self.talk.thread_id:
-            return
-        if isinstance(event, told.UsageUpdated):
-            self.talk.price = self._price()
-        block, fresh = self.talk.hear(event)
-        if block is not None and fresh:
-            self.transcript.append(block)
-        elif block is not None:
-            self.transcript.changed(block)
-        if isinstance(event, told.TurnCompleted):
-            self._find_files()
-            if (event.turn.duration_ms or 0) > LONG_TURN_MS:
-                self.bell()
-        # Items come by the thousand and say nothing of the terms, except the first, which gives a thread its title.
-        of_items = isinstance(event, told.ItemDelta | told.ItemStarted | told.ItemCompleted)
-        if not of_items or self.talk.title != self._titled:
-            self._show_terms()
+    def show_thread(self, before: Conversation) -> None:
+        self.transcript.clear()
+        if before.thread_id and not before.running:
+            self._unfollow(before.thread_id)
+        self.show_terms()
+        if self.session.asked:
+            # The same question, told apart from what is on the screen now.
+            self.query_one(ApprovalPanel).asked = None
+            self.show_question()
 
-    def _price(self) -> dict[str, float] | None:
-        for model in self.models:
-            if model.id == self.talk.model and isinstance(model.details, dict):
-                price = model.details.get("price")
-                return price if isinstance(price, dict) else None
-        return None
+    def show_welcome(self) -> None:
+        self.transcript.append(Welcome(self.cwd))
+
+    def show_blocks(self, blocks: Iterable[Block]) -> None:
+        self.transcript.extend(blocks)
+
+    def show_change(self, block: Block) -> None:
+        self.transcript.changed(block)
+
+    def show_end(self) -> None:
+        self.transcript.to_end()
+
+    def show_ending(self, turn: m.Turn) -> None:
+        self._find_files()
+        if (turn.duration_ms or 0) > LONG_TURN_MS:
+            self.bell()
 
     def note(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
         self.transcript.append(Note(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
 
     # -- questions
 
-    def _ask(self) -> None:
-        panel = self.query_one(ApprovalPanel)
-        self.query_one(Activity).asking = bool(self._asked)
-        if not self._asked:
+    def show_question(self) -> None:
+        panel, asked = self.query_one(ApprovalPanel), self.session.asked
+        self.query_one(Activity).asking = bool(asked)
+        if not asked:
             if panel.asked is not None:
                 panel.dismiss()
                 self.composer.display = True
                 self.composer.focus()
             return
-        first = self._asked[0]
+        first = asked[0]
         if panel.asked is first:
             return
         elsewhere = "" if first.thread_id == self.talk.thread_id else f"thread {first.thread_id}"
-        panel.ask(first, more=len(self._asked) - 1, elsewhere=elsewhere)
+        panel.ask(first, more=len(asked) - 1, elsewhere=elsewhere)
         self.bell()
         self._take_keys()
 
@@ -321,27 +252,14 @@ class HamesApp(App[int]):
 
     @work
     async def on_answered(self, message: Answered) -> None:
-        asked = message.asked
-
-        async def answer() -> None:
-            client = self.connected
-            if message.word:
-                # First the word, then the answer: the model reads both before it goes on.
-                await client.steer_turn(asked.thread_id, message.word)
-            knows = message.decision != "cancel" or "cancel" in asked.params.available_decisions
-            await client.answer(asked.request_id, message.decision if knows else "decline")
-            if not knows:
-                await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
-
-        self._asked = [other for other in self._asked if other is not asked]
-        await self.tried(answer())
-        self._ask()
+        await self.tried(self.session.answer(message.asked, message.decision, message.word))
+        self.show_question()
 
     # -- what is said
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
-        if self.client is None and self._begun.is_set():
+        if self.session.client is None and self._begun.is_set():
             # It died. Another one goes on where it stood: nothing that was seen is lost.
             self._begun, self._resume, self._prompt = anyio.Event(), self.talk.thread_id or None, ""
             self._converse()
@@ -349,63 +267,14 @@ class HamesApp(App[int]):
         if message.text.startswith("/") and not message.text.startswith("//"):
             await self.tried(self.commands.run(message.text))
             return
-        if not await self.tried(self.send(message.text, queued=message.queued)) and not self.composer.text:
+        if not await self.tried(self.session.send(message.text, queued=message.queued)) and not self.composer.text:
             self.composer.put(message.text)
-
-    async def send(self, text: str, *, queued: bool) -> None:
-        """Start a turn; while one runs, steer it or wait behind it."""
-        client, talk = self.connected, self.talk
-        parts = inputs(text, self.cwd)
-        self.transcript.to_end()
-        if queued and talk.running:
-            await client.queue_prompt(talk.thread_id, parts)
-        elif talk.running:
-            await client.steer_turn(talk.thread_id, parts)
-        else:
-            if not talk.thread_id:
-                await self.begin_thread()
-            await client.start_turn(talk.thread_id, parts)
-
-    async def begin_thread(self) -> None:
-        """The thread on the screen begins to exist, with what was chosen for it."""
-        talk = self.talk
-        self._opening += 1
-        try:
-            opened = await self.connected.start_thread(
-                model=talk.model or None, approval_policy=talk.policy, sandbox=talk.sandbox, cwd=talk.cwd or None
-            )
-            config, talk.config = talk.config, {}
-            talk.opened(opened)
-            if config:
-                await self.connected.change_settings(talk.thread_id, config=config)
-        finally:
-            self._opening -= 1
-            backlog, self._backlog = self._backlog, []
-        for event in backlog:
-            self._hear(event)
-
-    async def change(
-        self,
-        *,
-        model: str | None = None,
-        policy: m.ApprovalPolicy | None = None,
-        sandbox: m.SandboxPolicy | None = None,
-    ) -> None:
-        """For the turns to come. A thread that does not exist yet remembers it."""
-        talk = self.talk
-        if talk.thread_id:
-            await self.connected.change_settings(
-                talk.thread_id, model=model, approval_policy=policy, sandbox_policy=sandbox
-            )
-        talk.model = model or talk.model
-        talk.policy = policy or talk.policy
-        talk.sandbox = sandbox or talk.sandbox
-        self._show_terms()
 
     # -- keys
 
     def action_help(self) -> None:
-        self.push_screen(Help(_help(self)))
+        width = max(30, min(100, self.size.width * 9 // 10) - 8)
+        self.push_screen(Help(help_text(self.palette, width)))
 
     def action_fold(self) -> None:
         self.transcript.open_all(everything=not self.transcript.everything_open)
@@ -426,7 +295,7 @@ class HamesApp(App[int]):
     async def action_policy(self) -> None:
         order: list[m.ApprovalPolicy] = ["unlessTrusted", "always", "never"]
         following = order[(order.index(self.talk.policy) + 1) % len(order)]
-        await self.tried(self.change(policy=following))
+        await self.tried(self.session.change(policy=following))
 
     def action_interrupt(self) -> None:
         if self.talk.running:
@@ -439,14 +308,14 @@ class HamesApp(App[int]):
 
     @work
     async def _interrupt(self) -> None:
-        await self.tried(self.connected.interrupt_turn(self.talk.thread_id, self.talk.turn_id))
+        await self.tried(self.session.interrupt())
 
     @work
     async def action_take_back(self) -> None:
         """The prompt that waits last, back into the composer."""
         if self.talk.waiting and not self.composer.text:
             prompt = self.talk.waiting[-1]
-            await self.tried(self.connected.drop_prompt(self.talk.thread_id, prompt.id))
+            await self.tried(self.session.connected.drop_prompt(self.talk.thread_id, prompt.id))
             self.composer.put(shown_input(prompt.input[:1]))
 
     def action_stop(self) -> None:
@@ -492,11 +361,10 @@ class HamesApp(App[int]):
     async def choose(self, screen: ModalScreen[Any]) -> Any:
         return await self.push_screen_wait(screen)
 
-    def _show_terms(self) -> None:
+    def show_terms(self) -> None:
         if not self._laid_out:
             return
         talk = self.talk
-        self._titled = talk.title
         self.composer.running = talk.running
         self.query_one(Terms).show(talk, self.palette, width=self.size.width)
         self.query_one(Activity).follow(talk)
@@ -509,31 +377,17 @@ class HamesApp(App[int]):
         self.query_one("#title", Static).update(title)
 
     def on_resize(self, _: events.Resize) -> None:
-        self._show_terms()
+        self.show_terms()
 
     def _recolour(self) -> None:
         theme = self.current_theme
         self.palette = palette(theme.to_color_system().generate(), dark=theme.dark)
         self.query_one(Activity).palette = self.query_one(ApprovalPanel).palette = self.palette
         self.transcript.repaint(self.palette)
-        self._show_terms()
+        self.show_terms()
 
 
 def _home(path: Path) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111 - a home that is not known stays as it is
     text = str(path)
     return visible(f"~{text[len(home) :]}" if text.startswith(home) and home != "/" else text)
-
-
-def _help(app: HamesApp) -> Text:
-    colours = app.palette
-    text = Text()
-    width = max(30, min(100, app.size.width * 9 // 10) - 8)
-    for title, rows in (("Keys", KEYS), ("Commands", {f"/{name}": words for name, words in COMMANDS.items()})):
-        text.append(f"{title}\n", colours.strong)
-        for name, words in rows.items():
-            for row in indented(paragraphs(words, colours.text, width - 21), line((f"{name:<21}", colours.accent))):
-                text.append_text(row).append("\n")
-        text.append("\n")
-    text.rstrip()
-    return text

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from hames.client.appserver_events import ApprovalAsked
 from hames.domain.display import described, visible
 from hames.protocols.flint import messages as m
-from hames.tui.blocks import change_lines
+from hames.tui.blocks_done import change_lines
 from hames.tui.lines import indented, line, paragraphs
 from hames.tui.palette import Palette
 from hames.tui.text import said

@@ -46,3 +46,9 @@ def folded(rows: list[Text], *, head: int, tail: int, palette: Palette, unit: st
         return rows
     words = line((f"… {hidden} more {unit} (click, or ctrl+o for all)", palette.faint))
     return [*rows[:head], words, *(rows[-tail:] if tail else [])]
+
+
+def bars(palette: Palette) -> tuple[Text, Text]:
+    """Before the first row and before the others of what is set in below a head."""
+    bar = line(("  │ ", palette.faint))
+    return bar, bar

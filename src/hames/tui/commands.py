@@ -3,17 +3,20 @@
 from pathlib import Path
 from typing import Any, Protocol, get_args
 
+from rich.text import Text
 from textual.screen import ModalScreen
 from textual.theme import Theme
 
-from hames.client.appserver import AppServerClient, text_of
+from hames.client.appserver import text_of
 from hames.domain.display import printable
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 from hames.tui.composer import Composer
-from hames.tui.conversation import Conversation
+from hames.tui.lines import indented, line, paragraphs
+from hames.tui.palette import Palette
 from hames.tui.pickers import Choice, Line, Picked, Picker
 from hames.tui.remembered import Remembered
+from hames.tui.session import Session
 from hames.tui.status import POLICIES, SANDBOXES, sandbox_name, sandbox_of, shown_sandbox, tokens
 
 COMMANDS = {
@@ -60,12 +63,8 @@ KEYS = {
 class Face(Protocol):
     """What a command needs of the screen."""
 
-    talk: Conversation
-    models: list[m.Model]
     remembered: Remembered
 
-    @property
-    def connected(self) -> AppServerClient: ...
     @property
     def composer(self) -> Composer: ...
     @property
@@ -80,18 +79,12 @@ class Face(Protocol):
     def say(self, words: str) -> None: ...
     def copy_to_clipboard(self, text: str) -> None: ...
     async def choose(self, screen: ModalScreen[Any]) -> Any: ...
-    async def fresh(self) -> None: ...
-    async def begin_thread(self) -> None: ...
-    async def open(self, thread_id: str, *, fork: bool = ...) -> None: ...
-    async def send(self, text: str, *, queued: bool) -> None: ...
-    async def change(
-        self, *, model: str | None = ..., policy: ApprovalPolicy | None = ..., sandbox: m.SandboxPolicy | None = ...
-    ) -> None: ...
 
 
 class Commands:
-    def __init__(self, app: Face) -> None:
+    def __init__(self, app: Face, session: Session) -> None:
         self._app = app
+        self._session = session
 
     async def run(self, text: str) -> None:
         """Raises what the client raises."""
@@ -109,7 +102,7 @@ class Commands:
         self._app.action_help()
 
     async def _new(self, _: str) -> None:
-        await self._app.fresh()
+        await self._session.fresh()
 
     async def _quit(self, _: str) -> None:
         self._app.leave()
@@ -117,8 +110,8 @@ class Commands:
     # -- threads
 
     async def _threads(self, _: str) -> None:
-        app = self._app
-        client = app.connected
+        app, session = self._app, self._session
+        client = session.connected
 
         async def search(words: str) -> list[Choice]:
             found = await client.list_threads(limit=100, search=words or None)
@@ -135,10 +128,10 @@ class Commands:
                         await client.rename_thread(thread_id, name)
                 case Picked(id=thread_id, key="ctrl+x"):
                     await client.archive_thread(thread_id)
-                    if thread_id == app.talk.thread_id:
-                        await app.fresh()
+                    if thread_id == session.talk.thread_id:
+                        await session.fresh()
                 case Picked(id=thread_id, key=key):
-                    await app.open(thread_id, fork=key == "ctrl+f")
+                    await session.open(thread_id, fork=key == "ctrl+f")
                     return
 
     def _thread(self, thread: m.Thread) -> Choice:
@@ -148,55 +141,56 @@ class Commands:
             id=thread.id,
             label=(thread.name or thread.preview or thread.id).replace("\n", " ")[:50],
             detail=f"{running}{thread.model} · {thread.id}",
-            current=thread.id == self._app.talk.thread_id,
+            current=thread.id == self._session.talk.thread_id,
         )
 
     async def _resume(self, rest: str) -> None:
         if rest:
-            await self._app.open(rest)
+            await self._session.open(rest)
         else:
             await self._threads("")
 
     def _thread_id(self) -> str:
-        if not self._app.talk.thread_id:
+        if not self._session.talk.thread_id:
             self._app.note("this thread has not begun yet", meaning="warn")
-        return self._app.talk.thread_id
+        return self._session.talk.thread_id
 
     async def _fork(self, _: str) -> None:
         if thread_id := self._thread_id():
-            await self._app.open(thread_id, fork=True)
+            await self._session.open(thread_id, fork=True)
             self._app.note("this is a copy; the original stays as it is")
 
     async def _rename(self, rest: str) -> None:
         if thread_id := self._thread_id():
-            name = rest or await self._app.choose(Line("Name of the thread", self._app.talk.title))
+            name = rest or await self._app.choose(Line("Name of the thread", self._session.talk.title))
             if name:
-                await self._app.connected.rename_thread(thread_id, name)
+                await self._session.connected.rename_thread(thread_id, name)
 
     async def _archive(self, _: str) -> None:
         if thread_id := self._thread_id():
-            await self._app.connected.archive_thread(thread_id)
-            await self._app.fresh()
+            await self._session.connected.archive_thread(thread_id)
+            await self._session.fresh()
             self._app.note("archived; hames threads --archived lists it")
 
     # -- terms
 
     async def _model(self, rest: str) -> None:
+        session = self._session
         if not rest:
             choices = [
-                Choice(id=model.id, label=model.id, detail=_described(model), current=model.id == self._app.talk.model)
-                for model in self._app.models
+                Choice(id=model.id, label=model.id, detail=_described(model), current=model.id == session.talk.model)
+                for model in session.models
                 if not model.hidden
             ]
             picked = await self._pick(Picker("Model", choices))
             rest = picked.id if picked else ""
         if rest:
-            await self._app.change(model=rest)
+            await session.change(model=rest)
 
     async def _options(self, _: str) -> None:
         """Every selector the same way, whatever it means."""
-        app = self._app
-        client, talk = app.connected, app.talk
+        session = self._session
+        client, talk = session.connected, session.talk
         while True:
             options = await client.config_options(talk.thread_id or None)
             offered = [option for option in options if not option.model_ids or talk.model in option.model_ids]
@@ -211,12 +205,12 @@ class Commands:
             await self._choose(option)
 
     def _value(self, option: m.ConfigOption) -> str:
-        value = self._app.talk.config.get(option.id, option.value)
+        value = self._session.talk.config.get(option.id, option.value)
         return next((choice.name for choice in option.options if choice.id == value), value)
 
     async def _choose(self, option: m.ConfigOption) -> None:
-        app = self._app
-        value = app.talk.config.get(option.id, option.value)
+        session = self._session
+        value = session.talk.config.get(option.id, option.value)
         choices = [
             Choice(id=one.id, label=one.name, detail=one.description or "", current=one.id == value)
             for one in option.options
@@ -224,34 +218,34 @@ class Commands:
         picked = await self._pick(Picker(option.name, choices))
         if picked is None:
             return
-        if app.talk.thread_id:
-            await app.connected.set_config(option.id, picked.id, thread_id=app.talk.thread_id)
-        app.talk.config[option.id] = picked.id
+        if session.talk.thread_id:
+            await session.connected.set_config(option.id, picked.id, thread_id=session.talk.thread_id)
+        session.talk.config[option.id] = picked.id
 
     async def _policy(self, rest: str) -> None:
         if not rest:
             choices = [
-                Choice(id=name, label=words, detail=name, current=name == self._app.talk.policy)
+                Choice(id=name, label=words, detail=name, current=name == self._session.talk.policy)
                 for name, words in POLICIES.items()
             ]
             picked = await self._pick(Picker("When to ask", choices))
             rest = picked.id if picked else ""
         policy = next((name for name in get_args(ApprovalPolicy) if name == rest), None)
         if policy is not None:
-            await self._app.change(policy=policy)
+            await self._session.change(policy=policy)
         elif rest:
             self._app.note(f"no policy {rest!r}; there are {', '.join(POLICIES)}", meaning="warn")
 
     async def _sandbox(self, rest: str) -> None:
         if not rest:
             choices = [
-                Choice(id=name, label=words, detail=name, current=name == sandbox_name(self._app.talk.sandbox))
+                Choice(id=name, label=words, detail=name, current=name == sandbox_name(self._session.talk.sandbox))
                 for name, words in SANDBOXES.items()
             ]
             picked = await self._pick(Picker("What commands may touch", choices))
             rest = picked.id if picked else ""
         if rest in SANDBOXES:
-            await self._app.change(sandbox=sandbox_of(rest))
+            await self._session.change(sandbox=sandbox_of(rest))
         elif rest:
             self._app.note(f"no sandbox {rest!r}; there are {', '.join(SANDBOXES)}", meaning="warn")
 
@@ -270,24 +264,24 @@ class Commands:
 
     async def _compact(self, _: str) -> None:
         if thread_id := self._thread_id():
-            await self._app.connected.compact_thread(thread_id)
+            await self._session.connected.compact_thread(thread_id)
 
     async def _review(self, rest: str) -> None:
-        app = self._app
-        if not app.talk.thread_id:
-            await app.begin_thread()
+        session = self._session
+        if not session.talk.thread_id:
+            await session.begin_thread()
         target = m.Custom(instructions=rest) if rest else m.UncommittedChanges()
-        await app.connected.start_review(app.talk.thread_id, target)
+        await session.connected.start_review(session.talk.thread_id, target)
 
     async def _queue(self, rest: str) -> None:
         if rest:
-            await self._app.send(rest, queued=True)
+            await self._session.send(rest, queued=True)
 
     async def _drop(self, rest: str) -> None:
-        waiting = self._app.talk.waiting
+        waiting = self._session.talk.waiting
         number = int(rest) if rest.isdecimal() else len(waiting)
         if 1 <= number <= len(waiting):
-            await self._app.connected.drop_prompt(self._app.talk.thread_id, waiting[number - 1].id)
+            await self._session.connected.drop_prompt(self._session.talk.thread_id, waiting[number - 1].id)
         else:
             self._app.note("no such prompt waits", meaning="warn")
 
@@ -301,13 +295,13 @@ class Commands:
 
     async def _copy(self, _: str) -> None:
         if thread_id := self._thread_id():
-            thread = await self._app.connected.read_thread(thread_id)
+            thread = await self._session.connected.read_thread(thread_id)
             said = next((words for turn in reversed(thread.turns) if (words := text_of(turn))), "")
             self._app.copy_to_clipboard(printable(said))
             self._app.say(f"{len(said)} characters copied")
 
     async def _status(self, _: str) -> None:
-        talk = self._app.talk
+        talk = self._session.talk
         total = talk.spent.total
         lines = [
             f"thread   {talk.thread_id or 'not begun'}",
@@ -336,3 +330,15 @@ def _described(model: m.Model) -> str:
     if isinstance(price, dict):
         parts.append(f"${price.get('input', 0):g}/${price.get('output', 0):g}")
     return " · ".join([*parts, *([model.description] if model.description else [])])
+
+
+def help_text(colours: Palette, width: int) -> Text:
+    text = Text()
+    for title, rows in (("Keys", KEYS), ("Commands", {f"/{name}": words for name, words in COMMANDS.items()})):
+        text.append(f"{title}\n", colours.strong)
+        for name, words in rows.items():
+            for row in indented(paragraphs(words, colours.text, width - 21), line((f"{name:<21}", colours.accent))):
+                text.append_text(row).append("\n")
+        text.append("\n")
+    text.rstrip()
+    return text

@@ -6,7 +6,8 @@ from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import PlanEntry
 from hames.tui.block import Block
-from hames.tui.blocks import Note, block_of
+from hames.tui.blocks import block_of
+from hames.tui.blocks_said import Note
 
 
 class Spent:

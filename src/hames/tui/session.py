@@ -1,0 +1,206 @@
+"""The thread on the screen and the server behind it: what is asked of one and what is heard of the other.
+
+No widget in sight: a `View` shows what changes.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from hames.client import appserver_events as told
+from hames.client.appserver import AppServerClient
+from hames.client.appserver_link import ConnectionClosed
+from hames.protocols.flint import messages as m
+from hames.tui.block import Block
+from hames.tui.completing import inputs
+from hames.tui.conversation import Conversation
+
+
+class View(Protocol):
+    """Where a session is seen."""
+
+    def show_thread(self, before: Conversation) -> None:
+        """Another thread is on the screen, and nothing of it is shown yet."""
+        ...
+
+    def show_welcome(self) -> None: ...
+    def show_blocks(self, blocks: Iterable[Block]) -> None: ...
+    def show_change(self, block: Block) -> None: ...
+    def show_terms(self) -> None: ...
+    def show_question(self) -> None: ...
+    def show_end(self) -> None:
+        """Whoever says something wants to see what comes of it."""
+        ...
+
+    def show_ending(self, turn: m.Turn) -> None: ...
+    def note(self, words: str, *, meaning: str = ..., mark: str = ...) -> None: ...
+
+
+class Session:
+    def __init__(self, view: View, *, cwd: Path, model: str | None = None) -> None:
+        """`model` answers in new threads, instead of the server's own choice."""
+        self.client: AppServerClient | None = None
+        self.talk = Conversation()
+        self.models: list[m.Model] = []
+        self.asked: list[told.ApprovalAsked] = []
+        """Questions nobody has answered, of any thread, the oldest first."""
+        self._view = view
+        self._cwd = cwd
+        self._model = model
+        self._titled = ""
+        self._opening = 0
+        self._backlog: list[told.AgentEvent] = []
+        """What was heard while a thread was being opened."""
+
+    @property
+    def connected(self) -> AppServerClient:
+        """Raises `ConnectionClosed` when nobody is there."""
+        if self.client is None:
+            raise ConnectionClosed("the agent is not there")
+        return self.client
+
+    # -- threads
+
+    async def fresh(self) -> None:
+        """A thread that will exist with its first prompt."""
+        config = await self.connected.read_config()
+        talk = Conversation()
+        talk.model, talk.cwd = self._model or config.model, str(self._cwd)
+        talk.policy, talk.sandbox = config.approval_policy, config.sandbox_policy
+        self._turn_to(talk)
+        self._view.show_welcome()
+
+    async def open(self, thread_id: str, *, fork: bool = False) -> None:
+        """Show a thread that exists, or a fork of it."""
+        client = self.connected
+        if thread_id == "last":
+            found = (await client.list_threads(limit=1)).data
+            if not found:
+                await self.fresh()
+                self._view.note("there is no thread to go on with yet")
+                return
+            thread_id = found[0].id
+        talk = Conversation()
+        self._opening += 1
+        try:
+            opened = await (client.fork_thread(thread_id) if fork else client.resume_thread(thread_id))
+            self._turn_to(talk)
+            self._view.show_blocks(talk.opened(opened))
+        finally:
+            self._caught_up()
+        self._view.show_terms()
+
+    async def begin_thread(self) -> None:
+        """The thread on the screen begins to exist, with what was chosen for it."""
+        talk = self.talk
+        self._opening += 1
+        try:
+            opened = await self.connected.start_thread(
+                model=talk.model or None, approval_policy=talk.policy, sandbox=talk.sandbox, cwd=talk.cwd or None
+            )
+            config, talk.config = talk.config, {}
+            talk.opened(opened)
+            if config:
+                await self.connected.change_settings(talk.thread_id, config=config)
+        finally:
+            self._caught_up()
+
+    def _turn_to(self, talk: Conversation) -> None:
+        before, self.talk = self.talk, talk
+        self._view.show_thread(before)
+
+    def _caught_up(self) -> None:
+        self._opening -= 1
+        backlog, self._backlog = self._backlog, []
+        for event in backlog:
+            self.hear(event)
+
+    # -- what is heard
+
+    def hear(self, event: told.AgentEvent) -> None:
+        match event:
+            case told.ApprovalAsked():
+                self.asked.append(event)
+                self._view.show_question()
+            case told.ApprovalSettled(request_id=request_id):
+                self.asked = [asked for asked in self.asked if asked.request_id != request_id]
+                self._view.show_question()
+            case told.Closed(why=why):
+                self._view.note(why, meaning="bad")
+            case _ if self._opening:
+                self._backlog.append(event)
+            case _ if told.thread_of(event) == self.talk.thread_id:
+                self._hear(event)
+            case _:
+                pass
+
+    def _hear(self, event: told.AgentEvent) -> None:
+        if isinstance(event, told.UsageUpdated):
+            self.talk.price = self._price()
+        block, fresh = self.talk.hear(event)
+        if block is not None and fresh:
+            self._view.show_blocks([block])
+        elif block is not None:
+            self._view.show_change(block)
+        if isinstance(event, told.TurnCompleted):
+            self._view.show_ending(event.turn)
+        # Items come by the thousand and say nothing of the terms, except the first, which gives a thread its title.
+        of_items = isinstance(event, told.ItemDelta | told.ItemStarted | told.ItemCompleted)
+        if not of_items or self.talk.title != self._titled:
+            self._titled = self.talk.title
+            self._view.show_terms()
+
+    def _price(self) -> dict[str, float] | None:
+        for model in self.models:
+            if model.id == self.talk.model and isinstance(model.details, dict):
+                price = model.details.get("price")
+                return price if isinstance(price, dict) else None
+        return None
+
+    # -- what is said
+
+    async def send(self, text: str, *, queued: bool) -> None:
+        """Start a turn; while one runs, steer it or wait behind it."""
+        client, talk = self.connected, self.talk
+        parts = inputs(text, self._cwd)
+        self._view.show_end()
+        if queued and talk.running:
+            await client.queue_prompt(talk.thread_id, parts)
+        elif talk.running:
+            await client.steer_turn(talk.thread_id, parts)
+        else:
+            if not talk.thread_id:
+                await self.begin_thread()
+            await client.start_turn(talk.thread_id, parts)
+
+    async def answer(self, asked: told.ApprovalAsked, decision: m.ApprovalWord, word: str) -> None:
+        client = self.connected
+        self.asked = [other for other in self.asked if other is not asked]
+        if word:
+            # First the word, then the answer: the model reads both before it goes on.
+            await client.steer_turn(asked.thread_id, word)
+        knows = decision != "cancel" or "cancel" in asked.params.available_decisions
+        await client.answer(asked.request_id, decision if knows else "decline")
+        if not knows:
+            await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
+
+    async def interrupt(self) -> None:
+        await self.connected.interrupt_turn(self.talk.thread_id, self.talk.turn_id)
+
+    async def change(
+        self,
+        *,
+        model: str | None = None,
+        policy: m.ApprovalPolicy | None = None,
+        sandbox: m.SandboxPolicy | None = None,
+    ) -> None:
+        """For the turns to come. A thread that does not exist yet remembers it."""
+        talk = self.talk
+        if talk.thread_id:
+            await self.connected.change_settings(
+                talk.thread_id, model=model, approval_policy=policy, sandbox_policy=sandbox
+            )
+        talk.model = model or talk.model
+        talk.policy = policy or talk.policy
+        talk.sandbox = sandbox or talk.sandbox
+        self._view.show_terms()
