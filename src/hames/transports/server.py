@@ -30,6 +30,7 @@ from hames.transports.http_threads import ThreadsApi
 from hames.transports.http_uploads import Uploads
 from hames.transports.server_hub import Hubs
 from hames.transports.server_listener import Address, Listener
+from hames.transports.server_news import News
 from hames.transports.server_service import Service, listed
 from hames.transports.websocket_rpc import RpcSockets
 from hames.transports.websocket_sync import SyncSocket
@@ -91,6 +92,7 @@ async def serving(
             engine=engine,
             offer=offer,
             hubs=hubs,
+            news=News(engine.clock),
             gate=server_listener.gate_for(address, port),
             keyring=keyring,
             uploads=Uploads(extras.uploads_dir),
@@ -101,8 +103,9 @@ async def serving(
         )
         if extras.sandbox is not None:
             service.sandbox = extras.sandbox
-        engine.observers.append(service.metrics.observe)
-        stack.callback(engine.observers.remove, service.metrics.observe)
+        for observe in (service.metrics.observe, service.news.observe):
+            engine.observers.append(observe)
+            stack.callback(engine.observers.remove, observe)
         # Without a token the kernel says who may come in; with one, the token does.
         doors = Doors(guard_peer.is_ours if keyring is None else None)
         sockets = {name: RpcSockets(engine, make) for name, make in extras.dialects.items()}
@@ -112,6 +115,7 @@ async def serving(
         _gauges(service, listener, doors, sockets, unix_door)
         service.uploads.sweep()
         tasks.start_soon(hubs.tick, engine.clock)
+        tasks.start_soon(service.news.run)
         tasks.start_soon(unix_door.serve, knocker)
         tasks.start_soon(listener.run_on, door)
         await listener.ready.wait()

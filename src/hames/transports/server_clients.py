@@ -21,6 +21,8 @@ class SyncClient:
     def __init__(self, wire: Wire, snapshot: Callable[[], TextFrame], now: float) -> None:
         self.answers = False
         """Whether it can decide an approval."""
+        self.again: TextFrame | None = None
+        """What follows a state that takes the place of what was forgotten."""
         self._wire = wire
         self._snapshot = snapshot
         self._waiting: deque[TextFrame] = deque()
@@ -75,6 +77,8 @@ class SyncClient:
             if self._stale:
                 self._stale = False
                 self._wire.write(self._snapshot())
+                if self.again is not None:
+                    self._wire.write(self.again)
             elif self._waiting:
                 frame = self._waiting.popleft()
                 self._bytes -= frame.size

@@ -20,6 +20,7 @@ from hames.transports.guard_token import Keyring
 from hames.transports.http_metrics import Metrics
 from hames.transports.http_uploads import Uploads
 from hames.transports.server_hub import Hubs
+from hames.transports.server_news import News
 
 
 async def _no_report() -> SandboxReport:
@@ -31,6 +32,7 @@ class Service:
     engine: Engine
     offer: Offer
     hubs: Hubs
+    news: News
     gate: Gate
     keyring: Keyring | None
     uploads: Uploads

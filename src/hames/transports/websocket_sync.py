@@ -4,6 +4,7 @@ A client may come and go as it likes. Nothing it does or fails to do stops a run
 """
 
 import logging
+from contextlib import nullcontext
 from typing import assert_never
 from urllib.parse import parse_qs
 
@@ -55,8 +56,10 @@ class SyncSocket:
                 # A page is ours and can be asked; of anybody else we know only when it says so, or does it.
                 answers = _is_page(scope) or asked.get("answers") == ["1"]
                 client = hub.attach_sync(socket.wire, answers=answers)
+                hears = asked.get("threads") == ["1"]
                 try:
-                    await _Conversation(self._service.engine, self._service.uploads, hub, client).listen(socket)
+                    with self._service.news.telling(client) if hears else nullcontext():
+                        await _Conversation(self._service.engine, self._service.uploads, hub, client).listen(socket)
                 finally:
                     hub.detach_sync(client)
         except NotFound as error:
@@ -114,10 +117,12 @@ class _Conversation:
                 await self._steer(command)
             case m.Cancel():
                 await self._cancel()
-            case m.Approve(id=name, decision=decision, note=note):
+            case m.Approve(id=name, decision=decision, note=note, content=content):
                 self._client.answers = True
                 self._hub.count_answers()
-                await engine.execute(ResolveApproval(approval_id=ApprovalId(name), decision=decision, note=note))
+                await engine.execute(
+                    ResolveApproval(approval_id=ApprovalId(name), decision=decision, note=note, content=content)
+                )
             case m.Configure():
                 await engine.execute(ChangeSettings(thread_id=thread_id, overrides=_overrides(command)))
             case m.Dequeue(id=name):
