@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from hames.core import context, lifecycle
 from hames.core.approvals import Questions
+from hames.core.live import Run
 from hames.core.loop import run_turn
 from hames.core.thread import Thread
 from hames.core.turn import TurnWork
@@ -175,14 +176,15 @@ class Harness:
         thread = self._thread or await self._begin()
         turn_id = TurnId(self._ids.new("turn"))
         said = UserMessage(id=ItemId(self._ids.new("item")), step=0, content=(TextInput(text=content),))
-        self._scope, self._token = anyio.CancelScope(), current_token()
+        run = Run()
+        self._scope, self._token = run.scope, current_token()
         await thread.emit(
             TurnStarted(turn_id=turn_id),
             ItemStarted(turn_id=turn_id, item=said),
             ItemCompleted(turn_id=turn_id, item=said),
         )
         work = self._work(thread, turn_id)
-        return await lifecycle.live(thread, turn_id, self._scope, lambda: run_turn(work))
+        return await lifecycle.live(thread, turn_id, run, lambda: run_turn(work))
 
     async def _begin(self) -> Thread:
         thread_id = ThreadId(self._ids.new("ses"))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from hames.core.live import Run
 from hames.core.thread import Thread
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
 from hames.domain.events import Event, QueueHeld, TurnEnded, TurnError, TurnStatus
@@ -16,15 +17,13 @@ log = logging.getLogger(__name__)
 LAST_WORDS_SECONDS = 3.0
 
 
-async def live(
-    thread: Thread, turn_id: TurnId, scope: anyio.CancelScope, work: Callable[[], Awaitable[str]]
-) -> HarnessError | None:
-    """Runs the work until it is done, fails, or `scope` is cancelled. Returns what it failed with."""
+async def live(thread: Thread, turn_id: TurnId, run: Run, work: Callable[[], Awaitable[str]]) -> HarnessError | None:
+    """Runs the work until it is done, fails, or the run's scope is cancelled. Returns what it failed with."""
     status: TurnStatus = "interrupted"
     failure: HarnessError | None = None
     stop_reason = ""
     try:
-        with scope:
+        with run.scope:
             stop_reason = await work()
             status = "completed"
     except HarnessError as known:
@@ -37,6 +36,8 @@ async def live(
         # still be closed: shielded, but not forever.
         with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
             error = _turn_error(failure) if failure is not None else None
+            if status == "interrupted" and run.ending:
+                error = TurnError(message=run.ending)
             await _end(thread, TurnEnded(turn_id=turn_id, status=status, error=error, stop_reason=stop_reason))
     return failure
 

@@ -15,6 +15,8 @@ class Run:
         self.scope = anyio.CancelScope()
         self.work: TurnWork | None = None
         self.over = anyio.Event()
+        self.ending = ""
+        """Why it was stopped, if nobody asked for that."""
 
 
 class Live:

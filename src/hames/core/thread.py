@@ -50,6 +50,9 @@ SYNCED = (
     QueueHeld,
     TurnEnded,
 )
+STOPPED = "interrupted: the harness stopped while this turn ran"
+"""What a turn says that nobody interrupted: whether the process went in peace or was killed."""
+
 LISTED = (ThreadCreated, ThreadRenamed, ThreadArchived, TurnStarted, TurnEnded, SettingsChanged)
 """What changes how a list shows the thread."""
 
@@ -78,7 +81,7 @@ class Thread:
         for record in await log.read():
             state = apply(state, record)
         thread = cls(log, state, clock)
-        if ends := endings(state, "interrupted: the harness stopped while this turn ran"):
+        if ends := endings(state, STOPPED):
             held = [QueueHeld(held=True)] if state.queue else []
             await thread.emit(*ends, *held)
         return thread

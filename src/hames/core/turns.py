@@ -17,6 +17,7 @@ from hames.core.history import already
 from hames.core.instructions import effective, system_prompt
 from hames.core.live import Live, Run
 from hames.core.loop import run_turn
+from hames.core.thread import STOPPED
 from hames.core.threads import Threads
 from hames.core.turn import TurnWork
 from hames.domain.commands import (
@@ -74,6 +75,7 @@ class Turns:
         self.closing = True
         runs = [live.run for live in self._threads.live.values() if live.run is not None]
         for run in runs:
+            run.ending = STOPPED
             run.scope.cancel()
         with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS):
             for run in runs:
@@ -143,7 +145,7 @@ class Turns:
             return await work(run.work)
 
         try:
-            await lifecycle.live(live.thread, turn_id, run.scope, whole)
+            await lifecycle.live(live.thread, turn_id, run, whole)
         finally:
             run.over.set()
             if live.run is run:
