@@ -126,6 +126,30 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await eventually(() => words(other), await words(page));
   });
 
+  test("every tab is told at once who is new, who runs and who waits, without asking", async () => {
+    const { page } = await onThread();
+    const elsewhere = await house.api.create({ title: "Elsewhere" });
+    const other = await open(`${house.url}/t/${elsewhere.id}`);
+    const rows = other.getByRole("navigation", { name: "Threads" });
+    await rows.getByRole("link", { name: /Elsewhere/ }).waitFor();
+    await eventually(() => rows.getByRole("link").count(), 2);
+    // From now on it learns of the other threads by its socket, or not at all.
+    await other.route("**/threads?*", (route) => route.abort());
+    await ask(page, "run it");
+    await rows.getByText("needs you", { exact: true }).waitFor();
+    await rows.getByRole("link", { name: /run it/ }).waitFor();
+    await eventually(() => other.title(), "(!) Elsewhere · Hames");
+    await page.getByRole("button", { name: /^Yes, once/ }).click();
+    await eventually(() => other.title(), "Elsewhere · Hames");
+    await page.getByRole("heading", { level: 1 }).getByRole("button").click();
+    await page.getByRole("textbox", { name: "Title" }).fill("A better name");
+    await page.keyboard.press("Enter");
+    await rows.getByRole("link", { name: /A better name/ }).waitFor();
+    await other.unroute("**/threads?*");
+    await house.api.create({ title: "Brand new" });
+    await rows.getByRole("link", { name: /Brand new/ }).waitFor();
+  });
+
   test("threads are switched, searched and archived", async () => {
     const { page, thread } = await onThread();
     await ask(page, "hello here");

@@ -8,7 +8,7 @@ export function clientFor(threadId: string): HarnessClient {
   return new HarnessClient({
     url: () => {
       const { protocol, host } = window.location;
-      return `${protocol === "https:" ? "wss" : "ws"}://${host}/ws?thread=${encodeURIComponent(threadId)}`;
+      return `${protocol === "https:" ? "wss" : "ws"}://${host}/ws?thread=${encodeURIComponent(threadId)}&threads=1`;
     },
   });
 }

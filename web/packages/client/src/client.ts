@@ -17,6 +17,7 @@ import type {
   HarnessState,
   ReviewTarget,
   ServerMessage,
+  ThreadRow,
 } from "./protocol.js";
 import { CLOSE } from "./protocol.js";
 
@@ -71,6 +72,7 @@ export class HarnessClient {
   private snapshot: ClientSnapshot = { connection: { status: "idle" }, state: null, rev: 0, pending: [] };
   private readonly listeners = new Set<() => void>();
   private readonly errorListeners = new Set<(message: string) => void>();
+  private readonly threadListeners = new Set<(rows: readonly ThreadRow[]) => void>();
   private submits: Sent[] = [];
   private socket: WebSocket | null = null;
   private attempt = 0;
@@ -96,6 +98,15 @@ export class HarnessClient {
   onError(listener: (message: string) => void): () => void {
     this.errorListeners.add(listener);
     return () => void this.errorListeners.delete(listener);
+  }
+
+  /**
+   * News of all threads, from a server that tells them and was asked with `threads=1` in the url: the rows that changed, none when
+   * the list should be asked for again. The first call comes with each connection and says that there will be others.
+   */
+  onThreads(listener: (rows: readonly ThreadRow[]) => void): () => void {
+    this.threadListeners.add(listener);
+    return () => void this.threadListeners.delete(listener);
   }
 
   /** Opens the connection and keeps it open until `close`. */
@@ -194,6 +205,8 @@ export class HarnessClient {
           return this.take(applyOperations(this.snapshot.state, message.operations), message.rev);
         case "error":
           return this.refused(message.message, message.submitId);
+        case "threads":
+          for (const listener of this.threadListeners) listener(message.threads);
       }
     } catch {
       // What we hold may no longer be what the server holds. A new connection brings a snapshot.

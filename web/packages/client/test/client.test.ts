@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { HarnessClient } from "../src/client.js";
-import type { HarnessMessage, HarnessState } from "../src/protocol.js";
+import type { HarnessMessage, HarnessState, ThreadRow } from "../src/protocol.js";
 import { FakeSocket } from "./fake-socket.js";
 
 const message = (id: string, content = "", role: HarnessMessage["role"] = "assistant"): HarnessMessage => ({
@@ -105,6 +105,31 @@ test("a message of an unknown type is ignored", () => {
   FakeSocket.last.says({ type: "state", state: state() });
   FakeSocket.last.says('{"type":"weather","sunny":true}');
   expect(client.getSnapshot().connection).toEqual({ status: "open" });
+});
+
+test("news of the threads goes to whoever listens, and changes nothing else", () => {
+  const client = connected();
+  const heard: unknown[] = [];
+  const row: ThreadRow = {
+    id: "t2",
+    title: "Other",
+    preview: "",
+    cwd: "/",
+    model: "m",
+    archived: false,
+    createdAt: 1,
+    updatedAt: 2,
+    status: "running",
+  };
+  const stop = client.onThreads((rows) => heard.push(rows));
+  FakeSocket.last.says({ type: "state", state: state(), rev: 1 });
+  const before = client.getSnapshot();
+  FakeSocket.last.says({ type: "threads", threads: [] });
+  FakeSocket.last.says({ type: "threads", threads: [row] });
+  stop();
+  FakeSocket.last.says({ type: "threads", threads: [] });
+  expect(heard).toEqual([[], [row]]);
+  expect(client.getSnapshot()).toBe(before);
 });
 
 test("frames of a socket that was given up are dropped", () => {

@@ -13,6 +13,7 @@ import { Icon } from "../shell/icons.js";
 import { go } from "../shell/route.js";
 import { remember } from "../shell/storage.js";
 import { toast, toastFailure } from "../shell/toasts.js";
+import { passNews } from "../threads/news.js";
 import { ApprovalCard } from "../tools/approval-card.js";
 import { ActivityLine, activityOf, announcement } from "./activity.js";
 import { ConnectionBanner } from "./connection.js";
@@ -49,9 +50,9 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
 
   useEffect(() => {
     client.connect();
-    const stop = client.onError(toast);
+    const stops = [client.onError(toast), passNews(client)];
     return () => {
-      stop();
+      for (const stop of stops) stop();
       client.close();
     };
   }, [client]);

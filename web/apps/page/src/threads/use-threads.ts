@@ -1,12 +1,20 @@
-/** The thread list, asked for every few seconds while somebody looks, and rarely while nobody does. */
+/**
+ * The thread list. The server tells what changes; one that does not is asked every few seconds while somebody looks, and rarely while
+ * nobody does.
+ */
 
 import { RequestFailed, type ThreadRow } from "@hames/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api } from "../api.js";
 import { toastFailure } from "../shell/toasts.js";
+import { onNews, told } from "./news.js";
 
 const VISIBLE_MS = 3_000;
 const HIDDEN_MS = 15_000;
+/** What is told is believed, and checked now and then. */
+const TOLD_MS = 60_000;
+/** One prompt makes several pieces of news. */
+const NEWS_MS = 60;
 const PAGE = 50;
 
 export type ThreadList = {
@@ -28,27 +36,43 @@ export function useThreads(search: string, archived: boolean): ThreadList {
 
   useEffect(() => {
     let gone = false;
+    let asked = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     setOlder(null);
+    const later = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => void load(), ms);
+    };
     const load = async () => {
       clearTimeout(timer);
+      const mine = ++asked;
       try {
         const { threads, nextCursor } = await api.threads({ search, archived, limit: PAGE });
-        if (gone) return;
+        if (gone || mine !== asked) return;
         setFirst((now) => (now?.threads === threads ? now : { threads, cursor: nextCursor }));
         setProblem(null);
       } catch (failure) {
-        if (gone) return;
+        if (gone || mine !== asked) return;
         setProblem(failure instanceof RequestFailed && failure.status === 401 ? "unauthorized" : "gone");
       }
-      timer = setTimeout(() => void load(), document.visibilityState === "visible" ? VISIBLE_MS : HIDDEN_MS);
+      later(patience());
     };
     ask.current = () => void load();
+    const stop = onNews((rows) => {
+      // A dot changes now; who is new, or gone, or first, the server knows.
+      if (rows.length > 0) {
+        setFirst((now) => now && { ...now, threads: withNews(now.threads, rows, archived) });
+        setOlder((now) => now && { ...now, threads: withNews(now.threads, rows, archived) });
+      }
+      asked += 1; // An answer that is under way is older than this.
+      later(NEWS_MS);
+    });
     const begin = setTimeout(() => void load(), search ? 150 : 0);
     const visible = () => document.visibilityState === "visible" && void load();
     document.addEventListener("visibilitychange", visible);
     return () => {
       gone = true;
+      stop();
       clearTimeout(timer);
       clearTimeout(begin);
       document.removeEventListener("visibilitychange", visible);
@@ -72,6 +96,22 @@ export function useThreads(search: string, archived: boolean): ThreadList {
     () => ({ threads, problem, more: cursor === null ? null : more, refresh }),
     [threads, problem, cursor, more, refresh],
   );
+}
+
+function patience(): number {
+  if (told()) return TOLD_MS;
+  return document.visibilityState === "visible" ? VISIBLE_MS : HIDDEN_MS;
+}
+
+/** The rows with what was told of them. One that no longer belongs here goes. */
+export function withNews(
+  rows: readonly ThreadRow[],
+  news: readonly ThreadRow[],
+  archived: boolean,
+): readonly ThreadRow[] {
+  const changed = new Map(news.map((row) => [row.id, row]));
+  if (!rows.some(({ id }) => changed.has(id))) return rows;
+  return rows.map((row) => changed.get(row.id) ?? row).filter((row) => row.archived === archived);
 }
 
 /** A thread that moved to the first page is not shown twice. */
