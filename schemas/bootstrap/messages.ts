@@ -38,9 +38,11 @@ export interface ApprovalRequested {
   input?: unknown;
 }
 
+/** `content` is what an `elicitation` asks for, as its `requestedSchema` has it. */
 export interface ApprovalRespondParams {
   requestId: string;
   decision: "always" | "once" | "reject";
+  content?: unknown;
 }
 
 export interface Artifact {

@@ -175,6 +175,30 @@ export interface Delta {
   delta: string;
 }
 
+/** An MCP server asks a person: a form (`requestedSchema`), or an address to visit (`url`), which nobody opens. */
+export interface ElicitationParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  serverName: string;
+  mode: "form" | "url";
+  message: string;
+  requestedSchema?: unknown;
+  url?: string;
+  elicitationId?: string;
+  startedAtMs?: number;
+  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
+  _meta?: unknown;
+}
+
+/** `content` is the form filled in; left out, the form is handed in as it stands. */
+export interface ElicitationResponse {
+  action: "accept" | "cancel" | "decline";
+  content?: unknown;
+  _meta?: unknown;
+}
+
 /** `{}`. */
 export interface Empty {
   _meta?: unknown;
@@ -833,4 +857,5 @@ export interface Asks {
   "item/fileChange/requestApproval": { params: FileChangeApprovalParams; result: ApprovalResponse };
   "item/mcpToolCall/requestApproval": { params: McpApprovalParams; result: ApprovalResponse };
   "item/toolCall/requestApproval": { params: ToolApprovalParams; result: ApprovalResponse };
+  "mcpServer/elicitation/request": { params: ElicitationParams; result: ElicitationResponse };
 }

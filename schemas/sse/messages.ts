@@ -5,7 +5,7 @@ export interface Approval {
   type: "approval";
   id: string;
   toolCallId: string;
-  kind: "command" | "file" | "mcp" | "tool";
+  kind: "command" | "elicitation" | "file" | "mcp" | "tool";
   timestamp: number;
   reason?: string;
   command?: string;
@@ -23,6 +23,7 @@ export interface Approval {
 export interface ApprovalAnswer {
   decision: "always" | "once" | "reject";
   note?: string;
+  content?: unknown;
 }
 
 export interface ApprovalResolved {

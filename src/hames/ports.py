@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from hames.domain.approvals import Intent
+from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.events import Record
 from hames.domain.ids import ItemId, ThreadId, TurnId
@@ -144,6 +144,15 @@ class Place(Value):
     sandbox: SandboxPolicy
 
 
+class Ask(Protocol):
+    """Puts a question of a running tool to a person, and waits. The answer is in the log before it is returned.
+
+    Where nobody may be asked it is a rejection, whose note says why. Cancel it when the answer is of no use any more.
+    """
+
+    def __call__(self, question: Elicit) -> Awaitable[Answer]: ...
+
+
 class Job(Value):
     """One call to carry out, and the name and step its item will have."""
 
@@ -153,6 +162,8 @@ class Job(Value):
     item_id: ItemId
     step: int
     place: Place
+    ask: Ask | None = None
+    """For questions that come up while it runs. None: there is nobody to ask."""
 
 
 class Tell(Protocol):

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from hames.domain.approvals import Harmless, Intent
+from hames.domain.approvals import Elicit, Harmless, Intent
 from hames.domain.events import FORMAT, Event, Record
 from hames.domain.items import Item, UserInput
 from hames.domain.policy import Grant, SandboxPolicy
@@ -38,6 +38,7 @@ def test_every_word_a_log_can_hold_is_in_the_sample() -> None:
     for line in LINES:
         _collect(msgspec.json.decode(line, type=Record), seen)
     words = {kind for union in (Event, Item, UserInput, Intent, Grant, SandboxPolicy) for kind in get_args(union)}
+    words |= {Elicit}
     assert words - NEVER_LOGGED <= seen
 
 

@@ -4,15 +4,18 @@ Trust, approval and `never` remove the question and never the sandbox. The first
 recorded answer wins; without one nothing runs.
 """
 
+from contextlib import suppress
 from typing import Literal, assert_never
 
 import anyio
 
 from hames.core.thread import Thread
-from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
-from hames.domain.errors import ApprovalNotFound
+from hames.domain.approvals import Answer, Approval, CallMcp, ChangeFiles, Elicit, Harmless, Intent, RunCommand, UseTool
+from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
+from hames.domain.forms import filled, misfit
 from hames.domain.ids import ApprovalId
+from hames.domain.json import Json
 from hames.domain.policy import (
     ApprovalPolicy,
     CommandGrant,
@@ -27,6 +30,8 @@ from hames.domain.policy import (
 )
 from hames.domain.value import Value
 from hames.ports import Verdict
+
+WITHDRAW_SECONDS = 3.0
 
 
 class Ruling(Value):
@@ -104,7 +109,7 @@ def _files(
     return Ruling(action="ask", sandbox=sandbox, reason="changes files")
 
 
-def grant_for(intent: Intent, *, workspace: str) -> Grant | None:
+def grant_for(intent: Intent | Elicit, *, workspace: str) -> Grant | None:
     """What `always` allows from now on. Never a prefix, never a pattern, never a protected path."""
     match intent:
         case RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed):
@@ -115,11 +120,6 @@ def grant_for(intent: Intent, *, workspace: str) -> Grant | None:
             return McpGrant(server=server, tool=tool)
         case _:
             return None
-
-
-class Answer(Value):
-    decision: Decision
-    note: str = ""
 
 
 class Questions:
@@ -141,15 +141,26 @@ class Questions:
                     note = f"nobody who could answer was there for {self._patience_s:g} s"
                     await self.resolve(approval.id, "reject", note=note)
             return question.answer
+        except anyio.get_cancelled_exc_class():
+            if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
+                await self._withdraw(question)
+            raise
         finally:
             self._open.pop(approval.id, None)
 
-    async def resolve(self, approval_id: ApprovalId, decision: Decision, *, note: str = "") -> Thread:
-        """The first answer is recorded and counts; a later one finds nothing to answer."""
-        question = self._open.pop(approval_id, None)
+    async def resolve(
+        self, approval_id: ApprovalId, decision: Decision, *, note: str = "", content: Json = None
+    ) -> Thread:
+        """The first answer is recorded and counts; a later one finds nothing to answer.
+
+        Raises `ApprovalNotFound`, and `InvalidCommand` for a form filled in wrongly: that one can be tried again.
+        """
+        question = self._open.get(approval_id)
         if question is None:
             raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
         approval = question.approval
+        content = _handed_in(approval, decision, content)
+        del self._open[approval_id]
         grant = grant_for(approval.intent, workspace=question.workspace) if decision == "always" else None
         await question.thread.emit(
             ApprovalResolved(
@@ -159,11 +170,28 @@ class Questions:
                 decision=decision,
                 grant=grant,
                 note=note,
+                content=content,
             )
         )
-        question.answer = Answer(decision=decision, note=note)
+        question.answer = Answer(decision=decision, note=note, content=content)
         question.answered.set()
         return question.thread
+
+    async def _withdraw(self, question: "_Question") -> None:
+        if question.approval not in question.thread.state.approvals:
+            return
+        with anyio.move_on_after(WITHDRAW_SECONDS, shield=True), suppress(HarnessError):
+            await self.resolve(question.approval.id, "void")
+
+
+def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:
+    """What goes back to a server that asked; nothing else has anything to fill in."""
+    intent = approval.intent
+    if not isinstance(intent, Elicit) or decision not in ("once", "always"):
+        return None
+    if complaint := misfit(intent, content):
+        raise InvalidCommand(f"the form cannot be handed in: {complaint}")
+    return filled(intent, content)
 
 
 class _Question:

@@ -122,8 +122,8 @@ class Engine:
                 return await turns.compact(thread_id)
             case StartReview():
                 return await turns.review(command)
-            case ResolveApproval(approval_id=approval_id, decision=decision, note=note):
-                return (await turns.questions.resolve(approval_id, decision, note=note)).state
+            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
+                return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
             case _ as never:
                 assert_never(never)
 

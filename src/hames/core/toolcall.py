@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.core.approvals import Ruling, decide
+from hames.core.elicitation import asking
 from hames.core.turn import OUR_STREAMS, TurnWork
 from hames.domain.approvals import Approval, Harmless, RunCommand
 from hames.domain.errors import HarnessError, StorageFailed
@@ -34,7 +35,8 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     if complaint := check(arguments, tool.spec.schema):
         return await _failed(work, call, arguments, f"the arguments do not fit: {complaint}")
     item_id = work.new_item_id()
-    job = Job(call=call, arguments=arguments, item_id=item_id, step=work.step, place=work.place)
+    ask = asking(work, item_id)
+    job = Job(call=call, arguments=arguments, item_id=item_id, step=work.step, place=work.place, ask=ask)
     try:
         prepared = await tool.prepare(job)
     except ToolFailed as reason:

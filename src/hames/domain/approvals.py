@@ -7,6 +7,7 @@ intent itself, so the text shown is byte for byte the text run.
 from hames.domain.ids import ApprovalId, ItemId, TurnId
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
+from hames.domain.policy import Decision
 from hames.domain.value import Value
 
 
@@ -46,12 +47,33 @@ class UseTool(Value, tag="use_tool"):
 Intent = Harmless | RunCommand | ChangeFiles | CallMcp | UseTool
 
 
+class Elicit(Value, tag="elicit"):
+    """What an MCP server asks a person while its tool runs: a form, or an address to visit.
+
+    No policy answers it. Whoever is asked sees who asks; nothing here opens the address.
+    """
+
+    server: str
+    message: str
+    schema: Json = None
+    """What the form wants: JSON Schema of a flat object. None when an address is to be visited."""
+    url: str = ""
+
+
 class Approval(Value):
     """A pending question. Nothing runs without a recorded answer."""
 
     id: ApprovalId
     turn_id: TurnId
     item_id: ItemId
-    intent: RunCommand | ChangeFiles | CallMcp | UseTool
+    intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit
     reason: str = ""
     """Why it is asked, in words for people."""
+
+
+class Answer(Value):
+    """`note` is a word to whoever asked; `content` is a form filled in."""
+
+    decision: Decision
+    note: str = ""
+    content: Json = None

@@ -83,9 +83,12 @@ class InterruptTurn(Value):
 
 
 class ResolveApproval(Value):
+    """`content` is what a form asks for; one that does not fit is refused and leaves the question open."""
+
     approval_id: ApprovalId
     decision: Decision
     note: str = ""
+    content: Json = None
 
 
 class ForkThread(Value):

@@ -96,7 +96,7 @@ class ApprovalRequested(Value, tag_field="type", tag="approval_requested"):
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved", kw_only=True):
-    """`grant` is what an `always` allows from now on; `note` is a word to the model."""
+    """`grant` is what an `always` allows from now on; `note` is a word to the model; `content` is a form filled in."""
 
     turn_id: TurnId
     approval_id: ApprovalId
@@ -104,6 +104,7 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved", kw_only
     decision: Decision
     grant: Grant | None = None
     note: str = ""
+    content: Json = None
 
 
 class UsageReported(Value, tag_field="type", tag="usage_reported"):

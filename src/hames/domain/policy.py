@@ -11,7 +11,7 @@ ApprovalPolicy = Literal["never", "unlessTrusted", "always"]
 """`never` asks nothing, `unlessTrusted` asks for what is not known to be harmless, `always` asks for everything."""
 
 Decision = Literal["once", "always", "reject", "void"]
-"""`void` is nobody's answer: the turn or the process ended before anyone gave one."""
+"""`void` is nobody's answer: the turn or the process ended before anyone gave one, or a form was put aside."""
 
 AgentName = Literal["code", "plan", "review"]
 """A profile: `code` works, `plan` and `review` read and never write."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Intent, RunCommand, UseTool
+from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, Intent, RunCommand, UseTool
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -229,6 +229,8 @@ class Teller:
         for _ in range(self._number(0, 2)):
             self._stop_here()
             self._stream(item_id)
+        if isinstance(item, McpToolCall) and self._seldom():
+            self._allowed(item, Elicit(server=item.server, message="Sure?", schema={"type": "object"}))
         failed = self._seldom()
         result = ToolResult(text="so it went", failed=failed)
         self._complete(item_id, status="failed" if failed else "completed", result=result)

@@ -47,7 +47,9 @@ def decode(method: str, params: Params) -> Command | Local:
             return InterruptTurn(thread_id=ThreadId(_read(params, messages.TurnCancelParams).thread_id))
         case "approval.respond":
             answer = _read(params, messages.ApprovalRespondParams)
-            return ResolveApproval(approval_id=ApprovalId(answer.request_id), decision=answer.decision)
+            return ResolveApproval(
+                approval_id=ApprovalId(answer.request_id), decision=answer.decision, content=answer.content
+            )
         case _:
             raise UnknownMethod(f"no method {method!r}")
 

@@ -5,7 +5,8 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 
 from hames.domain import items
-from hames.domain.approvals import Approval, CallMcp, ChangeFiles, RunCommand, UseTool
+from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
+from hames.domain.forms import members
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.policy import Decision
@@ -109,6 +110,8 @@ def question(approval: Approval) -> dict[str, Json]:
             asked = {"tool": f"{server}/{tool}", "input": arguments}
         case UseTool(name=name, arguments=arguments):
             asked = {"tool": name, "input": arguments}
+        case Elicit(server=server):
+            asked = {"tool": "elicitation", "input": {"server": server, **members(approval.intent)}}
         case _ as never:
             assert_never(never)
     return {**asked, "reason": approval.reason}

@@ -84,8 +84,11 @@ class TurnCancelParams(Value, rename="camel"):
 
 
 class ApprovalRespondParams(Value, rename="camel"):
+    """`content` is what an `elicitation` asks for, as its `requestedSchema` has it."""
+
     request_id: str
     decision: Literal["once", "always", "reject"]
+    content: Json = None
 
 
 # What things look like.

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from hames.domain import items as domain
 from hames.domain import policy
-from hames.domain.approvals import Approval, CallMcp, ChangeFiles, RunCommand, UseTool
+from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import ErrorInfo
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
@@ -22,7 +22,7 @@ from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
 from hames.protocols.dialect import Notify
-from hames.protocols.flint import seed, uuids
+from hames.protocols.flint import elicitation, seed, uuids
 from hames.protocols.flint.shape import About, Window
 
 Members = dict[str, Json]
@@ -304,6 +304,9 @@ class Codex:
             case UseTool(name=name, arguments=arguments):
                 words = f"{name} {arguments}"
                 return "item/commandExecution/requestApproval", _command_question(where, words, state.settings.cwd)
+            case Elicit() as elicit:
+                told = elicitation.asked_codex(approval.id, elicit)
+                return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
             case _ as never:
                 assert_never(never)
 

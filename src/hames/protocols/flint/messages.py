@@ -599,3 +599,30 @@ class ToolApprovalParams(Wire):
 
 class ApprovalResponse(Wire):
     decision: ApprovalWord
+
+
+ElicitationWord = Literal["accept", "decline", "cancel"]
+
+
+class ElicitationParams(Wire):
+    """An MCP server asks a person: a form (`requestedSchema`), or an address to visit (`url`), which nobody opens."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    server_name: str
+    mode: Literal["form", "url"]
+    message: str
+    requested_schema: Json = UNSET
+    url: str | Maybe = UNSET
+    elicitation_id: str | Maybe = UNSET
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
+    reason: str | Maybe = UNSET
+
+
+class ElicitationResponse(Wire):
+    """`content` is the form filled in; left out, the form is handed in as it stands."""
+
+    action: ElicitationWord
+    content: Json = None

@@ -5,10 +5,12 @@ gets), what was chosen with `config/set`, and which thread was opened last.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from hames import __version__
+from hames.domain.approvals import Elicit, Intent
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -36,7 +38,7 @@ from hames.domain.policy import Decision
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.dialect import Follow, Local, Notify, Outcome, Outgoing, Unfollow
-from hames.protocols.flint import codex, codex_inbound, errors, greeting, inbound, outbound
+from hames.protocols.flint import codex, codex_inbound, elicitation, errors, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
 from hames.protocols.flint.seed import Seed, provider_of, sandbox
@@ -46,6 +48,14 @@ from hames.protocols.jsonrpc import Params, Response, Rules
 PAGE = 50
 
 _DECISIONS: dict[str, Decision] = {"accept": "once", "acceptForSession": "always"}
+
+
+class _Asked(NamedTuple):
+    """A question this client has been asked."""
+
+    thread_id: ThreadId
+    turn_id: TurnId
+    intent: Intent | Elicit
 
 
 class Flint:
@@ -66,7 +76,7 @@ class Flint:
         self._applied: dict[ThreadId, int] = {}
         self._last: ThreadState | None = None
         self._loaded: dict[ThreadId, None] = {}
-        self._asked: dict[ApprovalId, tuple[ThreadId, TurnId]] = {}
+        self._asked: dict[ApprovalId, _Asked] = {}
 
     # -- in
 
@@ -115,13 +125,15 @@ class Flint:
 
     def decide(self, response: Response) -> Sequence[Command]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
+        where = self._asked.get(response.about)
+        if where is not None and isinstance(where.intent, Elicit):
+            return [elicitation.answered(response, where.intent)]
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
         decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
         answer = ResolveApproval(approval_id=response.about, decision=decision)
-        where = self._asked.get(response.about)
         if word == "cancel" and where is not None:
-            return [answer, InterruptTurn(thread_id=where[0], turn_id=where[1])]
+            return [answer, InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id)]
         return [answer]
 
     # -- out
@@ -151,7 +163,7 @@ class Flint:
     def greet(self, command: Command, state: ThreadState, history: Sequence[Change]) -> Sequence[Outgoing]:  # noqa: ARG002
         self._loaded[state.id] = None
         for approval in state.approvals:
-            self._asked[approval.id] = (state.id, approval.turn_id)
+            self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
         asked = outbound.questions(state, self._shape)
         if isinstance(command, CreateThread | ResumeThread | ForkThread):
             return self._wanted([*outbound.started(state, self._shape), *asked])
@@ -162,7 +174,7 @@ class Flint:
             case SettingsChanged() if self._last is not None and self._last.id == change.after.id:
                 self._last = change.after
             case ApprovalRequested(approval=approval):
-                self._asked[approval.id] = (change.after.id, approval.turn_id)
+                self._asked[approval.id] = _Asked(change.after.id, approval.turn_id, approval.intent)
             case ApprovalResolved(approval_id=approval_id):
                 self._asked.pop(approval_id, None)
             case _:

@@ -69,6 +69,7 @@ ASKS: dict[str, Pair] = {
     "item/fileChange/requestApproval": (m.FileChangeApprovalParams, m.ApprovalResponse),
     "item/mcpToolCall/requestApproval": (m.McpApprovalParams, m.ApprovalResponse),
     "item/toolCall/requestApproval": (m.ToolApprovalParams, m.ApprovalResponse),
+    "mcpServer/elicitation/request": (m.ElicitationParams, m.ElicitationResponse),
 }
 
 PUBLISHED = Published(

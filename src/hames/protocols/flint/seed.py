@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from hames.domain import items as domain
 from hames.domain import policy
-from hames.domain.approvals import Approval, CallMcp, ChangeFiles, RunCommand, UseTool
+from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import ThreadSummary
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
 from hames.domain.ids import ThreadId
@@ -21,12 +21,14 @@ from hames.domain.options import Selector, Settings
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.domain.usage import Usage
 from hames.protocols.dialect import Notify
+from hames.protocols.flint import elicitation
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.shape import About, Window
 from hames.protocols.flint.wire import ItemStatusWord, Maybe, TurnStatusWord, present, spoken
 
 DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "decline", "cancel"]
+ELICITATION_WORDS: list[m.ApprovalWord] = ["accept", "decline", "cancel"]
 
 _ITEM_WORDS: dict[ItemStatus, ItemStatusWord] = {
     "running": "inProgress",
@@ -230,6 +232,19 @@ class Seed:
                     arguments=arguments,
                     started_at_ms=at_ms,
                     available_decisions=DECISIONS,
+                    reason=reason,
+                )
+            case Elicit(server=server, message=message, schema=schema, url=url):
+                return elicitation.METHOD, m.ElicitationParams(
+                    **where,
+                    server_name=server,
+                    mode="url" if url else "form",
+                    message=message,
+                    requested_schema=UNSET if url else schema,
+                    url=spoken(url),
+                    elicitation_id=approval.id if url else UNSET,
+                    started_at_ms=at_ms,
+                    available_decisions=ELICITATION_WORDS,
                     reason=reason,
                 )
             case _ as never:

@@ -56,7 +56,7 @@ class Approval(Value, tag_field="type", tag="approval", rename="camel"):
 
     id: str
     tool_call_id: str
-    kind: Literal["command", "file", "mcp", "tool"]
+    kind: Literal["command", "file", "mcp", "tool", "elicitation"]
     timestamp: int
     reason: str = ""
     command: str = ""
@@ -90,3 +90,5 @@ class ApprovalAnswer(Value):
 
     decision: Literal["once", "always", "reject"]
     note: str = ""
+    content: Json = None
+    """What an elicitation asks for, as its `requestedSchema` has it."""

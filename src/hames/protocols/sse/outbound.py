@@ -5,6 +5,7 @@ from typing import assert_never
 import msgspec
 
 from hames.domain import approvals, events, items
+from hames.domain.forms import members
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
@@ -100,6 +101,16 @@ def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.App
         case approvals.UseTool(name=tool, arguments=given):
             return m.Approval(
                 id=name, tool_call_id=call, kind="tool", timestamp=at, reason=reason, tool=tool, input=given
+            )
+        case approvals.Elicit(server=server) as asked:
+            return m.Approval(
+                id=name,
+                tool_call_id=call,
+                kind="elicitation",
+                timestamp=at,
+                reason=reason,
+                server=server,
+                input=members(asked),
             )
         case _ as never:
             assert_never(never)

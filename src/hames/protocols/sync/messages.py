@@ -77,7 +77,7 @@ class Approval(Value, rename="camel"):
 
     id: str
     tool_call_id: str
-    kind: Literal["command", "file", "mcp", "tool"]
+    kind: Literal["command", "file", "mcp", "tool", "elicitation"]
     reason: str = ""
     command: str = ""
     cwd: str = ""
@@ -240,9 +240,12 @@ class Steer(Value, tag_field="type", tag="steer"):
 
 
 class Approve(Value, tag_field="type", tag="approve"):
+    """`content` is what an elicitation asks for, as its `requestedSchema` has it."""
+
     id: str
     decision: Literal["once", "always", "reject"]
     note: str = ""
+    content: Json = None
 
 
 class Configure(Value, tag_field="type", tag="configure", rename="camel"):

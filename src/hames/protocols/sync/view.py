@@ -5,6 +5,7 @@ from typing import assert_never
 
 from hames.domain import approvals, items
 from hames.domain.errors import HarnessError
+from hames.domain.forms import members
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.domain.state import ThreadState, Turn
@@ -118,6 +119,10 @@ def _approval(approval: approvals.Approval) -> m.Approval:
             )
         case approvals.UseTool(name=tool, arguments=given):
             return m.Approval(id=name, tool_call_id=item, kind="tool", reason=reason, tool=tool, input=given)
+        case approvals.Elicit(server=server) as asked:
+            return m.Approval(
+                id=name, tool_call_id=item, kind="elicitation", reason=reason, server=server, input=members(asked)
+            )
         case _ as never:
             assert_never(never)
 

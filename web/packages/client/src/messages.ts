@@ -10,7 +10,7 @@ export interface AppendTextOperation {
 export interface Approval {
   id: string;
   toolCallId: string;
-  kind: "command" | "file" | "mcp" | "tool";
+  kind: "command" | "elicitation" | "file" | "mcp" | "tool";
   reason?: string;
   command?: string;
   cwd?: string;
@@ -23,11 +23,13 @@ export interface Approval {
   input?: unknown;
 }
 
+/** `content` is what an elicitation asks for, as its `requestedSchema` has it. */
 export interface Approve {
   type: "approve";
   id: string;
   decision: "always" | "once" | "reject";
   note?: string;
+  content?: unknown;
 }
 
 /** The body of `POST /threads/{id}/archive`. */

@@ -21,6 +21,7 @@ const QUESTIONS: Record<Approval["kind"], string> = {
   file: "Make these changes?",
   mcp: "Call this tool?",
   tool: "Use this tool?",
+  elicitation: "Answer this?",
 };
 
 /** What `always` allows from now on, or nothing when it would allow nothing. */
@@ -33,6 +34,7 @@ function scope(approval: Approval): string {
     case "mcp":
       return "This tool of this server is not asked about again in this thread";
     case "tool":
+    case "elicitation":
       return "";
   }
 }
