@@ -21,12 +21,12 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import SystemClock
 from hames.testing.histories import changes, check_each_item_once, histories
-from hames.testing.scripts import ScriptedModel, call, fail, hang, say, think, usage
+from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, think, usage
 from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running
 from server_support import SyncFollower, following, http, running
-from support import BROKEN, ECHO, STUCK, engine
+from support import ASKING, BROKEN, ECHO, STUCK, engine
 
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
@@ -343,3 +343,78 @@ def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
         shelf.provider(card)
     with pytest.raises(UnknownModel):
         shelf.named("other")
+
+
+@asynccontextmanager
+async def asking(directory: Path, *replies: list[Step]) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
+    """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
+    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    async with (
+        engine(ScriptedModel(*replies), ASKING, clock=SystemClock(), policy="never") as there,
+        runner_running(there, Address(port=0), version="0") as its_runner,
+    ):
+        agent = RunnerAgent(its_runner.url, stall_s=5)
+        async with (
+            engine(
+                agent_models, clock=SystemClock(), cwd=directory, policy="always", agents={agent.name: agent}
+            ) as house,
+            running(house, directory / "data") as server,
+            following(server) as client,
+        ):
+            await client.hear()
+            yield client, its_runner
+        await agent.aclose()
+
+
+@pytest.mark.parametrize(("decision", "status"), [("once", "complete"), ("reject", "error")])
+async def test_what_a_run_asks_is_asked_here_and_the_answer_goes_back(
+    tmp_path: Path, decision: str, status: str
+) -> None:
+    replies: list[list[Step]] = [[call("asking", text="x")], [say("Done.")]]
+    async with asking(tmp_path, *replies) as (client, _):
+        await client.send({"type": "submit", "prompt": "go"})
+        state = await client.until(lambda state: bool(state["approvals"]))
+        [approval] = state["approvals"]
+        assert "asking" in msgspec.json.encode(approval).decode()
+        await client.send({"type": "approve", "id": approval["id"], "decision": decision})
+        state = await client.until(settled)
+        [tool] = state["messages"][1]["toolCalls"]
+        assert (tool["status"], state["messages"][-1]["content"]) == (status, "Done.")
+        assert not state["approvals"]
+
+
+async def test_a_runner_that_stops_while_a_person_thinks_ends_the_run(tmp_path: Path) -> None:
+    async with asking(tmp_path, [call("asking", text="x")]) as (client, its_runner):
+        await client.send({"type": "submit", "prompt": "go"})
+        await client.until(lambda state: bool(state["approvals"]))
+        its_runner.stop()
+        state = await client.until(settled)
+        assert state["status"] == "error"
+        assert "runner" in state["error"]
+        assert not state["approvals"]
+
+
+async def test_the_runners_own_policy_is_the_last_word(tmp_path: Path) -> None:
+    model = ScriptedModel([call("asking", text="x")], [say("Done.")])
+    async with (
+        engine(model, ASKING, clock=SystemClock(), policy="never") as house,
+        runner_running(house, Address(port=0), version="0", asks=False) as there,
+        http(there) as client,  # pyright: ignore[reportArgumentType] - it has a URL
+    ):
+        told = await client.post("/runs", json={"prompt": "go", "approvalPolicy": "always"})
+        assert b"tool.completed" in told.content
+        assert b"approval.requested" not in told.content
+
+
+async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Half", cut=True), hang()])
+    async with runner(model) as there, front(there.url, tmp_path) as client:
+        await client.send({"type": "submit", "prompt": "go"})
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        await client.send({"type": "steer", "prompt": "psst"})
+        while not client.errors:
+            await client.hear()
+        assert "queue" in client.errors[0]["message"]
+        await client.send({"type": "cancel"})
+        assert len((await client.until(settled))["messages"]) == 2

@@ -4,14 +4,17 @@ A run is one request. It is cancelled by closing it, and it ends well only when 
 connection and an answer that is no stream are errors in words.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+import anyio
 from msgspec.structs import replace
 
 from hames.agents.runner_events import EventParser, Told, TooLong
-from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError, UnknownModel
+from hames.domain.errors import ErrorInfo, HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.ids import CallId, ItemId
 from hames.domain.items import (
     AgentMessage,
@@ -32,6 +35,8 @@ from hames.ports import AgentTurn, Provider
 
 if TYPE_CHECKING:
     import httpx2
+
+log = logging.getLogger(__name__)
 
 NAME = "runner"
 MODEL = "default"
@@ -54,15 +59,53 @@ class RunnerAgent:
         self._client: httpx2.AsyncClient | None = None
 
     async def run(self, turn: AgentTurn) -> str:
+        failure: HarnessError | None = None
+        stop_reason = ""
+        async with anyio.create_task_group() as tasks:
+
+            async def answer(told: Told, item: RunnerTool) -> None:
+                nonlocal failure
+                try:
+                    await self._answer(turn, told, item)
+                except HarnessError as why:
+                    failure = why
+                    tasks.cancel_scope.cancel()
+
+            # A person takes his time, and the runner is listened to meanwhile: it may end.
+            translation = _Translation(turn, lambda told, item: tasks.start_soon(answer, told, item))
+            try:
+                stop_reason = await self._follow(turn, translation)
+            except HarnessError as why:
+                failure = why
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return stop_reason
+
+    async def _answer(self, turn: AgentTurn, told: Told, item: RunnerTool) -> None:
+        import httpx2
+
+        if told.intent is None:
+            decision, note = "reject", "this question cannot be passed on"
+        else:
+            decision, note = await turn.ask(item.id, told.intent, told.reason)
+        try:
+            await self._http().post(
+                f"{self._url}/approvals/{quote(told.id, safe='')}", json={"decision": decision, "note": note}
+            )
+        except httpx2.HTTPError as why:
+            # Its stream says the rest.
+            log.warning("runner.unanswered", extra={"error": str(why) or type(why).__name__})
+
+    async def _follow(self, turn: AgentTurn, translation: "_Translation") -> str:
+        """The run, to its end."""
         import httpx2
 
         said = "\n".join(part.text for part in turn.prompt.content if isinstance(part, TextInput))
-        translation = _Translation(turn)
+        request = {"prompt": said, "thread": turn.thread_id, "approvalPolicy": turn.settings.approval_policy}
         parser = EventParser()
         try:
-            async with self._http().stream(
-                "POST", f"{self._url}/runs", json={"prompt": said, "thread": turn.thread_id}
-            ) as response:
+            async with self._http().stream("POST", f"{self._url}/runs", json=request) as response:
                 if response.status_code != 200:
                     raise await _refused(response)
                 async with aclosing(response.aiter_raw()) as chunks:
@@ -111,8 +154,9 @@ async def _refused(response: "httpx2.Response") -> ProviderError:
 class _Translation:
     """A runner's events as our items."""
 
-    def __init__(self, turn: AgentTurn) -> None:
+    def __init__(self, turn: AgentTurn, ask: Callable[[Told, RunnerTool], object]) -> None:
         self._turn = turn
+        self._ask = ask
         self._step = 1
         self._talk: AgentMessage | Reasoning | None = None
         self._tools: dict[str, RunnerTool] = {}
@@ -131,6 +175,9 @@ class _Translation:
             case "tool.output":
                 if (item := self._tools.get(told.id)) is not None:
                     await self._turn.tell(item.id, told.text, "output")
+            case "approval.requested":
+                if (item := self._tools.get(told.item)) is not None:
+                    self._ask(told, item)
             case "tool.completed":
                 await self._end_tool(told, "completed", _words(told.result))
             case "tool.failed":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hames.domain.approvals import CallMcp, ChangeFiles, RunCommand, UseTool
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.usage import Usage
@@ -36,6 +37,9 @@ class Told(Value, rename="camel"):
     duration_ms: int | None = None
     stop_reason: str = ""
     usage: Usage = Usage()
+    item: str = ""
+    intent: RunCommand | ChangeFiles | CallMcp | UseTool | None = None
+    reason: str = ""
 
 
 class TooLong(Exception):

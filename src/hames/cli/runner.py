@@ -8,11 +8,14 @@
 
 POST /runs {"prompt": "…", "thread": "…"} answers with run.started, assistant.delta, tool.started, tool.output,
 tool.completed, tool.failed and run.completed or run.error. Closing the request cancels the run.
-Nobody can be asked from here: unless --approval-policy says otherwise, nothing is, and the sandbox holds.
+With "approvalPolicy" in the request, as `hames serve --runner` sends it, approval.requested is said, too, and waits
+for POST /approvals/{id} {"decision": "once"}. Without it nothing is asked, and the sandbox holds.
+--approval-policy here overrules the request.
 Exit code: 0 after it was stopped, 2 for a bad option.
 """
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 
 import anyio
 
@@ -33,17 +36,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    if args.approval_policy is None:
+    asks = args.approval_policy is None
+    if asks:
         args.approval_policy = "never"
     options = flags.options(args)
     logs.set_up(level=options.log_level, file=options.log_file)
-    return anyio.run(_run, options, address_of(args), token_of(args, options))
+    return anyio.run(partial(_run, options, address_of(args), token_of(args, options), asks=asks))
 
 
-async def _run(options: Options, address: Address, token: str | None) -> int:
+async def _run(options: Options, address: Address, token: str | None, *, asks: bool) -> int:
     async with (
         open_engine(options) as engine,
-        running(engine, address, version=__version__, token=token) as runner,
+        running(engine, address, version=__version__, token=token, asks=asks) as runner,
     ):
         print(f"Hames runs on {runner.url}", flush=True)
         print(f"  workspace  {options.cwd}\n  model      {engine.rules.defaults.model}\nCtrl+C stops it.", flush=True)

@@ -221,6 +221,8 @@ class Turns:
             raise TurnNotFound("no such turn is running on this thread")
         if command.client_id is not None and already(live.thread.state, command.client_id) is not None:
             return live.thread.state
+        if self._agent(live) is not None:
+            raise InvalidCommand("this agent hears nothing while it works: queue the prompt, or interrupt the turn")
         cwd = live.thread.state.settings.cwd
         message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
         now = live.thread.state.running

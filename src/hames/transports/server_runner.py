@@ -18,17 +18,19 @@ from starlette.types import Receive, Scope, Send
 
 from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
-from hames.domain.commands import CreateThread, InterruptTurn, ListThreads, StartTurn, ThreadPage
+from hames.domain.commands import CreateThread, InterruptTurn, ListThreads, ResolveApproval, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError, NotFound
 from hames.domain.events import TurnEnded
-from hames.domain.ids import ThreadId
+from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import TextInput
+from hames.domain.options import Overrides
 from hames.domain.state import Change, ThreadState, Turn
-from hames.protocols.runner.messages import RunError, RunRequest
+from hames.protocols.runner.messages import ApprovalAnswer, RunError, RunRequest
 from hames.protocols.runner.outbound import frame, project
 from hames.transports import guard_peer, server_listener
 from hames.transports.guard_middleware import Guard
 from hames.transports.guard_token import Keyring
+from hames.transports.http_core import Ok
 from hames.transports.http_house import Health
 from hames.transports.http_metrics import MEDIA_TYPE, Metrics
 from hames.transports.http_protocol import Doors
@@ -58,9 +60,12 @@ class Runner:
 
 @asynccontextmanager
 async def running(
-    engine: Engine, address: Address, *, version: str, token: str | None = None
+    engine: Engine, address: Address, *, version: str, token: str | None = None, asks: bool = True
 ) -> AsyncGenerator[Runner]:
-    """A runner for as long as the block lasts. Raises `Misconfigured`."""
+    """A runner for as long as the block lasts. `asks`: whoever starts a run says whether it is asked.
+
+    Raises `Misconfigured`.
+    """
     server_listener.check(address, token)
     door = server_listener.bound(address)
     failure: Exception | None = None
@@ -73,7 +78,7 @@ async def running(
         metrics = Metrics()
         engine.observers.append(metrics.observe)
         stack.callback(engine.observers.remove, metrics.observe)
-        api = RunnerApi(engine, metrics, version)
+        api = RunnerApi(engine, metrics, version, asks=asks)
         guard = Guard(
             Router(routes=routes(api.endpoints()), redirect_slashes=False),
             gate=server_listener.gate_for(address, port),
@@ -99,10 +104,11 @@ async def running(
 
 
 class RunnerApi:
-    def __init__(self, engine: Engine, metrics: Metrics, version: str) -> None:
+    def __init__(self, engine: Engine, metrics: Metrics, version: str, *, asks: bool) -> None:
         self._engine = engine
         self._metrics = metrics
         self._version = version
+        self._asks = asks
         self._runs: set[_Run] = set()
         self._finding = anyio.Lock()
 
@@ -116,6 +122,14 @@ class RunnerApi:
                 body=RunRequest,
                 media="text/event-stream",
             ),
+            Endpoint(
+                method="POST",
+                path="/approvals/{id}",
+                says="Answer what a run asks",
+                handle=self.approve,
+                body=ApprovalAnswer,
+                answer=Ok,
+            ),
             Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
             Endpoint(
                 method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
@@ -128,14 +142,26 @@ class RunnerApi:
         if not given.prompt.strip():
             raise Refused(400, "the prompt is empty")
         thread_id = await self._thread(given.thread)
-        watcher = await self._engine.watch(thread_id, answers=False)
+        policy = given.approval_policy or "never" if self._asks else None
+        watcher = await self._engine.watch(thread_id, answers=given.approval_policy is not None)
+        start = StartTurn(
+            thread_id=thread_id,
+            content=(TextInput(text=given.prompt),),
+            overrides=Overrides(approval_policy=policy),
+        )
         try:
-            turn = await self._engine.execute(StartTurn(thread_id=thread_id, content=(TextInput(text=given.prompt),)))
+            turn = await self._engine.execute(start)
         except BaseException:
             watcher.close()
             raise
         assert isinstance(turn, Turn)
         return _Run(self._engine, watcher, turn, self._runs)
+
+    async def approve(self, request: Request) -> Response:
+        given = await read_json(request, ApprovalAnswer)
+        approval_id = ApprovalId(request.path_params["id"])
+        await self._engine.execute(ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note))
+        return reply(Ok())
 
     async def health(self, _request: Request) -> Response:
         return reply(Health())

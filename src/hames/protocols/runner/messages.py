@@ -6,8 +6,10 @@ rest are additions that a reader may skip.
 
 from typing import Literal
 
+from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
+from hames.domain.policy import ApprovalPolicy, Decision
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -60,6 +62,20 @@ class ToolFailed(Value, rename="camel"):
     duration_ms: int | None = None
 
 
+class ApprovalRequested(Value, rename="camel"):
+    """The tool `item` waits for `POST /approvals/{id}`. `intent` is what it would do, in full."""
+
+    id: str
+    item: str
+    intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit
+    reason: str = ""
+
+
+class ApprovalResolved(Value):
+    id: str
+    decision: Decision
+
+
 class RunCompleted(Value, rename="camel"):
     stop_reason: str = ""
     usage: Usage = Usage()
@@ -78,6 +94,8 @@ RunnerEvent = (
     | ToolOutput
     | ToolCompleted
     | ToolFailed
+    | ApprovalRequested
+    | ApprovalResolved
     | RunCompleted
     | RunError
 )
@@ -90,13 +108,23 @@ NAMES: dict[type[RunnerEvent], str] = {
     ToolOutput: "tool.output",
     ToolCompleted: "tool.completed",
     ToolFailed: "tool.failed",
+    ApprovalRequested: "approval.requested",
+    ApprovalResolved: "approval.resolved",
     RunCompleted: "run.completed",
     RunError: "run.error",
 }
 
 
-class RunRequest(Value):
-    """The body of `POST /runs`. Runs of one `thread` share a conversation."""
+class RunRequest(Value, rename="camel"):
+    """The body of `POST /runs`. Runs of one `thread` share a conversation. Who names no policy is not asked."""
 
     prompt: str
     thread: str = ""
+    approval_policy: ApprovalPolicy | None = None
+
+
+class ApprovalAnswer(Value):
+    """The body of `POST /approvals/{id}`."""
+
+    decision: Literal["once", "always", "reject"]
+    note: str = ""

@@ -21,6 +21,10 @@ def project(change: Change) -> list[m.RunnerEvent]:
             return _started(event, item)
         case events.ItemCompleted(item=item):
             return _completed(item)
+        case events.ApprovalRequested(approval=asked):
+            return [m.ApprovalRequested(id=asked.id, item=asked.item_id, intent=asked.intent, reason=asked.reason)]
+        case events.ApprovalResolved(approval_id=approval_id, decision=decision):
+            return [m.ApprovalResolved(id=approval_id, decision=decision)]
         case events.TurnEnded():
             return [_ended(change, event)]
         case (
@@ -30,8 +34,6 @@ def project(change: Change) -> list[m.RunnerEvent]:
             | events.SettingsChanged()
             | events.ToolCalled()
             | events.StepVoided()
-            | events.ApprovalRequested()
-            | events.ApprovalResolved()
             | events.UsageReported()
             | events.PromptQueued()
             | events.PromptRemoved()
