@@ -3,9 +3,12 @@
 import os
 import sys
 import time
+from typing import Annotated
 
 import anyio
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from pydantic import BaseModel
 
 server = MCPServer("test")
 
@@ -47,6 +50,20 @@ async def hang() -> str:
     """Never answers."""
     await anyio.sleep_forever()
     return ""
+
+
+class Table(BaseModel):
+    guests: int
+
+
+def _how_many() -> Elicit[Table]:
+    return Elicit("For how many?", Table)
+
+
+@server.tool()
+def book(table: Annotated[Table, Resolve(_how_many)]) -> str:
+    """Asks the person before it books."""
+    return f"a table for {table.guests}"
 
 
 @server.tool()

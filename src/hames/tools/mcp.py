@@ -23,11 +23,13 @@ from hames.domain.items import McpToolCall, Picture, ToolResult
 from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
-from hames.ports import Job, Place, Tell, Tool, ToolFailed, Tools, ToolSpec
+from hames.ports import Ask, Job, Place, Tell, Tool, ToolFailed, Tools, ToolSpec
+from hames.tools.elicitation import Elicitations, declined
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult
+    from mcp.client.session import ElicitationFnT
+    from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult
     from mcp.types import Tool as McpTool
 
 log = logging.getLogger(__name__)
@@ -93,6 +95,7 @@ class Connection:
         self._place = place
         self._call_seconds = call_seconds
         self._client: Client | None = None
+        self._asking: Elicitations | None = None
         self._again = anyio.Event()
         self._ready = anyio.Event()
 
@@ -109,7 +112,7 @@ class Connection:
 
         while True:
             try:
-                async with _client(self.server, self._place) as client:
+                async with _client(self.server, self._place, self._elicit) as client:
                     if starting:
                         self.tools = [McpServerTool(self, tool) for tool in await _listed(client)]
                     self._client, self.problem = client, ""
@@ -124,22 +127,36 @@ class Connection:
                 await self._again.wait()
             self._again = anyio.Event()
 
-    async def call(self, tool: str, arguments: dict[str, Json], tell: Tell) -> "CallToolResult":
-        """Raises `ToolFailed`."""
+    async def call(self, tool: str, arguments: dict[str, Json], tell: Tell, ask: Ask | None) -> "CallToolResult":
+        """Raises `ToolFailed`. What the server asks meanwhile is over when the call is."""
         client = self._client or await self._restarted()
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             await tell(f"{share}{f': {message}' if message else ''}\n")
 
-        try:
-            with anyio.fail_after(self._call_seconds):
-                return await client.call_tool(tool, arguments, progress_callback=told)
-        except TimeoutError:
-            raise ToolFailed(f"{self.server.name} did not answer within {self._call_seconds:g} s") from None
-        except Exception as problem:
-            self._client = None
-            raise ToolFailed(f"the call to {self.server.name} failed: {_sentence(problem)}") from problem
+        outcome: CallToolResult | ToolFailed = ToolFailed("interrupted")
+        async with anyio.create_task_group() as questions:
+            try:
+                with anyio.fail_after(self._call_seconds) as patience:
+                    self._asking = Elicitations(self.server.name, ask, tell, tasks=questions, patience=patience)
+                    outcome = await client.call_tool(tool, arguments, progress_callback=told)
+            except TimeoutError:
+                outcome = ToolFailed(f"{self.server.name} did not answer within {self._call_seconds:g} s")
+            except Exception as problem:
+                self._client = None
+                outcome = ToolFailed(f"the call to {self.server.name} failed: {_sentence(problem)}")
+            finally:
+                self._asking = None
+                questions.cancel_scope.cancel()
+        if isinstance(outcome, ToolFailed):
+            raise outcome
+        return outcome
+
+    async def _elicit(self, context: Any, params: "ElicitRequestParams") -> "ElicitResult":  # noqa: ARG002 - the SDK's
+        if self._asking is None:
+            return declined(self.server.name, "no call of its tools is running")
+        return await self._asking.answer(params)
 
     async def _restarted(self) -> "Client":
         self._ready = anyio.Event()
@@ -181,9 +198,10 @@ class McpWork:
         self.intent = CallMcp(server=server, tool=tool.tool, arguments=job.arguments)
         self._tool = tool
         self._arguments: dict[str, Json] = job.arguments
+        self._ask = job.ask
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> McpToolCall:  # noqa: ARG002 - the server is outside
-        answer = await self._tool.connection.call(self._tool.tool, self._arguments, tell)
+        answer = await self._tool.connection.call(self._tool.tool, self._arguments, tell, self._ask)
         text, pictures = _read(answer)
         return replace(
             self.item,
@@ -194,22 +212,17 @@ class McpWork:
 
 
 @asynccontextmanager
-async def _client(server: Server, place: Place) -> "AsyncGenerator[Client]":
+async def _client(server: Server, place: Place, elicit: "ElicitationFnT") -> "AsyncGenerator[Client]":
     import httpx2
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
     from mcp.client.streamable_http import streamable_http_client
-    from mcp.types import ElicitResult, Implementation, ListRootsResult, Root
+    from mcp.types import Implementation, ListRootsResult, Root
 
     async def roots(context: Any) -> ListRootsResult:  # noqa: ARG001 - named by the SDK
         return ListRootsResult(
             roots=[Root.model_validate({"uri": Path(place.workspace).as_uri(), "name": "workspace"})]
         )
-
-    async def elicit(context: Any, params: Any) -> ElicitResult:  # noqa: ARG001 - named by the SDK
-        """Nobody can fill in a form here; the server hears a plain no."""
-        log.warning("mcp.elicitation_declined", extra={"server": server.name, "asked": str(params)[:500]})
-        return ElicitResult(action="decline")
 
     async with AsyncExitStack() as stack:
         if server.url:
