@@ -16,6 +16,7 @@ from hames.domain.commands import (
     ListThreads,
     RenameThread,
     ResumeThread,
+    Standing,
     StartTurn,
     ThreadPage,
 )
@@ -73,9 +74,17 @@ class Threads:
         return thread
 
     async def page(self, command: ListThreads) -> ThreadPage:
-        return await self._store.page(
+        page = await self._store.page(
             limit=command.limit, cursor=command.cursor, archived=command.archived, search=command.search
         )
+        return replace(page, threads=tuple(replace(one, standing=self._standing(one.id)) for one in page.threads))
+
+    def _standing(self, thread_id: ThreadId) -> Standing:
+        live = self.live.get(thread_id)
+        if live is None:
+            return "away"
+        state = live.thread.state
+        return "idle" if state.running is None else "asking" if state.approvals else "running"
 
     async def read(self, thread_id: ThreadId) -> ThreadState:
         """Opening it closes what a dead process left open; where another process writes it, we only look."""

@@ -159,8 +159,12 @@ Command = (
 )
 
 
+Standing = Literal["away", "idle", "running", "asking"]
+"""`away`: on the disk alone. `asking`: it runs, and waits for an answer."""
+
+
 class ThreadSummary(Value):
-    """A thread as a list shows it."""
+    """A thread as a list shows it. `standing` is of the moment, and kept nowhere."""
 
     id: ThreadId
     title: str
@@ -171,6 +175,7 @@ class ThreadSummary(Value):
     updated_at_ms: int
     archived: bool = False
     meta: Json = NOTHING
+    standing: Standing = "away"
 
 
 class ThreadPage(Value):

@@ -100,7 +100,7 @@ class Codex:
             cwd=summary.cwd,
             created_at_ms=summary.created_at_ms,
             updated_at_ms=summary.updated_at_ms,
-            status={"type": "notLoaded"},
+            status=seed.STANDINGS[summary.standing],
             forked_from=None,
             turns=[],
         )

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
-from hames.domain.commands import ThreadSummary
+from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
 from hames.domain.ids import ThreadId
 from hames.domain.items import Item, ItemStatus
@@ -36,6 +36,12 @@ _ITEM_WORDS: dict[ItemStatus, ItemStatusWord] = {
     "failed": "failed",
     "declined": "declined",
     "interrupted": "failed",  # the specification has no other word for it
+}
+STANDINGS: dict[Standing, m.ThreadStatus] = {
+    "away": m.ThreadStatus(type="notLoaded"),
+    "idle": m.ThreadStatus(type="idle"),
+    "running": m.ThreadStatus(type="active", active_flags=[]),
+    "asking": m.ThreadStatus(type="active", active_flags=["waitingOnApproval"]),
 }
 _TURN_WORDS: dict[str, TurnStatusWord] = {
     "running": "inProgress",
@@ -86,7 +92,7 @@ class Seed:
             model=summary.model,
             cwd=summary.cwd,
             cli_version=self._about.version,
-            status=m.ThreadStatus(type="notLoaded"),
+            status=STANDINGS[summary.standing],
             archived=summary.archived,
             meta=summary.meta,
         )
@@ -296,9 +302,7 @@ def provider_of(name: str) -> str:
 
 
 def status(state: ThreadState) -> m.ThreadStatus:
-    if state.running is None:
-        return m.ThreadStatus(type="idle")
-    return m.ThreadStatus(type="active", active_flags=["waitingOnApproval"] if state.approvals else [])
+    return STANDINGS["idle" if state.running is None else "asking" if state.approvals else "running"]
 
 
 def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
