@@ -115,6 +115,8 @@ async def test_a_row_says_what_its_thread_does(tmp_path: Path) -> None:
         ("GET", "/threads/{thread}/tools/none/output", None, 404),
         ("GET", "/threads/{thread}/images/none/0", None, 404),
         ("POST", "/threads/{thread}", {}, 405),
+        ("GET", "/prompt", None, 405),
+        ("PUT", "/prompt", {}, 405),
         ("GET", "/nothing/here", None, 404),
         ("POST", "/links", {}, 404),
     ],
@@ -130,8 +132,8 @@ async def test_what_cannot_be_done_is_said_in_one_shape(
         thread = await created(house)
         answer = await client.request(method, path.format(thread=thread.id), json=body)
         assert answer.status_code == code
-        if code != 405:
-            assert set(answer.json()["error"]) == {"message", "info"}
+        assert set(answer.json()["error"]) == {"message", "info"}
+        assert ("allow" in answer.headers) is (code == 405)
 
 
 async def test_the_past_of_a_thread_can_be_looked_at(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from hames.transports.http_reply import Handler, Refused, explained, failure
 
 log = logging.getLogger(__name__)
 
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+"""All of them: a method that a path does not have is answered where the path is known."""
+
 
 class Endpoint(Value):
     """`body` and `answer` are the types of the JSON that goes in and comes out; `media` where it is not JSON."""
@@ -34,12 +37,17 @@ def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    return [Route(path, _by_method(methods), methods=list(methods)) for path, methods in paths.items()]
+    return [Route(path, _by_method(methods), methods=METHODS) for path, methods in paths.items()]
 
 
 def _by_method(methods: dict[str, Endpoint]) -> Handler:
     async def answer(request: Request) -> Response:
-        endpoint = methods["GET" if request.method == "HEAD" else request.method]
+        endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
+        if endpoint is None:
+            takes = " or ".join(methods)
+            refusal = failure(405, f"{request.url.path} takes {takes}", "BadRequest")
+            refusal.headers["allow"] = ", ".join(methods)
+            return refusal
         try:
             return await endpoint.handle(request)
         except Refused as why:
