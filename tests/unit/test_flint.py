@@ -343,7 +343,7 @@ async def test_cancel_declines_and_stops_the_turn() -> None:
         await talk.say({"id": question["id"], "result": {"decision": "cancel"}})
         ended = await talk.until("turn/completed")
     assert ended["params"]["turn"]["status"] == "interrupted"
-    assert ended["params"]["turn"]["items"][-1]["status"] != "completed"
+    assert ended["params"]["turn"]["items"][-1]["status"] == "declined"
 
 
 async def test_every_client_is_asked_the_first_answer_counts_and_the_others_are_told() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 
+import anyio
 import msgspec
 from msgspec.structs import replace
 
@@ -120,7 +121,8 @@ def _with_streams(finished: ToolItem, told: Item) -> ToolItem:
 
 
 async def _refused(work: TurnWork, item_id: ItemId, text: str) -> bool:
-    await work.complete_open(item_id, "declined", result=ToolResult(text=text, failed=True))
+    with anyio.CancelScope(shield=True):  # whoever refuses may stop the turn in the same breath
+        await work.complete_open(item_id, "declined", result=ToolResult(text=text, failed=True))
     return False
 
 
