@@ -1,6 +1,6 @@
 """An MCP server without the SDK, of protocol 2025-11-25: its tools ask the person something and return the answers.
 
-A file `go` in its directory is what it waits for where a test must say when.
+Files in its directory, `go` and `on`, are what it waits for where a test must say when.
 """
 
 import json
@@ -36,8 +36,8 @@ QUESTIONS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def say(**message: Any) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+def say(*messages: dict[str, Any]) -> None:
+    sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
     sys.stdout.flush()
 
 
@@ -48,27 +48,28 @@ def hear() -> dict[str, Any]:
     return json.loads(line)
 
 
-def wait() -> None:
-    while not Path("go").exists():
+def wait(name: str) -> None:
+    while not Path(name).exists():
         time.sleep(0.01)
 
 
 def call(number: object, tool: str) -> None:
     names = [f"ask-{number}-{place}" for place in range(len(QUESTIONS[tool]))]
-    for name, question in zip(names, QUESTIONS[tool], strict=True):
-        say(id=name, method="elicitation/create", params=question)
+    asked = zip(names, QUESTIONS[tool], strict=True)
+    say(*({"id": name, "method": "elicitation/create", "params": question} for name, question in asked))
     answers: dict[str, Any] = {}
     if tool == "given_up":
-        wait()
-        say(method="notifications/cancelled", params={"requestId": names[0], "reason": "no matter"})
+        wait("go")
+        say({"method": "notifications/cancelled", "params": {"requestId": names[0], "reason": "no matter"}})
+        wait("on")
     if tool == "returned":
-        wait()
+        wait("go")
     while tool not in ("given_up", "returned") and len(answers) < len(names):
         message = hear()
         if message.get("id") in names:
             answers[message["id"]] = message.get("result", message.get("error"))
     text = json.dumps([answers.get(name) for name in names])
-    say(id=number, result={"content": [{"type": "text", "text": text}]})
+    say({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
 
 
 def main() -> None:
@@ -80,17 +81,15 @@ def main() -> None:
                 capable = "elicitation" in message["params"]["capabilities"]
                 assert capable, "the client says that it can be asked"
                 about = {"name": "elicits", "version": "1"}
-                say(
-                    id=number,
-                    result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about},
-                )
+                result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
+                say({"id": number, "result": result})
             case "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in QUESTIONS]
-                say(id=number, result={"tools": tools})
+                say({"id": number, "result": {"tools": tools}})
             case "tools/call":
                 call(number, message["params"]["name"])
             case _ if method is not None and number is not None:
-                say(id=number, error={"code": -32601, "message": "no such method"})
+                say({"id": number, "error": {"code": -32601, "message": "no such method"}})
             case _:
                 pass
 

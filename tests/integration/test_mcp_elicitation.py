@@ -173,6 +173,7 @@ async def test_questions_that_come_together_are_asked_one_after_the_other(tmp_pa
 
     async def count(engine: Engine, event: ApprovalRequested) -> None:
         nonlocal most
+        await anyio.wait_all_tasks_blocked()
         state = engine.loaded(thread)
         assert state is not None
         most = max(most, len(state.approvals))
@@ -188,15 +189,18 @@ async def test_questions_that_come_together_are_asked_one_after_the_other(tmp_pa
 
 @pytest.mark.parametrize("tool", ["given_up", "returned"])
 async def test_a_question_is_void_when_the_server_does_not_wait_for_it(tmp_path: Path, tool: str) -> None:
-    async def leave(_engine: Engine, _event: ApprovalRequested) -> None:
+    async def leave_the_first(engine: Engine, event: ApprovalRequested) -> None:
+        if "Still there?" not in event.approval.reason:
+            await deciding("once")(engine, event)
+            return
         (tmp_path / "work" / "go").touch()
+        while (state := engine.loaded(thread)) and state.approvals:
+            await anyio.sleep(0.01)
+        (tmp_path / "work" / "on").touch()
 
     async with asking(tmp_path, tool, "confirm") as engine:
-
-        async def first_leave(engine: Engine, event: ApprovalRequested) -> None:
-            await (leave if "Still" in event.approval.reason else deciding("once"))(engine, event)
-
-        heard = await turn(engine, await thread_of(engine), first_leave)
+        thread = await thread_of(engine)
+        heard = await turn(engine, thread, leave_the_first)
     assert [resolved.decision for resolved in resolutions(heard)] == ["void", "once"]
     assert told(heard) == [{"action": "accept", "content": {}}]
     assert [item.status for item in mcp_calls(heard)] == ["completed", "completed"]
