@@ -359,6 +359,21 @@ async def test_an_interrupt_voids_the_question_and_a_late_answer_does_nothing() 
         assert changes[-1].after.turns[-1].items[-1].status == "interrupted"
 
 
+async def test_a_call_that_is_declined_in_the_moment_its_turn_is_stopped_is_declined() -> None:
+    async with engine(ScriptedModel([call("asking")])) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        await started(the_engine, thread.id)
+        asked = await question(watcher)
+        live = the_engine._threads.live[thread.id]  # pyright: ignore[reportPrivateUsage] - no await in between
+        assert live.run is not None
+        await the_engine._turns.questions.resolve(asked.approval.id, "reject")  # pyright: ignore[reportPrivateUsage]
+        live.run.scope.cancel()
+        changes = await turn_end(watcher)
+    turn = changes[-1].after.turns[-1]
+    assert (turn.status, turn.items[1].status) == ("interrupted", "declined")
+
+
 async def test_a_question_nobody_can_answer_is_declined_after_a_while_and_says_so() -> None:
     model = ScriptedModel([call("asking")], [say("ok")])
     async with engine(model, patience_s=0.01) as the_engine:
