@@ -142,8 +142,6 @@ class Questions:
                     await self.resolve(approval.id, "reject", note=note)
             return question.answer
         except anyio.get_cancelled_exc_class():
-            if question.answered.is_set() and question.answer.decision == "reject":
-                return question.answer  # refused, then stopped: what follows is still told as refused
             if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
                 await self._withdraw(question)
             raise
