@@ -8,15 +8,18 @@
  */
 
 import { readdirSync, readFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { FakeServer } from "../../web/dev/server.js";
 import type { FakeThread } from "../../web/dev/thread.js";
 import { launch } from "../../web/e2e/browser.js";
 
-const STATIC = fileURLToPath(
-  new URL("../../src/hames/web/static/", import.meta.url),
-);
+/** `PAGE` names another build, `RUNS` how often the long thread is measured: for comparing two builds on a machine that others use too. */
+const STATIC = process.env["PAGE"]
+  ? `${process.env["PAGE"]}/`
+  : fileURLToPath(new URL("../../src/hames/web/static/", import.meta.url));
+const RUNS = Number(process.env["RUNS"] ?? 1);
 const SECONDS = 8;
 const WARM_UP_SECONDS = 2;
 
@@ -118,6 +121,8 @@ type Frames = {
   busy: number;
   script: number;
   layout: number;
+  /** Milliseconds of script for a thousand deltas: it does not depend on who else uses the machine. */
+  cost: number;
 };
 
 async function measure(
@@ -166,6 +171,8 @@ async function measure(
       worst: gaps.at(-1)!,
       busy: busy("TaskDuration"),
       script: busy("ScriptDuration"),
+      cost:
+        ((after["ScriptDuration"]! - before["ScriptDuration"]!) * 1e6) / sent,
       layout: busy("LayoutDuration") + busy("RecalcStyleDuration"),
     };
   } finally {
@@ -194,21 +201,38 @@ function sizes(): void {
 }
 
 sizes();
-console.log(
-  "\n| messages | deltas/s | open ms | fps | p99 ms | worst ms | main thread busy % | script % | style and layout % |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-);
-for (const [messages, perSecond] of [
+const CASES: (readonly [number, number])[] = [
   [0, 100],
   [500, 100],
-  [500, 1_000],
+  ...Array.from({ length: RUNS }, () => [500, 1_000] as const),
   [8_000, 1_000],
-] as const) {
-  const { opened, fps, p99, worst, busy, script, layout } = await measure(
+];
+const long = CASES.filter(
+  ([messages, perSecond]) => messages === 500 && perSecond === 1_000,
+);
+console.log(
+  "\n| messages | deltas/s | open ms | fps | p99 ms | worst ms | main thread busy % | script % | style and layout % | script ms per 1,000 deltas | load |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+);
+for (const [messages, perSecond] of RUNS > 1 ? long : CASES) {
+  const { opened, fps, p99, worst, busy, script, layout, cost } = await measure(
     messages,
     perSecond,
   );
-  console.log(
-    `| ${messages} | ${perSecond} | ${opened.toFixed(0)} | ${fps.toFixed(1)} | ${p99.toFixed(0)} | ${worst.toFixed(0)} | ${busy.toFixed(0)} | ${script.toFixed(0)} | ${layout.toFixed(0)} |`,
-  );
+  const row = [
+    messages,
+    perSecond,
+    opened.toFixed(0),
+    fps.toFixed(1),
+    p99.toFixed(0),
+    worst.toFixed(0),
+  ];
+  const costs = [
+    busy.toFixed(0),
+    script.toFixed(0),
+    layout.toFixed(0),
+    cost.toFixed(0),
+    loadavg()[0]!.toFixed(1),
+  ];
+  console.log(`| ${[...row, ...costs].join(" | ")} |`);
 }
 process.exit(0);

@@ -117,10 +117,16 @@ function assistantMessage(sources: readonly HarnessMessage[], approvals: readonl
   };
 }
 
+/** Said of the part that grows: outside of a thread assistant-ui does not find out by itself. */
+const RUNNING = { status: { type: "running" } } as const;
+
 function parts(source: HarnessMessage, approvals: readonly Approval[]): ThreadAssistantMessage["content"] {
   const found: ThreadAssistantMessage["content"][number][] = [];
-  if (source.reasoning) found.push({ type: "reasoning", text: source.reasoning });
-  if (source.content) found.push({ type: "text", text: source.content });
+  const tools = source.toolCalls?.length ?? 0;
+  const live = (source.status === "pending" || source.status === "streaming") && tools === 0;
+  if (source.reasoning)
+    found.push({ type: "reasoning", text: source.reasoning, ...(live && !source.content && RUNNING) });
+  if (source.content) found.push({ type: "text", text: source.content, ...(live && RUNNING) });
   for (const call of source.toolCalls ?? []) {
     found.push(
       toolPart(

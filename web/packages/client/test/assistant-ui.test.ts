@@ -45,6 +45,17 @@ test("inside a message the order is reasoning, text, tools", () => {
   expect(message?.content.map(({ type }) => type)).toEqual(["reasoning", "text", "tool-call"]);
 });
 
+test("the part that grows is said to, and no other", () => {
+  const growing = (change: Partial<HarnessMessage>) =>
+    toThreadMessages(thread(assistant("a1", { status: "streaming", ...change })))[0]!.content.flatMap((part) =>
+      "status" in part && part.status?.type === "running" ? [part.type] : [],
+    );
+  expect(growing({ reasoning: "hm" })).toEqual(["reasoning"]);
+  expect(growing({ reasoning: "hm", content: "so" })).toEqual(["text"]);
+  expect(growing({ content: "so", toolCalls: [shell({ status: "running" })] })).toEqual([]);
+  expect(growing({ content: "so", status: "complete" })).toEqual([]);
+});
+
 test("adjacent assistant messages are one answer, in order", () => {
   const state = thread(
     user("u1", "go"),

@@ -2,6 +2,7 @@
 
 import { AssistantRuntimeProvider, ThreadPrimitive, useThreadViewport } from "@assistant-ui/react";
 import type { HarnessState } from "@hames/client";
+import { createConverter } from "@hames/client/assistant-ui";
 import { type RuntimeCommands, useHarnessRuntime } from "@hames/client/react";
 import { type ReactNode, type RefObject, useEffect, useMemo, useReducer, useRef } from "react";
 import { Icon } from "../shell/icons.js";
@@ -19,7 +20,8 @@ export function Conversation({ state, commands, children }: Props) {
   const from = start.current;
   // The viewport follows runs and messages; for that it need not know all of them.
   const runtime = useHarnessRuntime(state, commands, { last: 1 });
-  const messages = useMemo(() => state.messages.slice(from), [state.messages, from]);
+  const convert = useMemo(createConverter, []);
+  const messages = convert(state, { group: false, last: count - from });
 
   const showEarlier = () => {
     following.current = false;
@@ -33,7 +35,7 @@ export function Conversation({ state, commands, children }: Props) {
           <Following following={following} />
           <div className="column">
             {from > 0 && <Earlier hidden={from} onShow={showEarlier} />}
-            <Messages messages={messages} />
+            <Messages messages={messages} from={from} />
             {children}
           </div>
         </ThreadPrimitive.Viewport>

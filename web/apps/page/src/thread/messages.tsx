@@ -1,11 +1,23 @@
 /**
- * Messages, drawn from the state itself: one that did not change is not looked at.
+ * Messages, on assistant-ui's primitives, each in a store of its own.
  *
- * assistant-ui's message primitives would do it too, but each of them watches the whole thread: with a window of sixty messages they
- * doubled the script time per token. Its thread, viewport and runtime are around us.
+ * A primitive hears of every change in the store around it. In the store of the thread sixty messages would look up at every token that
+ * goes into the last one; here only that one does. The state's own message travels along in the converted one, so nothing is lost that
+ * assistant-ui has no word for.
  */
 
-import type { HarnessMessage, PendingSubmit } from "@hames/client";
+import {
+  AuiConfig,
+  AuiProvider,
+  DataRenderers,
+  MessagePrimitive,
+  MessageProvider,
+  type ThreadMessage,
+  Tools,
+  useAuiState,
+} from "@assistant-ui/react";
+import type { HarnessMessage, HarnessToolCall, PendingSubmit } from "@hames/client";
+import { harnessMessage } from "@hames/client/assistant-ui";
 import { memo } from "react";
 import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
@@ -15,20 +27,44 @@ import { ToolCard } from "../tools/tool-card.js";
 import { useThreadTools } from "./context.js";
 import { Reasoning } from "./reasoning.js";
 
-export const Messages = memo(function Messages({ messages }: { messages: readonly HarnessMessage[] }) {
-  return messages.map((message, index) =>
-    message.role === "user" ? (
-      <UserMessage key={message.id} source={message} />
-    ) : (
-      <AssistantMessage key={message.id} source={message} last={index === messages.length - 1} />
-    ),
+/** What parts are drawn with when nobody registers anything. */
+const ALONE = AuiConfig({ tools: Tools({}), dataRenderers: DataRenderers() });
+
+/** `from`: how many there are before the first of these. */
+export const Messages = memo(function Messages({
+  messages,
+  from,
+}: {
+  messages: readonly ThreadMessage[];
+  from: number;
+}) {
+  return (
+    <AuiProvider extends={null} config={ALONE}>
+      {messages.map((message, index) => (
+        <Message key={message.id} message={message} index={from + index} isLast={index === messages.length - 1} />
+      ))}
+    </AuiProvider>
   );
 });
 
-const UserMessage = memo(function UserMessage({ source }: { source: HarnessMessage }) {
+const Message = memo(function Message(props: { message: ThreadMessage; index: number; isLast: boolean }) {
+  return (
+    <MessageProvider {...props}>
+      {props.message.role === "user" ? <UserMessage /> : <AssistantMessage />}
+    </MessageProvider>
+  );
+});
+
+/** The message of the state that this one was made of. */
+function useSource(): HarnessMessage {
+  return useAuiState(({ message }) => harnessMessage(message)!);
+}
+
+function UserMessage() {
+  const source = useSource();
   const { readOnly, forkBefore } = useThreadTools();
   return (
-    <div className="message user" role="article" aria-label="You" data-message-id={source.id}>
+    <MessagePrimitive.Root className="message user" role="article" aria-label="You">
       <div className="bubble">
         {source.attachments?.map(({ kind, name, url }, index) =>
           kind === "image" ? (
@@ -55,34 +91,48 @@ const UserMessage = memo(function UserMessage({ source }: { source: HarnessMessa
           </button>
         )}
       </div>
-    </div>
+    </MessagePrimitive.Root>
   );
-});
+}
 
-const AssistantMessage = memo(function AssistantMessage({ source, last }: { source: HarnessMessage; last: boolean }) {
-  const live = source.status === "pending" || source.status === "streaming";
-  const { reasoning, content, toolCalls = [] } = source;
-  const nothing = !reasoning && !content && toolCalls.length === 0;
+function AssistantMessage() {
+  const live = useAuiState(({ message }) => message.status?.type === "running");
   return (
-    <div
+    <MessagePrimitive.Root
       className="message assistant"
       role="article"
       aria-label="Agent"
       aria-busy={live || undefined}
-      data-message-id={source.id}
     >
-      <Boundary instead={() => <p className="literal">{content}</p>}>
-        {reasoning && <Reasoning text={reasoning} thinking={live && !content && toolCalls.length === 0} />}
-        {content && <Markdown text={content} live={live && toolCalls.length === 0} />}
-        {toolCalls.map((call) => (
-          <ToolCard key={call.id} call={call} />
-        ))}
+      <Boundary instead={() => <Literal />}>
+        <MessagePrimitive.Parts>{drawn}</MessagePrimitive.Parts>
       </Boundary>
-      {live && last && nothing && <Working />}
-      <Ending source={source} last={last} />
-    </div>
+      <Ending />
+    </MessagePrimitive.Root>
   );
-});
+}
+
+type Part = Parameters<MessagePrimitive.Parts.Props["children"] & {}>[0]["part"];
+
+/** One function for all messages, so that a part is drawn again only when it has changed. */
+function drawn({ part }: { part: Part }) {
+  switch (part.type) {
+    case "reasoning":
+      return <Reasoning text={part.text} thinking={part.status.type === "running"} />;
+    case "text":
+      if (part.text === "") return <Working />;
+      return <Markdown text={part.text} live={part.status.type === "running"} />;
+    case "tool-call":
+      return <ToolCard call={part.artifact as HarnessToolCall} />;
+    default:
+      return null;
+  }
+}
+
+/** When a part cannot be drawn: its words. */
+function Literal() {
+  return <p className="literal">{useSource().content}</p>;
+}
 
 function Working() {
   return (
@@ -105,7 +155,9 @@ const ENDINGS: Record<string, string> = {
 };
 
 /** The last line of an answer: how it ended, and what can be done with it. */
-function Ending({ source, last }: { source: HarnessMessage; last: boolean }) {
+function Ending() {
+  const source = useSource();
+  const last = useAuiState(({ message }) => message.isLast);
   const { readOnly } = useThreadTools();
   const ended = ENDINGS[source.stopReason ?? ""];
   // The failure of the last turn has a card of its own below.
