@@ -12,8 +12,11 @@ import anyio
 import httpx2
 import pytest
 
-from flint_support import Box, Talk, Wire, talking
+from flint_support import Box, Talk, Wire, talking, wired
 from hames.app import open_engine
+from hames.client.appserver import AppServerClient
+from hames.client.appserver_events import ApprovalAsked, TurnCompleted
+from hames.client.appserver_link import Filled
 from hames.config.options import load
 from hames.core.engine import Engine
 from hames.domain.approvals import Elicit
@@ -26,6 +29,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
 from hames.ports import Tools
 from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
 from hames.testing.scripts import OneModel, ScriptedModel, call, say
 from hames.tools.mcp import McpTools, Server
 from hames.transports.connection import Connection
@@ -341,6 +345,32 @@ async def test_over_flint_a_form_that_does_not_fit_is_a_decline_that_says_why(tm
         (delta,) = talk.params("item/mcpToolCall/outputDelta")
     assert server_heard == {"action": "decline"}
     assert delta["delta"] == "declined: the form cannot be handed in: `name` is missing\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "decision", "heard_by_the_server"),
+    [
+        ("form", Filled(content=FILLED), {"action": "accept", "content": FILLED}),
+        ("form", "decline", {"action": "decline"}),
+        ("confirm", "acceptForSession", {"action": "accept", "content": {}}),
+    ],
+)
+async def test_a_program_answers_with_what_its_callback_returns(
+    tmp_path: Path, tool: str, decision: ApprovalWord | Filled, heard_by_the_server: Json
+) -> None:
+    async def decide(asked: ApprovalAsked) -> ApprovalWord | Filled:
+        return decision if isinstance(asked.params, ElicitationParams) else "accept"
+
+    async with asking(tmp_path, tool) as engine, wired(engine) as wire:
+        async with AppServerClient.connect(wire, on_approval=decide) as client:
+            opened = await client.start_thread()
+            with client.events(opened.thread.id) as heard, anyio.fail_after(30):
+                await client.start_turn(opened.thread.id, "go")
+                async for event in heard:
+                    if isinstance(event, TurnCompleted):
+                        break
+        history = list(await engine.history(ThreadId(opened.thread.id)))
+    assert told(history) == [heard_by_the_server]
 
 
 @asynccontextmanager

@@ -82,6 +82,14 @@ def test_no_question_hides_anything(text: str) -> None:
         m.FileChangeApprovalParams(changes=[change], **ids),
         m.McpApprovalParams(server=text, tool=text, arguments={"a": text}, **ids),
         m.ToolApprovalParams(name=text, arguments=text, **ids),
+        m.ElicitationParams(server_name=text, mode="url", message=text, url=f"https://{text}", **ids),
+        m.ElicitationParams(
+            server_name=text,
+            mode="form",
+            message=text,
+            requested_schema={"properties": {text: {"enum": [text]}}},
+            **ids,
+        ),
     ):
         asked = ApprovalAsked(request_id="r", thread_id="t", method="x", params=params)
         shown = SGR.sub("", drawn(exact(asked, 60, DARK_PALETTE)))

@@ -96,13 +96,22 @@ class ItemCompleted(Value):
     item: ThreadItem
 
 
+Question = (
+    m.CommandApprovalParams
+    | m.FileChangeApprovalParams
+    | m.McpApprovalParams
+    | m.ToolApprovalParams
+    | m.ElicitationParams
+)
+
+
 class ApprovalAsked(Value):
     """Something waits for a decision. `params` is the question, by its type."""
 
     request_id: str
     thread_id: str
     method: str
-    params: m.CommandApprovalParams | m.FileChangeApprovalParams | m.McpApprovalParams | m.ToolApprovalParams
+    params: Question
 
 
 class ApprovalSettled(Value):
@@ -288,15 +297,10 @@ _EVENTS: dict[str, Callable[[Json], AgentEvent]] = {
     ),
 }
 
-_QUESTIONS: dict[
-    str,
-    type[m.CommandApprovalParams]
-    | type[m.FileChangeApprovalParams]
-    | type[m.McpApprovalParams]
-    | type[m.ToolApprovalParams],
-] = {
+_QUESTIONS: dict[str, type[Question]] = {
     "item/commandExecution/requestApproval": m.CommandApprovalParams,
     "item/fileChange/requestApproval": m.FileChangeApprovalParams,
     "item/mcpToolCall/requestApproval": m.McpApprovalParams,
     "item/toolCall/requestApproval": m.ToolApprovalParams,
+    "mcpServer/elicitation/request": m.ElicitationParams,
 }

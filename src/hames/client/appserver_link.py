@@ -18,10 +18,18 @@ from hames.client.appserver_events import (
     thread_of,
 )
 from hames.domain.json import Json
-from hames.protocols.flint.messages import ApprovalWord
+from hames.domain.value import Value
+from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
 from hames.protocols.framing import LineDecoder, TooLong
 
-OnApproval = Callable[[ApprovalAsked], Awaitable[ApprovalWord]]
+
+class Filled(Value):
+    """`accept`, with what the form of an MCP server asks for."""
+
+    content: dict[str, Json]
+
+
+OnApproval = Callable[[ApprovalAsked], Awaitable[ApprovalWord | Filled]]
 """Decides. It is cancelled when the question is settled elsewhere; if it fails, the answer is `decline`."""
 
 METHOD_NOT_FOUND = -32601
@@ -94,6 +102,7 @@ class Link:
         self._waiting: dict[int, _Answer] = {}
         self._feeds: list[tuple[MemoryObjectSendStream[AgentEvent], str | None]] = []
         self._asked: dict[str, anyio.CancelScope | None] = {}
+        self._forms: set[str] = set()
 
     def events(self, thread_id: str | None = None) -> Events:
         """Everything from now on, or what concerns one thread. Nothing is dropped, so take what comes."""
@@ -105,10 +114,15 @@ class Link:
             self._feeds.append((send, thread_id))
         return Events(receive)
 
-    async def answer(self, request_id: str, decision: ApprovalWord) -> None:
-        """Decide an approval that no callback decides. One that is settled already is left alone."""
+    async def answer(self, request_id: str, decision: ApprovalWord | Filled) -> None:
+        """Decide an approval that no callback decides. One that is settled already is left alone.
+
+        A form is accepted with `Filled`; a plain `accept` hands it in as it stands.
+        """
         if self._asked.pop(request_id, ...) is not ...:
-            await self.send({"id": request_id, "result": {"decision": decision}})
+            result = _elicited(decision) if request_id in self._forms else {"decision": _word(decision)}
+            self._forms.discard(request_id)
+            await self.send({"id": request_id, "result": result})
 
     async def request(self, method: str, params: Json = None) -> Json:
         """Any request at all, with its result as it came. Raises `AppServerError` and `ConnectionClosed`."""
@@ -172,8 +186,10 @@ class Link:
                 return
 
     def _tell(self, event: AgentEvent) -> None:
-        if isinstance(event, ApprovalSettled) and (scope := self._asked.pop(event.request_id, None)) is not None:
-            scope.cancel()
+        if isinstance(event, ApprovalSettled):
+            self._forms.discard(event.request_id)
+            if (scope := self._asked.pop(event.request_id, None)) is not None:
+                scope.cancel()
         about = thread_of(event)
         for feed, thread_id in list(self._feeds):
             if thread_id is not None and about is not None and about != thread_id:
@@ -185,6 +201,8 @@ class Link:
 
     async def _be_asked(self, request_id: str | int, method: str, params: Json) -> None:
         question = read_question(request_id, method, params) if isinstance(request_id, str) else None
+        if question is not None and isinstance(question.params, ElicitationParams):
+            self._forms.add(question.request_id)
         try:
             if question is None:
                 error = {"code": METHOD_NOT_FOUND, "message": f"no method {method!r}"}
@@ -198,7 +216,7 @@ class Link:
             return
 
     async def _decide(self, on_approval: OnApproval, question: ApprovalAsked) -> None:
-        decision: ApprovalWord = "decline"
+        decision: ApprovalWord | Filled = "decline"
         with anyio.CancelScope() as scope:
             self._asked[question.request_id] = scope
             self._tell(question)
@@ -209,6 +227,16 @@ class Link:
                 raise
         if not scope.cancelled_caught:
             await self.answer(question.request_id, decision)
+
+
+def _word(decision: ApprovalWord | Filled) -> ApprovalWord:
+    return "accept" if isinstance(decision, Filled) else decision
+
+
+def _elicited(decision: ApprovalWord | Filled) -> Json:
+    if isinstance(decision, Filled):
+        return {"action": "accept", "content": decision.content}
+    return {"action": "accept" if decision == "acceptForSession" else decision}
 
 
 class _Answer:

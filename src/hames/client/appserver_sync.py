@@ -16,14 +16,14 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from hames.client.appserver import AppServerClient, Inputs
 from hames.client.appserver_events import AgentEvent, ApprovalAsked, Closed, TurnCompleted
-from hames.client.appserver_link import ConnectionClosed, Events
+from hames.client.appserver_link import ConnectionClosed, Events, Filled
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Decides = Callable[[ApprovalAsked], m.ApprovalWord]
+Decides = Callable[[ApprovalAsked], m.ApprovalWord | Filled]
 
 
 class SyncAppServerClient:
@@ -112,7 +112,7 @@ class SyncAppServerClient:
     def read_config(self, thread_id: str | None = None) -> m.ConfigReadResult:
         return self.call(self.aio.read_config, thread_id)
 
-    async def _decide(self, question: ApprovalAsked) -> m.ApprovalWord:
+    async def _decide(self, question: ApprovalAsked) -> m.ApprovalWord | Filled:
         if self._on_approval is None:
             return "decline"
         return await to_thread.run_sync(self._on_approval, question, abandon_on_cancel=True)

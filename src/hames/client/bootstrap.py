@@ -140,9 +140,11 @@ class BootstrapClient:
     async def cancel_turn(self, thread_id: str) -> None:
         await self._request("turn.cancel", m.TurnCancelParams(thread_id=thread_id), m.Ok)
 
-    async def respond(self, request_id: str, decision: Literal["once", "always", "reject"]) -> None:
-        """Answer an `approval.requested`."""
-        params = m.ApprovalRespondParams(request_id=request_id, decision=decision)
+    async def respond(
+        self, request_id: str, decision: Literal["once", "always", "reject"], *, content: Json = None
+    ) -> None:
+        """Answer an `approval.requested`. `content` is what the form of an `elicitation` asks for."""
+        params = m.ApprovalRespondParams(request_id=request_id, decision=decision, content=content)
         await self._request("approval.respond", params, m.Ok)
 
     async def events(self) -> AsyncIterator[Event]:

@@ -46,10 +46,36 @@ def fields(schema: Json) -> dict[str, str]:
     needed: list[Json] = required if isinstance(required, list) else []
     given = _defaults(schema)
     found: dict[str, str] = {}
-    for name, field in _properties(schema).items():
+    for name, field in properties(schema).items():
         aside = f", {_word(given[name])} unless changed" if name in given else ", required" if name in needed else ""
         found[name] = _kind(field) + aside
     return found
+
+
+def typed(field: Json, text: str) -> Json:
+    """What somebody typed into a field, as the value it stands for; what is none is left as it is and will not fit.
+
+    >>> typed({"type": "integer"}, "3"), typed({"type": "boolean"}, "yes"), typed({"type": "string"}, "3")
+    (3, True, '3')
+    """
+    match field.get("type") if isinstance(field, dict) else None:
+        case "integer" | "number":
+            try:
+                return int(text)
+            except ValueError:
+                pass
+            try:
+                return float(text)
+            except ValueError:
+                return text
+        case "boolean":
+            return {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}.get(
+                text.lower(), text
+            )
+        case "array":
+            return [word.strip() for word in text.split(",") if word.strip()]
+        case _:
+            return text
 
 
 def filled(elicit: Elicit, content: Json) -> Json:
@@ -83,14 +109,15 @@ def misfit(elicit: Elicit, content: Json) -> str:
     return "" if odd is None else f"`{odd}` must be text, a number, true, false or a list of texts"
 
 
-def _properties(schema: Json) -> dict[str, Json]:
+def properties(schema: Json) -> dict[str, Json]:
+    """The fields, by name."""
     found = schema.get("properties") if isinstance(schema, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _defaults(schema: Json) -> dict[str, Json]:
-    properties = _properties(schema).items()
-    return {name: field["default"] for name, field in properties if isinstance(field, dict) and "default" in field}
+    found = properties(schema).items()
+    return {name: field["default"] for name, field in found if isinstance(field, dict) and "default" in field}
 
 
 def _kind(field: Json) -> str:

@@ -15,23 +15,26 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from hames.client.appserver_events import ApprovalAsked
+from hames.client.appserver_link import Filled
 from hames.domain.display import described, visible
 from hames.protocols.flint import messages as m
 from hames.tui.blocks_done import change_lines
+from hames.tui.form import Form
 from hames.tui.lines import indented, line, paragraphs
 from hames.tui.palette import Palette
 from hames.tui.text import said
 
 ARM_SECONDS = 0.3
+A_WORD = "a word to the model; Enter sends it, Esc goes back"
 
 
 class Answered(Message):
     """`word` is for the model, when it was rejected with one."""
 
-    def __init__(self, asked: ApprovalAsked, decision: m.ApprovalWord, word: str = "") -> None:
+    def __init__(self, asked: ApprovalAsked, decision: m.ApprovalWord | Filled, word: str = "") -> None:
         super().__init__()
         self.asked = asked
-        self.decision: m.ApprovalWord = decision
+        self.decision: m.ApprovalWord | Filled = decision
         self.word = word
 
 
@@ -49,17 +52,19 @@ class ApprovalPanel(Vertical, can_focus=True):
         self.asked: ApprovalAsked | None = None
         self.border_title = "May I?"
         self._shown_at = 0.0
+        self._form: Form | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="why", markup=False)
         with VerticalScroll(id="what", can_focus=False):
             yield Static(id="exact", markup=False)
-        yield Input(id="word", placeholder="a word to the model; Enter sends it, Esc goes back", compact=True)
+        yield Input(id="word", placeholder=A_WORD, compact=True)
         yield Static(id="keys", markup=False)
 
     def ask(self, asked: ApprovalAsked, *, more: int, elsewhere: str = "") -> None:
         """Show a question; `more` wait behind it."""
         self.asked = asked
+        self._form = Form(asked.params) if isinstance(asked.params, m.ElicitationParams) else None
         self._shown_at = time.monotonic()
         self.display = True
         self.border_subtitle = f"{more} more after this" if more else ""
@@ -82,7 +87,11 @@ class ApprovalPanel(Vertical, can_focus=True):
 
     def _keys(self) -> Text:
         keys = [("y", "once"), ("a", "always"), ("n", "reject"), ("r", "reject with a word"), ("esc", "stop the turn")]
-        if self.asked and self.asked.params.available_decisions:
+        if self._form is not None:
+            accept = [] if self._form.as_it_stands else [("y", "accept")]
+            fill = [("f", "fill in")] if self._form.fields else []
+            keys = [*accept, *fill, ("n", "decline"), ("r", "decline with a word"), ("esc", "put aside")]
+        elif self.asked and self.asked.params.available_decisions:
             offered = self.asked.params.available_decisions
             keys = [pair for pair in keys if pair[0] != "a" or "acceptForSession" in offered]
         row = Text("\n")
@@ -115,15 +124,20 @@ class ApprovalPanel(Vertical, can_focus=True):
         match event.key:
             case "a" if asked.params.available_decisions and "acceptForSession" not in asked.params.available_decisions:
                 return
+            case "y" if self._form is not None and self._form.as_it_stands:
+                return
+            case "f" if self._form is not None and self._form.fields:
+                event.stop()
+                event.prevent_default()
+                self._form.again()
+                self._type(self._form.wanted)
             case "y" | "a" | "n" | "escape":
                 event.stop()
                 self.post_message(Answered(asked, decisions[event.key]))
             case "r":
                 event.stop()
                 event.prevent_default()
-                word.value = ""
-                word.display = True
-                word.focus()
+                self._type(A_WORD)
             case "down" | "pagedown" | "space":
                 event.stop()
                 what.scroll_relative(y=1 if event.key == "down" else 8, animate=False)
@@ -135,8 +149,29 @@ class ApprovalPanel(Vertical, can_focus=True):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if self.asked is not None:
+        if self.asked is None:
+            return
+        if self._form is None or event.input.placeholder == A_WORD:
             self.post_message(Answered(self.asked, "decline", event.value.strip()))
+        else:
+            self._filled_in(self.asked, self._form, event.value.strip())
+
+    def _filled_in(self, asked: ApprovalAsked, form: Form, text: str) -> None:
+        complaint = form.take(text)
+        if complaint:
+            self.query_one("#why", Static).update(Text(visible(complaint), self.palette.warn))
+            form.again()
+        if form.wanted:
+            self._type(form.wanted)
+        else:
+            self.post_message(Answered(asked, Filled(content=form.content)))
+
+    def _type(self, placeholder: str) -> None:
+        word = self.query_one("#word", Input)
+        word.placeholder = placeholder
+        word.value = ""
+        word.display = True
+        word.focus()
 
 
 def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
@@ -155,5 +190,20 @@ def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
         case m.ToolApprovalParams(name=name, arguments=arguments):
             head = line(("· ", palette.accent), (visible(name), palette.strong))
             return [head, *indented(paragraphs(described(said(arguments)), palette.text, width - 2), Text("  "))]
+        case m.ElicitationParams() as params:
+            return _form(Form(params), width, palette)
         case _ as never:
             assert_never(never)
+
+
+def _form(form: Form, width: int, palette: Palette) -> list[Text]:
+    """Who asks, what, and what each field takes. An address is text: nobody opens it."""
+    asked = form.elicit
+    head = line(("· ", palette.accent), (visible(asked.server), palette.strong))
+    said = [part for row in asked.message.split("\n") for part in paragraphs(visible(row), palette.text, width - 2)]
+    rows = [head, *indented(said, Text("  "))]
+    if asked.url:
+        return [*rows, *indented(paragraphs(visible(asked.url), palette.strong, width - 2), Text("  "))]
+    for name, kind in form.fields.items():
+        rows += indented(paragraphs(visible(f"{name}: {kind}"), palette.quiet, width - 4), Text("  - "))
+    return rows
