@@ -8,14 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hames.agents.codex_items import changes, completed_item
 from hames.app import open_engine
 from hames.config.options import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
 from hames.domain.errors import UnknownModel
 from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
-from hames.domain.ids import ThreadId
-from hames.domain.items import AgentMessage, CommandExecution, Reasoning, UserMessage
+from hames.domain.ids import CallId, ItemId, ThreadId
+from hames.domain.items import AgentMessage, CommandExecution, McpToolCall, Reasoning, UserMessage
 from hames.domain.policy import Decision
 from hames.domain.state import Change, ThreadState
 from support import events, started
@@ -117,7 +118,6 @@ def test_what_codex_lets_people_choose_reaches_its_turn() -> None:
     from types import SimpleNamespace
 
     from hames.agents.codex import CodexShelf, _turn
-    from hames.domain.ids import ItemId
     from hames.domain.items import TextInput
     from hames.domain.options import Settings
 
@@ -130,6 +130,40 @@ def test_what_codex_lets_people_choose_reaches_its_turn() -> None:
     asked = _turn(SimpleNamespace(settings=settings, prompt=prompt), "their-thread")  # type: ignore[arg-type]
     assert (asked["model"], asked["effort"], asked["personality"]) == ("some-model", "high", "friendly")
     assert asked["collaborationMode"]["mode"] == "plan"
+
+
+def test_what_codex_tells_of_a_file_becomes_a_diff() -> None:
+    told = [
+        {"path": "/w/new.txt", "kind": {"type": "add"}, "diff": "a\nb\n"},
+        {"path": "/w/cut.txt", "kind": {"type": "add"}, "diff": "a"},
+        {"path": "/w/void.txt", "kind": {"type": "add"}, "diff": ""},
+        {"path": "/w/old.txt", "kind": {"type": "delete"}, "diff": "a\n"},
+        {"path": "/else/x", "kind": {"type": "update", "move_path": None}, "diff": "@@ -1 +1 @@\n-a\n+b\n"},
+    ]
+    assert [(one.kind, one.diff) for one in changes({"changes": told}, "/w")] == [
+        ("add", "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n"),
+        ("add", "--- /dev/null\n+++ b/cut.txt\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n"),
+        ("add", "--- /dev/null\n+++ b/void.txt\n"),
+        ("delete", "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"),
+        ("modify", "--- a/else/x\n+++ b/else/x\n@@ -1 +1 @@\n-a\n+b\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "text", "structured"),
+    [
+        ({"result": {"content": [{"type": "text", "text": "3"}], "structuredContent": {"n": 3}}}, "3", {"n": 3}),
+        ({"result": {"content": [], "structuredContent": {"n": 3}}}, '{"n":3}', {"n": 3}),
+        ({"result": {"content": [{"type": "image", "data": "…"}]}}, "[image]", None),
+        ({"result": None, "error": {"message": "it broke"}, "status": "failed"}, "it broke", None),
+    ],
+)
+def test_what_an_mcp_tool_returned_is_read(told: dict[str, object], text: str, structured: object) -> None:
+    item = McpToolCall(id=ItemId("i"), step=1, call_id=CallId("c"), server="s", tool="t")
+    done, _, _ = completed_item({"status": "completed", **told}, item)
+    assert isinstance(done, McpToolCall)
+    assert done.result is not None
+    assert (done.result.text, done.structured) == (text, structured)
 
 
 def test_an_agent_is_chosen_by_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
-from hames.agents.codex_items import completed_item, intent, opened_item, streamed
+from hames.agents.codex_items import ELICITATION, asks_for_mcp, completed_item, intent, opened_item, streamed
 from hames.agents.jsonl import Program, Refused, running
 from hames.domain.errors import Misconfigured, ProviderError
 from hames.domain.ids import ThreadId
-from hames.domain.items import Item, TextInput, UserMessage
+from hames.domain.items import Item, McpToolCall, TextInput, UserMessage
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Choice, Selector, Settings
@@ -45,6 +46,12 @@ WORDS: dict[Decision, str] = {
     "always": "acceptForSession",
     "reject": "decline",
     "void": "decline",
+}
+ELICITED: dict[Decision, dict[str, Json]] = {
+    "once": {"action": "accept", "content": {}},
+    "always": {"action": "accept", "content": {}, "_meta": {"persist": "session"}},
+    "reject": {"action": "decline"},
+    "void": {"action": "decline"},
 }
 ERRORS = {
     "contextWindowExceeded": "ContextWindowExceeded",
@@ -89,7 +96,8 @@ class CodexAgent:
         known = self._known()
         if there := known.get(turn.thread_id):
             with contextlib.suppress(Refused):
-                resumed = await program.call("thread/resume", {"threadId": there, **_thread_settings(turn.settings)})
+                given = {"threadId": there, "excludeTurns": True, **_thread_settings(turn.settings)}
+                resumed = await program.call("thread/resume", given)
                 return resumed["thread"]["id"]
             await turn.notice("history_lost", "Codex no longer has this thread; it goes on without what it remembered")
         made = await program.call("thread/start", _thread_settings(turn.settings))
@@ -119,6 +127,7 @@ class _Talk:
         self._turn_id = turn_id
         self._open: dict[str, Item] = {}
         self._told: dict[str, int] = {}
+        self._declined: set[str] = set()
 
     async def follow(self) -> str:
         while True:
@@ -147,7 +156,7 @@ class _Talk:
     async def _start(self, theirs: dict[str, Json]) -> Item | None:
         if theirs["id"] in self._open:
             return self._open[theirs["id"]]
-        item = opened_item(theirs, self._turn.new_item_id())
+        item = opened_item(theirs, self._turn.new_item_id(), self._turn.settings.cwd)
         if item is None or isinstance(item, UserMessage):
             return None
         self._open[theirs["id"]] = item
@@ -164,7 +173,9 @@ class _Talk:
         item = await self._start(theirs)
         if item is None:
             return
-        done, stream, whole = completed_item(theirs, item)
+        done, stream, whole = completed_item(theirs, item, self._turn.settings.cwd)
+        if theirs["id"] in self._declined and done.status == "failed":
+            done = replace(done, status="declined")
         told = self._told.pop(theirs["id"], 0)
         if stream and len(whole) > told:  # it never streamed, or not to its end
             await self._turn.tell(item.id, whole[told:], stream)  # pyright: ignore[reportArgumentType]
@@ -172,13 +183,32 @@ class _Talk:
         await self._turn.complete(done)
 
     async def _question(self, number: Json, method: str, params: dict[str, Json]) -> None:
-        item = self._open.get(params.get("itemId", ""))
-        wanted = intent(method, params, item)
+        their_id = params.get("itemId") or self._called(params)
+        item = self._open.get(their_id)
+        wanted = intent(method, params, item, self._turn.settings.cwd)
+        if method == ELICITATION and wanted is None:
+            await self._program.answer(number, {"action": "decline"})
+            return
         if wanted is None or item is None:
             await self._program.refuse(number, f"nobody here answers {method}")
             return
         decision, _ = await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))
-        await self._program.answer(number, {"decision": WORDS[decision]})
+        if WORDS[decision] == "decline":
+            self._declined.add(their_id)
+        answer = ELICITED[decision] if asks_for_mcp(method, params) else {"decision": WORDS[decision]}
+        await self._program.answer(number, answer)
+
+    def _called(self, params: dict[str, Json]) -> str:
+        """The call that a question about an MCP server is about: such a question names no item."""
+        meta = params.get("_meta")
+        given = meta.get("tool_params") if isinstance(meta, dict) else None
+        calls = [
+            name
+            for name, item in self._open.items()
+            if isinstance(item, McpToolCall) and item.server == params.get("serverName")
+        ]
+        same = [name for name in calls if getattr(self._open[name], "arguments", None) == given]
+        return next(iter(same or calls), "")
 
     async def _count(self, params: dict[str, Json]) -> None:
         last = (params.get("tokenUsage") or {}).get("last") or {}
@@ -237,7 +267,7 @@ def _sandbox(policy: SandboxPolicy) -> dict[str, Json]:
         case WorkspaceWrite(writable_roots=roots, network_access=network):
             return {"type": "workspaceWrite", "writableRoots": list(roots), "networkAccess": network}
         case ExternalSandbox(network_access=network):
-            return {"type": "externalSandbox", "networkAccess": network}
+            return {"type": "externalSandbox", "networkAccess": "enabled" if network else "restricted"}
 
 
 def _ended(theirs: dict[str, Json]) -> str:

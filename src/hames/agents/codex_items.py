@@ -2,9 +2,10 @@
 
 from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 
-from hames.domain.approvals import ChangeFiles, Intent, RunCommand
+from hames.domain.approvals import CallMcp, ChangeFiles, Intent, RunCommand
 from hames.domain.ids import CallId, ItemId
 from hames.domain.items import (
     AgentMessage,
@@ -38,18 +39,25 @@ DELTAS: dict[str, Stream] = {
     "item/commandExecution/outputDelta": "output",
     "item/fileChange/outputDelta": "output",
     "item/plan/delta": "text",
+    "item/mcpToolCall/progress": "output",
 }
+ELICITATION = "mcpServer/elicitation/request"
 
 
 def streamed(method: str, params: dict[str, Json]) -> tuple[Stream, str] | None:
     """Which stream of the item grew, and by what."""
     stream = DELTAS.get(method)
+    if method == "item/mcpToolCall/progress":
+        return "output", f"{_text(params, 'message')}\n"
     delta = params.get("delta")
     return (stream, delta) if stream is not None and isinstance(delta, str) else None
 
 
-def opened_item(theirs: dict[str, Json], item_id: ItemId) -> Item | None:
-    """Our item for one of theirs that begins. A kind of tomorrow is a tool call with everything in it."""
+def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> Item | None:
+    """Our item for one of theirs that begins, in a thread that works in `cwd`.
+
+    A kind of tomorrow is a tool call with everything in it.
+    """
     call_id = CallId(str(theirs.get("id", "")))
     match theirs.get("type"):
         case "userMessage":
@@ -63,7 +71,7 @@ def opened_item(theirs: dict[str, Json], item_id: ItemId) -> Item | None:
                 id=item_id, step=1, call_id=call_id, command=_text(theirs, "command"), cwd=_text(theirs, "cwd")
             )
         case "fileChange":
-            return FileChange(id=item_id, step=1, call_id=call_id, changes=changes(theirs))
+            return FileChange(id=item_id, step=1, call_id=call_id, changes=changes(theirs, cwd))
         case "mcpToolCall":
             return McpToolCall(
                 id=item_id,
@@ -82,7 +90,7 @@ def opened_item(theirs: dict[str, Json], item_id: ItemId) -> Item | None:
             return ToolCall(id=item_id, step=1, call_id=call_id, name=f"codex:{kind}", arguments=arguments)
 
 
-def completed_item(theirs: dict[str, Json], item: Item) -> tuple[Item, Stream | Literal[""], str]:
+def completed_item(theirs: dict[str, Json], item: Item, cwd: str = "") -> tuple[Item, Stream | Literal[""], str]:
     """How it ended, and what its stream holds in all: whoever heard less is told the rest."""
     status = STATUSES.get(_text(theirs, "status"), "completed")
     if status == "running":
@@ -106,15 +114,14 @@ def completed_item(theirs: dict[str, Json], item: Item) -> tuple[Item, Stream | 
             )
             return done, "output", output
         case FileChange():
-            made = changes(theirs)
+            made = changes(theirs, cwd)
             result = ToolResult(text=f"{len(made)} files", failed=status != "completed")
             whole = "".join(change.diff for change in made)
             return replace(item, status=status, changes=made, result=result), "output", whole
         case McpToolCall():
-            result = ToolResult(
-                text=str(theirs.get("result") or theirs.get("error") or ""), failed=status != "completed"
-            )
-            return replace(item, status=status, structured=theirs.get("result"), result=result), "", ""
+            text, structured = _mcp_result(theirs)
+            result = ToolResult(text=text, failed=status != "completed")
+            return replace(item, status=status, structured=structured, result=result), "", ""
         case WebSearch():
             return replace(item, status="completed", query=_text(theirs, "query") or item.query), "", ""
         case Plan():
@@ -125,7 +132,7 @@ def completed_item(theirs: dict[str, Json], item: Item) -> tuple[Item, Stream | 
             return item, "", ""
 
 
-def intent(method: str, params: dict[str, Json], item: Item | None) -> Intent | None:
+def intent(method: str, params: dict[str, Json], item: Item | None, cwd: str = "") -> Intent | None:
     """What one of Codex's questions is about."""
     if method == "item/commandExecution/requestApproval" and isinstance(item, CommandExecution):
         command = params.get("command")
@@ -135,19 +142,62 @@ def intent(method: str, params: dict[str, Json], item: Item | None) -> Intent | 
             why=_text(params, "reason"),
         )
     if method == "item/fileChange/requestApproval" and isinstance(item, FileChange):
-        return ChangeFiles(changes=changes(params) or item.changes)
+        return ChangeFiles(changes=changes(params, cwd) or item.changes)
+    if isinstance(item, McpToolCall) and asks_for_mcp(method, params):
+        return CallMcp(server=item.server, tool=item.tool, arguments=item.arguments)
     return None
 
 
-def changes(theirs: dict[str, Json]) -> tuple[FileUpdate, ...]:
+def asks_for_mcp(method: str, params: dict[str, Json]) -> bool:
+    """Codex asks whether a tool may be called in the form in which servers ask their own questions."""
+    meta = params.get("_meta")
+    return method == ELICITATION and isinstance(meta, dict) and meta.get("codex_approval_kind") == "mcp_tool_call"
+
+
+def changes(theirs: dict[str, Json], cwd: str = "") -> tuple[FileUpdate, ...]:
     found = theirs.get("changes")
     if not isinstance(found, list):
         return ()
-    return tuple(
-        FileUpdate(path=_text(one, "path"), kind=_kind(one.get("kind")), diff=_text(one, "diff"))
-        for one in found
-        if isinstance(one, dict)
-    )
+    return tuple(_change(one, cwd) for one in found if isinstance(one, dict))
+
+
+def _change(theirs: dict[str, Json], cwd: str) -> FileUpdate:
+    """Of a file that comes or goes Codex tells the text, and of one that changes the hunks alone."""
+    path, kind, told = _text(theirs, "path"), _kind(theirs.get("kind")), _text(theirs, "diff")
+    name = path.removeprefix(f"{cwd.rstrip('/')}/").removeprefix("/")
+    match kind:
+        case "add":
+            diff = f"--- /dev/null\n+++ b/{name}\n{_whole('+', told)}"
+        case "delete":
+            diff = f"--- a/{name}\n+++ /dev/null\n{_whole('-', told)}"
+        case "modify":
+            diff = f"--- a/{name}\n+++ b/{name}\n{told}"
+    return FileUpdate(path=path, kind=kind, diff=diff)
+
+
+def _whole(sign: Literal["+", "-"], text: str) -> str:
+    """The one hunk of a file that is all new or all gone."""
+    lines = text.split("\n")
+    ends = lines.pop() if text.endswith("\n") or not text else None
+    if not lines:
+        return ""
+    span = f"1,{len(lines)}" if len(lines) > 1 else "1"
+    place = f"-0,0 +{span}" if sign == "+" else f"-{span} +0,0"
+    body = "".join(f"{sign}{line}\n" for line in lines)
+    return f"@@ {place} @@\n{body}" + ("\\ No newline at end of file\n" if ends is None else "")
+
+
+def _mcp_result(theirs: dict[str, Json]) -> tuple[str, Json]:
+    """The words of a result, and its structured form where it has one."""
+    result, error = theirs.get("result"), theirs.get("error")
+    if not isinstance(result, dict):
+        return _text(error, "message"), None
+    found = result.get("content")
+    parts: list[Json] = found if isinstance(found, list) else []
+    texts = [_text(part, "text") or f"[{_text(part, 'type') or 'something else'}]" for part in parts]
+    structured = result.get("structuredContent")
+    text = "\n".join(texts)
+    return text or (msgspec.json.encode(structured).decode() if structured is not None else ""), structured
 
 
 def _kind(theirs: Json) -> Literal["add", "modify", "delete"]:
