@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Plays what a real `codex app-server` once said, process by process, to whoever says what was said then.
 
-`recordings` beside the state file in `CODEX_PLAYER` are played in the order of their names, one a process.
-A client that says something else gets silence and then the end.
+The recordings in CODEX_RECORDINGS (or beside this file) are played in the order of their names, one a process;
+CODEX_PLAYER is a file that counts them. A client that says something else gets silence and then the end.
 """
 
 import json
@@ -10,20 +10,34 @@ import os
 import sys
 from pathlib import Path
 
-here = Path(__file__).parent
+NAMED = ("threadId", "turnId", "input")
+"""Parameters that must be what they were; the others depend on where it happens."""
+
 state = Path(os.environ["CODEX_PLAYER"])
 played = int(state.read_text()) if state.exists() else 0
 state.write_text(str(played + 1))
-names = sorted(here.glob("*.jsonl"))
+recordings = sorted(Path(os.environ.get("CODEX_RECORDINGS") or Path(__file__).parent).glob("*.jsonl"))
+here = str(Path.cwd())
+
+
+def said_the_same(heard: dict, recorded: dict) -> bool:
+    then, now = recorded.get("params") or {}, heard.get("params") or {}
+    return (
+        heard.get("method") == recorded.get("method")
+        and heard.get("result") == recorded.get("result")
+        and ("CODEX_RECORDINGS" not in os.environ or all(now.get(name) == then.get(name) for name in NAMED))
+    )
+
+
 numbers: dict[object, object] = {}
-for line in names[played].read_text().splitlines():
-    who, message = json.loads(line)
+for line in recordings[played].read_text().splitlines():
+    who, message = json.loads(line.replace("/workspace", here))
     if who == "C":
-        said = json.loads(sys.stdin.readline() or "{}")
-        if said.get("method") != message.get("method") or said.get("result") != message.get("result"):
-            print(f"expected {message.get('method')}, heard {said}", file=sys.stderr)
+        heard = json.loads(sys.stdin.readline() or "{}")
+        if not said_the_same(heard, message):
+            print(f"expected {message}, heard {heard}", file=sys.stderr)
             sys.exit(1)
-        numbers[message.get("id")] = said.get("id")
+        numbers[message.get("id")] = heard.get("id")
     else:
         if "method" not in message:
             message["id"] = numbers[message["id"]]
