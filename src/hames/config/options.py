@@ -4,7 +4,7 @@ Keys and endpoints come from the process environment or the user's own file, nev
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -114,11 +114,11 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
     trust = ProjectTrust(state)
     if trust.trusts(cwd):
         project = _toml(read_obeyed(cwd, PROJECT_CONFIG), PROJECT_CONFIG)
-        if private := project.keys() - OF_PROJECTS:
+        if private := {name for name in project if _is_private(name)}:
             raise Misconfigured(
                 f"{PROJECT_CONFIG} may not set {', '.join(sorted(private))}: that belongs in the user's own file"
             )
-        _take(settings, project, PROJECT_CONFIG)
+        _take(settings, project, PROJECT_CONFIG, known=OF_PROJECTS)
         shared = read_mcp_json(read_obeyed(cwd, MCP_JSON))
         if shared:
             _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON)
@@ -189,11 +189,20 @@ def _table(value: Any, name: str, origin: str) -> dict[str, Json]:
     return value
 
 
-def _take(settings: dict[str, Setting], values: Mapping[str, Json], origin: str) -> None:
+def _is_private(name: str) -> bool:
+    """Nothing a repository may have a say in, however it is spelled."""
+    known = name in NAMES or name == "providers" or any(word in name for word in SECRET)
+    return known and name not in OF_PROJECTS
+
+
+def _take(
+    settings: dict[str, Setting], values: Mapping[str, Json], origin: str, *, known: Collection[str] = tuple(NAMES)
+) -> None:
     for name, value in values.items():
         kind = NAMES.get(name)
         if kind is None:
-            raise Misconfigured(f"{origin} sets {name!r}, which does not exist; there are: {', '.join(NAMES)}")
+            there = ", ".join(name for name in NAMES if name in known)
+            raise Misconfigured(f"{origin} sets {name!r}, which does not exist; there are: {there}")
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
         merged: Json = {**settings[name].value, **value} if isinstance(value, dict) and name == "mcp_servers" else value
