@@ -179,11 +179,27 @@ def test_nothing_of_a_model_reaches_the_terminal_raw(terminal: Terminal) -> None
     assert terminal.tmux("list-buffers").strip() == ""
 
 
-def test_an_agent_that_cannot_start_is_a_sentence_on_the_screen(terminal: Terminal) -> None:
-    terminal.start("--model", "nobody/knows")
-    terminal.shows("✗", "nobody")
-    terminal.presses("C-d")
-    terminal.shows("ended with 0")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--model", "nobody/knows"), "hames: no model 'nobody/knows'; try "),
+        (("--cwd", "/nowhere"), "hames: no directory '/nowhere'; name one that exists with --cwd"),
+        (("--data-dir", "/etc/passwd"), "hames: threads cannot be kept in '/etc/passwd'"),
+    ],
+)
+def test_what_cannot_start_is_a_sentence_and_no_screen(
+    terminal: Terminal, words: tuple[str, ...], sentence: str
+) -> None:
+    terminal.start(*words)
+    screen = terminal.shows(sentence, "ended with 2")
+    assert "Say what you want" not in screen
+
+
+def test_without_a_key_it_says_so_before_anything_is_asked(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.shows(
+        "Say what you want done.", "! no key for Anthropic; set ANTHROPIC_API_KEY", "scripted/hello is a model"
+    )
 
 
 @pytest.mark.needs("bwrap")

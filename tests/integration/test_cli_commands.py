@@ -10,6 +10,7 @@ import pytest
 from cli_process import Shell
 
 from hames.cli.completion import bash, fish, words, zsh
+from hames.cli.flags import SHARED
 from hames.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,13 +72,10 @@ def test_each_setting_has_an_origin_and_no_key_is_shown(shell: Shell) -> None:
         '[mcp_servers.git]\ncommand = "git-mcp"\nenv = { WHO = "sk-of-mcp" }\n'
         'args = ["--api-key", "sk-one", "--token=sk-two"]\n[mcp_servers.far]\nurl = "https://host/?key=sk-three"\n'
     )
-    done = shell.hames(
-        "config", "--json", "--sandbox", "readOnly", HAMES_MODEL="scripted/hello", ANTHROPIC_API_KEY="sk-of-env"
-    )
+    done = shell.hames("config", "--json", HAMES_MODEL="scripted/hello", ANTHROPIC_API_KEY="sk-of-env")
     told = {row["name"]: (row["value"], row["origin"]) for row in json.loads(done.stdout)}
     assert told["max_steps"] == (7, str(shell.folder / "config.toml"))
     assert told["model"] == ("scripted/hello", "environment")
-    assert told["sandbox"] == ("readOnly", "flag")
     assert told["approval_policy"] == ("unlessTrusted", "default")
     assert told["ANTHROPIC_API_KEY"] == ("(set, not shown)", "environment")
     assert told["OPENAI_API_KEY"] == ("(set, not shown)", str(shell.folder / "config.toml"))
@@ -105,8 +103,94 @@ def test_hames_alone_without_a_terminal_lists_the_commands(shell: Shell) -> None
     assert done.returncode == 2
     assert all(name in done.stderr for name in OFFERED)
     assert shell.hames("--version").stdout.startswith("hames ")
-    no_terminal = shell.hames("tui")
-    assert (no_terminal.returncode, "there is no terminal here" in no_terminal.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("words", [("tui",), ("--model", "nope"), ("--continue",)])
+def test_the_terminal_without_one_says_what_needs_none(shell: Shell, words: tuple[str, ...]) -> None:
+    done = shell.hames(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == 'hames: there is no terminal here; hames run "PROMPT" needs none\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("thread",), "hames: no command 'thread'; there is hames threads\n"),
+        (("why does it fail",), "and hames run 'why does it fail' sends it to the agent\n"),
+        (("threads", "--limit", "-3"), "argument --limit: '-3' is not a number above 0\n"),
+        (("threads", "--limit", "0"), "argument --limit: '0' is not a number above 0\n"),
+        (("doctor", "--model", "x"), "unrecognized arguments: --model x\n"),
+        (
+            ("app-server", "--attach", "--model", "x"),
+            "with --attach: the server that runs has a choice of its own\n",
+        ),
+    ],
+)
+def test_what_was_meant_is_said_in_the_last_line(shell: Shell, words: tuple[str, ...], sentence: str) -> None:
+    done = shell.hames(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(sentence)
+
+
+def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
+    shared = {
+        name: [word.text for word in found if word.text in SHARED and word.text.removeprefix("--") != name]
+        for name, found in words().items()
+    }
+    everything = set(SHARED)
+    for name in ("tui", "run", "harness", "app-server", "serve", "runner"):
+        assert set(shared.pop(name)) == everything, name
+    assert {name: found for name, found in shared.items() if found} == {
+        "threads": ["--cwd", "--data-dir"],
+        "config": ["--cwd", "--data-dir"],
+        "doctor": ["--cwd", "--data-dir"],
+        "models": ["--cwd"],
+        "mcp": ["--cwd"],
+        "sandbox": ["--cwd"],
+    }
+
+
+def test_the_configuration_stands_in_columns_and_names_the_model_it_will_be(shell: Shell) -> None:
+    rows = shell.hames("config").stdout.splitlines()
+    assert rows[0].split() == ["model", "anthropic/claude-sonnet-5-5", "default"]
+    columns = {row.rindex("  ") for row in rows}
+    assert len(columns) == 1, rows
+
+
+def test_an_unknown_key_of_a_project_is_called_unknown(shell: Shell) -> None:
+    (shell.workspace / "hames.toml").write_text("modle = 1\n")
+    shell.hames("trust")
+    done = shell.hames("config")
+    assert done.returncode == 2
+    assert done.stderr.startswith("hames: hames.toml sets 'modle', which does not exist; there are: model, ")
+    assert "log_file" not in done.stderr
+    (shell.workspace / "hames.toml").write_text('log_file = "x"\n')
+    shell.hames("trust")
+    assert "hames.toml may not set log_file: that belongs in the user's own file" in shell.hames("config").stderr
+
+
+def test_the_star_is_at_the_model_that_new_threads_use(shell: Shell) -> None:
+    listed = shell.hames("models", HAMES_MODEL="scripted/hello").stdout.splitlines()
+    assert [row.split()[1] for row in listed if row.startswith("*")] == ["scripted/hello"]
+    assert "  anthropic/claude-sonnet-5-5  1M context · $2 in, $10 out · Fast and capable" in listed
+
+
+def test_an_mcp_server_whose_program_is_missing_is_one_sentence(shell: Shell) -> None:
+    assert shell.hames("mcp", "add", "files", "no-such-program").returncode == 0
+    done = shell.hames("mcp", "test", "files")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "files does not work: no program 'no-such-program' is installed here\n"
+
+
+def test_a_server_that_finds_no_browser_says_where_the_page_is(shell: Shell) -> None:
+    shell.environment["PATH"] = str(shell.folder)
+    serving = shell.start("serve", "--port", "0", "--open", "--model", "scripted/hello")
+    try:
+        assert serving.stderr is not None
+        assert serving.stderr.readline().startswith("no browser was found here; open http://127.0.0.1:")
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=30)
 
 
 def test_completions_know_every_command_and_flag() -> None:

@@ -162,9 +162,6 @@ def test_pictures_files_and_selectors_reach_the_turn(shell: Shell) -> None:
         event["item"]["content"] for event in told if event["type"] == "item.completed" and "content" in event["item"]
     ]
     assert [part["type"] for part in content] == ["text", "file", "localImage"]
-    refused = shell.hames(*words, "--option", "agent=nobody")
-    assert refused.returncode == 1
-    assert "nobody" in events(refused.stdout)[-1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -183,11 +180,45 @@ def test_a_bad_option_is_two_and_one_sentence(shell: Shell, words: tuple[str, ..
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_server_that_does_not_come_up_is_told_in_its_own_words(shell: Shell) -> None:
-    done = shell.hames("run", "x", "--model", "nobody/knows")
-    assert done.returncode == 1
-    assert "nobody" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--model", "nope"), "hames: no model 'nope'; try anthropic/claude-sonnet-5-5\n"),
+        (("--option", "agent=nobody"), "option 'agent' has no value 'nobody'; its values are: code, plan, review\n"),
+        (("--option", "foo=bar"), "hames: scripted/hello has no option 'foo'; there are: agent\n"),
+        (("--image", "/etc/passwd"), "hames: '/etc/passwd' is not a PNG, JPEG, GIF or WebP picture\n"),
+    ],
+)
+def test_what_cannot_be_used_is_two_and_leaves_no_thread_behind(
+    shell: Shell, words: tuple[str, ...], sentence: str
+) -> None:
+    done = shell.hames("run", "x", *words, HAMES_MODEL="scripted/hello")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(sentence)
+    assert len(done.stderr.splitlines()) == 1
+    assert shell.hames("threads").stdout == "no threads yet\n"
+    (told,) = events(shell.hames("run", "x", "--json", *words, HAMES_MODEL="scripted/hello").stdout)
+    assert (told["type"], told["outcome"], told["exitCode"]) == ("result", "failed", 2)
+    assert sentence.endswith(told["error"] + "\n")
+
+
+def test_the_answer_is_the_final_message(shell: Shell) -> None:
+    model = shell.script([{"say": "First I look."}, {"call": "glob", "with": {"pattern": "*"}}], "It is done.")
+    done = shell.hames("run", "go", "--json", "--model", model)
+    assert events(done.stdout)[-1]["answer"] == "It is done."
+    assert shell.hames("run", "go", "--quiet", "--model", model).stdout == "First I look.\nIt is done.\n"
+
+
+def test_a_server_that_is_asked_for_a_model_nobody_knows_says_so_and_it_is_two(shell: Shell) -> None:
+    serving = shell.start("serve", "--port", "0", "--model", "scripted/hello")
+    try:
+        assert serving.stdout is not None
+        assert "listens" in serving.stdout.readline()
+        done = shell.hames("run", "x", "--attach", "--model", "nope")
+        assert (done.returncode, "no model 'nope'" in done.stderr) == (2, True)
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=30)
 
 
 def test_attach_joins_the_server_that_runs_here_and_says_when_none_does(shell: Shell) -> None:

@@ -15,6 +15,7 @@ from hames.ports import Tool
 from hames.testing.scripts import OneModel, ScriptedModel
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
+from hames.tui.session import Wishes
 from support import engine
 
 
@@ -71,6 +72,7 @@ async def staged(
     dark: bool = True,
     resume: str | None = None,
     prompt: str = "",
+    wishes: Wishes | None = None,
 ) -> AsyncGenerator[Stage]:
     """`model` may be an engine that runs already."""
 
@@ -84,7 +86,7 @@ async def staged(
             async with engine(models, *tools) as made, wired(made) as wire, AppServerClient.connect(wire) as client:
                 yield client
 
-    app = HamesApp(reach, cwd=cwd, state_dir=state_dir, dark=dark, resume=resume, prompt=prompt)
+    app = HamesApp(reach, cwd=cwd, state_dir=state_dir, dark=dark, resume=resume, prompt=prompt, wishes=wishes)
     async with app.run_test(size=size) as pilot:
         stage = Stage(app, pilot)
         await stage.until(lambda: app.talk.model, "a model")

@@ -12,8 +12,10 @@ from textual.widgets import Input
 from flint_support import SELECTORS, wired
 from hames.client.appserver import AppServerClient
 from hames.core.engine import Engine
+from hames.protocols.flint import messages as m
 from hames.testing.scripts import OneModel, ScriptedModel, hang, say
 from hames.tui.pickers import Help, Line, Picker
+from hames.tui.session import Wishes
 from support import engine
 
 
@@ -145,6 +147,21 @@ async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
             config = await client.read_config(stage.app.talk.thread_id)
         assert config.approval_policy == "always"
         assert type(config.sandbox_policy).__name__ == "ReadOnly"
+
+
+async def test_terms_of_the_command_line_hold_for_new_threads_and_for_one_that_goes_on() -> None:
+    wishes = Wishes(policy="never", sandbox=m.ReadOnly())
+    async with an_engine("one", "two") as the_engine:
+        async with staged(the_engine, wishes=wishes) as stage:
+            await stage.shows("never asks · read only")
+            await stage.says("go")
+            await stage.shows("one")
+            thread_id = stage.app.talk.thread_id
+        async with staged(the_engine, resume=thread_id, wishes=Wishes(policy="always")) as stage:
+            await stage.shows("always asks · read only")
+            async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
+                config = await client.read_config(thread_id)
+            assert (config.approval_policy, config.sandbox_policy) == ("always", m.ReadOnly())
 
 
 async def test_help_lists_keys_and_commands_and_an_unknown_command_is_refused() -> None:

@@ -1,22 +1,25 @@
 """Turns on the screen: what streams, what asks, what stops."""
 
+import json
 import sys
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 from stagehand import Stage, staged
 
-from flint_support import real_engine
+from flint_support import real_engine, wired
 from hames.client.appserver import AppServerClient
+from hames.protocols.flint import greeting
 from hames.protocols.flint import items as wire
 from hames.testing.scripts import ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
 from hames.tui.blocks_done import Command, FileChange, Tool
 from hames.tui.blocks_said import Note
 from hames.tui.composer import Composer, Suggestions
-from hames.tui.reach import spawned
+from hames.tui.reach import Unreachable, spawned
 from support import ASKING, ECHO, engine
 
 
@@ -228,17 +231,72 @@ async def test_after_the_death_of_the_agent_another_goes_on_with_the_thread() ->
         await stage.shows("Before.", "› two", "After.")
 
 
-async def test_an_agent_that_is_nowhere_leaves_the_words_where_they_were() -> None:
+async def test_an_agent_that_never_comes_up_ends_the_terminal_with_the_reason() -> None:
     def reach() -> AbstractAsyncContextManager[AppServerClient]:
         return spawned([sys.executable, "-c", "raise SystemExit('no model of that name')"])
 
     app = HamesApp(reach, cwd=Path("/"))
     async with app.run_test() as pilot:
         stage = Stage(app, pilot)
-        await stage.shows("✗ no model of that name")
-        await stage.says("anybody?")
-        await stage.shows("✗ the agent is not there")
-        assert app.composer.text == "anybody?"
+        await stage.until(lambda: app._exit)
+    assert app.unreachable is not None
+    assert (str(app.unreachable), app.unreachable.code) == ("no model of that name", 1)
+
+
+async def test_an_agent_that_does_not_come_back_leaves_the_words_where_they_were() -> None:
+    async with engine(ScriptedModel([say("x")])) as the_engine:
+        times: list[int] = []
+
+        @asynccontextmanager
+        async def reach() -> AsyncGenerator[AppServerClient]:
+            times.append(1)
+            if len(times) > 1:
+                raise Unreachable("the disk is gone")
+            async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
+                yield client
+
+        app = HamesApp(reach, cwd=Path("/"))
+        async with app.run_test() as pilot:
+            stage = Stage(app, pilot)
+            await stage.until(lambda: app.talk.model, "a model")
+            assert app.session.client is not None
+            app.session.client.end("the agent closed the connection")
+            await stage.shows("✗ the agent closed the connection")
+            await stage.says("anybody?")
+            await stage.shows("✗ the disk is gone", "✗ the agent is not there")
+            assert app.composer.text == "anybody?"
+            app.exit(0)
+
+
+async def test_a_process_that_dies_later_has_its_last_words_on_the_screen() -> None:
+    result = greeting.result(version="1", provider="x", home="/", options=True, reasoning=True)
+    answer = json.dumps({"id": 1, "result": result})
+    greets = (
+        f"import sys; sys.stdin.readline(); print({answer!r}, flush=True); "
+        "sys.stdin.readline(); sys.stdin.readline(); sys.exit('hames: no room on the disk')"
+    )
+
+    def reach() -> AbstractAsyncContextManager[AppServerClient]:
+        return spawned([sys.executable, "-c", greets])
+
+    app = HamesApp(reach, cwd=Path("/"))
+    async with app.run_test() as pilot:
+        stage = Stage(app, pilot)
+        await stage.shows("✗ no room on the disk")
+        app.exit(0)
+
+
+async def test_a_refused_prompt_leaves_no_thread_behind(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_text("no picture")
+    async with engine(ScriptedModel([say("Better.")])) as the_engine, staged(the_engine, cwd=tmp_path) as stage:
+        await stage.says("see @shot.png ")
+        await stage.shows("is not a PNG, JPEG, GIF or WebP picture")
+        assert stage.app.composer.text == "see @shot.png"
+        async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
+            await stage.until(lambda: stage.app.talk.thread_id == "")
+            assert (await client.list_threads()).data == []
+        await stage.says("then without")
+        await stage.shows("Better.")
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 6), (200, 60)])

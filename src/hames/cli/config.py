@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hames.app import catalogue
 from hames.cli import flags
 from hames.cli.paint import Paint
 from hames.config.options import SECRET, Options
@@ -29,7 +30,7 @@ ENDPOINTS = ("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
-    flags.add_shared(parser)
+    flags.add_shared(parser, flags.THREADS)
 
 
 def run(args: Namespace) -> int:
@@ -39,20 +40,30 @@ def run(args: Namespace) -> int:
         print(msgspec.json.encode(rows).decode())
         return 0
     paint = Paint.for_stream(sys.stdout)
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        value = row["value"] if isinstance(row["value"], str) else msgspec.json.encode(row["value"]).decode()
-        print(f"{row['name']:<{width}}  {paint.bold(visible(value) or '-')}  {paint.dim(visible(row['origin']))}")
+    values = [visible(_text(row["value"])) or "-" for row in rows]
+    names = max(len(row["name"]) for row in rows)
+    # Tables and lists push their origin aside; the others stay in line.
+    room = max(len(value) for row, value in zip(rows, values, strict=True) if not isinstance(row["value"], dict | list))
+    for row, value in zip(rows, values, strict=True):
+        print(f"{row['name']:<{names}}  {paint.bold(value.ljust(room))}  {paint.dim(visible(row['origin']))}")
     for name in options.untrusted:
         print(paint.warn(f"{visible(name)} is not obeyed: this project is not trusted (hames trust)"))
     return 0
 
 
+def _text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode() if value or value == 0 else ""
+
+
 def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str, Json]]:
     """Name, value and origin of everything, secrets replaced."""
+    found = {name: (without_secrets(setting.value), setting.origin) for name, setting in options.settings.items()}
+    if not options.model:
+        found["model"] = (catalogue(options).default, "default")
     rows: list[dict[str, Json]] = [
-        {"name": name, "value": without_secrets(setting.value), "origin": setting.origin}
-        for name, setting in options.settings.items()
+        {"name": name, "value": value, "origin": origin} for name, (value, origin) in found.items()
     ]
     for name in sorted(options.environment):
         if name.endswith(ENDPOINTS):

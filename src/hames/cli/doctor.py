@@ -6,7 +6,6 @@
 Exit code: 0 when everything hames needs is there, 1 when something is missing.
 """
 
-import os
 import platform
 import shutil
 import sys
@@ -19,6 +18,7 @@ import msgspec
 from hames import __version__
 from hames.cli import flags
 from hames.cli.paint import Paint
+from hames.cli.places import usable
 from hames.config.options import Options
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly, WorkspaceWrite
@@ -38,7 +38,7 @@ class Finding(Value):
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    flags.add_shared(parser)
+    flags.add_shared(parser, flags.THREADS)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -124,7 +124,7 @@ def _keys(options: Options) -> list[Finding]:
 
 def _places(options: Options) -> list[Finding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
-    found = [Finding(name=name, good=_usable(path), says=_described(path)) for name, path in said]
+    found = [Finding(name=name, good=usable(path), says=_described(path)) for name, path in said]
     if options.untrusted:
         names = ", ".join(options.untrusted)
         found.append(Finding(name="project", good=False, says=f"{names} not obeyed: hames trust says so", needed=False))
@@ -132,10 +132,4 @@ def _places(options: Options) -> list[Finding]:
 
 
 def _described(path: Path) -> str:
-    return f"{path}" if _usable(path) else f"{path} cannot be written: choose another with --data-dir"
-
-
-def _usable(path: Path) -> bool:
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return path.is_dir() and os.access(path, os.W_OK)
+    return f"{path}" if usable(path) else f"{path} cannot be written: choose another with --data-dir"

@@ -1,38 +1,83 @@
-"""The flags that every command shares, and the options they lead to."""
+"""The flags that commands share, and the options they lead to. A command offers the ones it has a use for."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from hames.config.options import Options, load
 from hames.domain.errors import Misconfigured
+from hames.domain.policy import ApprovalPolicy
+
+if TYPE_CHECKING:
+    from hames.protocols.flint.messages import SandboxPolicy
 
 SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
     "--data-dir": ("DIR", "where threads are kept (default: .harness in the workspace)"),
-    "--model": ("MODEL", "provider/model, or a bare model name"),
+    "--model": ("MODEL", "provider/model, or a bare model name; hames models lists them"),
     "--agent": ("NAME", "an agent with a loop of its own instead of a model: codex"),
     "--approval-policy": ("POLICY", "never, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
     "--log-file": ("FILE", "write logs there instead of stderr"),
     "--log-level": ("LEVEL", "debug, info, warning or error"),
 }
+WORKSPACE = ("--cwd",)
+THREADS = ("--cwd", "--data-dir")
+TERMS = ("--model", "--agent", "--approval-policy", "--sandbox")
+"""What turns run with. A server that runs already has terms of its own."""
 
 
-def add_shared(parser: ArgumentParser) -> None:
-    for name, (value, words) in SHARED.items():
+def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED)) -> None:
+    for name in names:
+        value, words = SHARED[name]
         parser.add_argument(name, metavar=value, help=words)
+
+
+def given(args: Namespace, name: str) -> str | None:
+    """What was said after this flag; None also where a command does not offer it."""
+    return getattr(args, name.removeprefix("--").replace("-", "_"), None)
 
 
 def options(args: Namespace) -> Options:
     """The effective configuration. Raises `Misconfigured`."""
-    names = [name.removeprefix("--").replace("-", "_") for name in SHARED]
-    given = {name: getattr(args, name) for name in names}
-    if agent := given.pop("agent"):
+    said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
+    if agent := said.pop("agent"):
         from hames.agents.codex import codex_command
 
         if agent != "codex":
             raise Misconfigured(f"no agent {agent!r}; there is one: codex")
         if codex_command(os.environ) is None:
             raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
-        given["model"] = f"{agent}/{given['model'] or 'default'}"
-    return load(given, os.environ)
+        said["model"] = f"{agent}/{said['model'] or 'default'}"
+    return load(said, os.environ)
+
+
+def chosen_model(args: Namespace, options: Options) -> str | None:
+    """The model the command line asks for, if it does."""
+    return options.model if args.model or args.agent else None
+
+
+def chosen_policy(args: Namespace, options: Options) -> ApprovalPolicy | None:
+    return options.approval_policy if args.approval_policy else None
+
+
+def chosen_sandbox(args: Namespace, options: Options) -> "SandboxPolicy | None":
+    """In flint's words."""
+    from hames.protocols.flint.messages import SandboxPolicy
+
+    return msgspec.convert(msgspec.to_builtins(options.sandbox), SandboxPolicy) if args.sandbox else None
+
+
+def without_terms(args: Namespace) -> None:
+    """For `--attach`: the server that runs decides. Raises `Misconfigured`."""
+    for name in TERMS:
+        if given(args, name) is not None:
+            raise Misconfigured(f"{name} means nothing with --attach: the server that runs has a choice of its own")
+
+
+def positive(word: str) -> int:
+    if not word.isdecimal() or int(word) < 1:
+        raise ArgumentTypeError(f"{word!r} is not a number above 0")
+    return int(word)

@@ -32,6 +32,7 @@ def run(args: Namespace) -> int:
     unblock_stderr()
     logs.set_up(level=options.log_level, file=options.log_file)
     if args.attach:
+        flags.without_terms(args)
         from hames.transports.unix_attach import attach
 
         return stdio.exit_code(anyio.run(attach, options.data_dir, "bootstrap", start))

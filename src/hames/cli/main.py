@@ -72,10 +72,10 @@ def _run(words: list[str], start: object) -> int:
 
 
 def _is_for_the_terminal(words: list[str]) -> bool:
-    """`hames` alone, or with nothing but flags, where there is a terminal to open."""
-    if words and (not words[0].startswith("-") or words[0] in ("-h", "--help", "--version")):
-        return False
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """`hames` with nothing but flags; alone, only where there is a terminal to open."""
+    if not words:
+        return sys.stdin.isatty() and sys.stdout.isatty()
+    return words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")
 
 
 def _help(program: str, words: list[str]) -> int:
@@ -89,9 +89,18 @@ def _help(program: str, words: list[str]) -> int:
     lines += [f"  {name:<12} {COMMANDS[name]}" for name in _offered()]
     lines += ["", f"{program} COMMAND --help says more; {program} --version says which this is."]
     if words and not asked:
-        lines.insert(0, f"{program}: no command {words[0]!r}")
+        lines = [f"{program}: no command {words[0]!r}; {_instead(program, words[0])}"]
     print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
     return 0 if asked else 2
+
+
+def _instead(program: str, word: str) -> str:
+    """What somebody may have meant."""
+    from difflib import get_close_matches
+
+    if near := get_close_matches(word, _offered(), n=1):
+        return f"there is {program} {near[0]}"
+    return f"{program} --help lists them, and {program} run {word!r} sends it to the agent"
 
 
 def _offered() -> list[str]:

@@ -10,8 +10,10 @@ Servers of a project (hames.toml, .mcp.json) are used only after `hames trust`.
 """
 
 import json
+import logging
 import os
 import re
+import shutil
 import sys
 from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
@@ -32,7 +34,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    flags.add_shared(parser)
+    flags.add_shared(parser, flags.WORKSPACE)
     what = parser.add_subparsers(dest="what", required=True, metavar="list|add|remove|test")
     what.add_parser("list", help="what is configured")
     add = what.add_parser("add", help="add a server to the user's file")
@@ -110,6 +112,10 @@ def _test(args: Namespace) -> int:
     server = options.mcp_servers.get(args.name)
     if server is None:
         raise Misconfigured(f"no MCP server {args.name!r} is configured; hames mcp list shows what is")
+    if server.command and shutil.which(server.command, path=options.environment.get("PATH")) is None:
+        print(f"{args.name} does not work: no program {server.command!r} is installed here", file=sys.stderr)
+        return 1
+    logging.disable()  # what goes wrong is said here, once
     return anyio.run(_try, args.name, server, str(options.cwd))
 
 

@@ -1,11 +1,11 @@
-"""The models there are, the default first, and with --options what can be chosen for them.
+"""The models there are, with a star at the one that new threads use, and with --options what can be chosen for them.
 
   hames models
   hames models --options
   hames models --refresh
   hames models --json | jq -r '.[].id'
 
-A price is in dollars per million tokens, in and out. Models need their provider's key in the environment.
+A price is in dollars per million tokens. Models need their provider's key in the environment.
 """
 
 import sys
@@ -22,14 +22,14 @@ from hames.client.appserver import AppServerClient
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
-from hames.protocols.flint import messages as m
+from hames.tui.text import described_model
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--options", action="store_true", help="the selectors, too")
     parser.add_argument("--refresh", action="store_true", help="ask the services for their own lists first")
-    flags.add_shared(parser)
+    flags.add_shared(parser, flags.WORKSPACE)
 
 
 def run(args: Namespace) -> int:
@@ -51,6 +51,7 @@ async def _refresh(options: Options) -> None:
 
 async def _run(args: Namespace, client: AppServerClient) -> int:
     models = [model for model in await client.models() if not model.hidden]
+    chosen = (await client.read_config()).model
     options = await client.config_options() if args.options else []
     if args.json:
         print(msgspec.json.encode({"models": models, "options": options} if args.options else models).decode())
@@ -58,23 +59,11 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
     paint = Paint.for_stream(sys.stdout)
     width = max((len(visible(model.id)) for model in models), default=0)
     for model in models:
-        mark = "*" if model.is_default else " "
-        print(f"{mark} {paint.accent(visible(model.id).ljust(width))}  {paint.dim(_described(model))}")
+        mark = "*" if model.id == chosen else " "
+        print(f"{mark} {paint.accent(visible(model.id).ljust(width))}  {paint.dim(visible(described_model(model)))}")
     for option in options:
         print(f"\n{paint.bold(visible(option.id))}  {visible(option.description or option.name)}")
         for choice in option.options:
             mark = "*" if choice.id == option.value else " "
             print(f"  {mark} {visible(choice.id):<12} {paint.dim(visible(choice.description or choice.name))}")
     return 0
-
-
-def _described(model: m.Model) -> str:
-    details = model.details if isinstance(model.details, dict) else {}
-    parts: list[str] = []
-    if isinstance(window := details.get("contextWindow"), int):
-        parts.append(f"{window // 1000}k context")
-    if isinstance(price := details.get("price"), dict):
-        parts.append(f"${price.get('input', 0):g} / ${price.get('output', 0):g}")
-    if model.description:
-        parts.append(visible(model.description))
-    return " · ".join(parts)

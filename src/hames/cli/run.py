@@ -7,12 +7,14 @@
   hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
 
 The agent's own words go to stdout, everything else it does to stderr (--quiet: nothing). With --json stdout has one
-event a line, documented in docs/ci.md. With --output-schema stdout has the answer as JSON that fits the schema.
+event a line, documented in docs/ci.md; the last one has the agent's final message as `answer`.
+With --output-schema stdout has the answer as JSON that fits the schema.
 
 Where the approval policy asks and nobody is there to answer, the turn is stopped and the exit code is 3:
 allow more with --approval-policy never (the sandbox stays), or go on later with --thread ID.
 
-Exit code: 0 completed, 1 failed, 2 a bad option, 3 an approval is needed, 130 interrupted.
+Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was begun), 3 an approval is needed,
+130 interrupted.
 """
 
 import json
@@ -36,15 +38,20 @@ from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
 from hames.config.options import Options
+from hames.core.inputs import user_message
 from hames.domain import schema
 from hames.domain.errors import InvalidCommand, Misconfigured
+from hames.domain.ids import ItemId
 from hames.domain.json import Json
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
 from hames.tui.completing import inputs
 from hames.tui.reach import Unreachable, spawned
 
-COMPLETED, FAILED, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 3, 130
+COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
+INVALID = -32602
+"""flint's number for a request that makes no sense, such as one for a model that nobody knows."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -101,11 +108,14 @@ class Errand:
             async with reach as client:
                 return await self._run(client)
         except Unreachable as failure:
-            return self._end(FAILED, str(failure))
+            # A server that is not there is no bad option, even if the way to it says so.
+            bad = failure.code == BAD_OPTION and not self._args.attach
+            return self._end(BAD_OPTION if bad else FAILED, str(failure))
 
     async def _run(self, client: AppServerClient) -> int:
         code = INTERRUPTED
         try:
+            await self._check(client)
             thread_id = await self._open(client)
             with client.events(thread_id) as events:
                 async with anyio.create_task_group() as tasks:
@@ -113,7 +123,11 @@ class Errand:
                     tasks.start_soon(self._shows.progress)
                     code = await self._guarded(self._turns(client, thread_id, events))
                     tasks.cancel_scope.cancel()
-        except (AppServerError, ConnectionClosed) as failure:
+        except InvalidCommand as problem:
+            return self._end(BAD_OPTION, str(problem))
+        except AppServerError as refusal:
+            return self._end(BAD_OPTION if refusal.code == INVALID else FAILED, str(refusal))
+        except ConnectionClosed as failure:
             return self._end(FAILED, str(failure))
         return code
 
@@ -127,23 +141,44 @@ class Errand:
             reader_left()
             return FAILED
 
+    async def _check(self, client: AppServerClient) -> None:
+        """Nothing is begun with what cannot be used. Raises `InvalidCommand`."""
+        if self._config:
+            await self._check_options(client)
+        await user_message(
+            content(self._parts), item_id=ItemId(""), step=0, cwd=str(self._options.cwd), client_id=None, meta=None
+        )
+
+    async def _check_options(self, client: AppServerClient) -> None:
+        model = flags.chosen_model(self._args, self._options) or (await client.read_config(self._args.thread)).model
+        offered = [
+            option for option in await client.config_options() if not option.model_ids or model in option.model_ids
+        ]
+        for name, value in self._config.items():
+            choices = [choice.id for option in offered if option.id == name for choice in option.options]
+            if not choices:
+                known = ", ".join(dict.fromkeys(option.id for option in offered))
+                raise InvalidCommand(f"{model} has no option {name!r}; there are: {known}")
+            if value not in choices:
+                raise InvalidCommand(f"option {name!r} has no value {value!r}; its values are: {', '.join(choices)}")
+
     async def _open(self, client: AppServerClient) -> str:
-        args = self._args
+        args, model = self._args, flags.chosen_model(self._args, self._options)
         thread_id = args.thread
         if args.last:
             found = (await client.list_threads(limit=1)).data
             if not found:
                 raise AppServerError(0, "there is no thread to go on with")
             thread_id = found[0].id
-        policy = self._options.approval_policy if args.approval_policy else None
-        sandbox = msgspec.convert(msgspec.to_builtins(self._options.sandbox), m.SandboxPolicy) if args.sandbox else None
+        policy = flags.chosen_policy(args, self._options)
+        sandbox = flags.chosen_sandbox(args, self._options)
         if thread_id:
-            opened = await client.resume_thread(thread_id, model=args.model)
+            opened = await client.resume_thread(thread_id, model=model)
             if policy or sandbox:
                 await client.change_settings(opened.thread.id, approval_policy=policy, sandbox_policy=sandbox)
         else:
             where = str(self._options.cwd)
-            opened = await client.start_thread(model=args.model, cwd=where, approval_policy=policy, sandbox=sandbox)
+            opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
         self._shows.opened(opened)
         return opened.thread.id
 

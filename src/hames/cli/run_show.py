@@ -86,6 +86,8 @@ class Readable:
                 self._line(f"  {visible(server)}/{visible(tool)}")
             case m.ToolApprovalParams(name=name):
                 self._line(f"  {visible(name)}")
+            case m.ElicitationParams():
+                pass  # the reason says who asks, what, and for which fields
         if not self._asks:
             return None
         moving, self._moving = self._moving, False
@@ -107,6 +109,8 @@ class Readable:
         self._clear()
         if code == 1:
             self._always(self._paint.bad(f"failed: {visible(why or 'the turn failed')}"))
+        elif code == 2:
+            self._always(f"hames: {visible(why)}")
         elif code == 3:
             self._always(self._paint.warn("stopped: this needs an approval, and nobody is here to give it"))
             self._always(f"go on with: hames run --thread {self._thread_id} --approval-policy never PROMPT")

@@ -191,4 +191,5 @@ async def _welcome(server: Server, options: Options, engine: Engine) -> None:
 def _show(url: str) -> None:
     import webbrowser
 
-    webbrowser.open(url)
+    if not webbrowser.open(url):
+        print(f"no browser was found here; open {url} in yours", file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ def server_command(args: Namespace, options: Options, *, attach: bool = False) -
     if attach:
         command.append("--attach")
     for name in flags.SHARED:
-        value = getattr(args, name.removeprefix("--").replace("-", "_"))
-        if value is not None and name != "--cwd":
+        value = flags.given(args, name)
+        if value is not None and name != "--cwd" and not (attach and name in flags.TERMS):
             command.append(f"{name}={value}")
     return command

@@ -37,11 +37,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="with rename: the new name")
     parser.add_argument("--archived", action="store_true", help="the archived ones")
     parser.add_argument("--search", metavar="WORDS", help="those that mention it")
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many (default: %(default)s)")
+    parser.add_argument("--limit", metavar="N", type=flags.positive, default=20, help="how many (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--format", choices=("markdown", "json"), default="markdown", help="of an export")
     parser.add_argument("--yes", action="store_true", help="remove without asking")
-    flags.add_shared(parser)
+    flags.add_shared(parser, flags.THREADS)
 
 
 def run(args: Namespace) -> int:
@@ -107,7 +107,7 @@ async def every(client: AppServerClient, *, archived: bool, search: str | None =
 
 
 async def _list(args: Namespace, client: AppServerClient) -> int:
-    page = await client.list_threads(limit=max(1, args.limit), archived=args.archived, search=args.search)
+    page = await client.list_threads(limit=args.limit, archived=args.archived, search=args.search)
     if args.json:
         print(msgspec.json.encode([{**msgspec.to_builtins(thread), "turns": None} for thread in page.data]).decode())
         return 0

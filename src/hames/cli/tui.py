@@ -8,7 +8,7 @@
 
 It starts a server of its own and ends it when it leaves; --attach joins the one that `hames serve` runs here.
 Keys are under F1, commands behind /. `NO_COLOR` turns colours off.
-Exit code: 0, or 1 when there is no terminal or no agent.
+Exit code: 0, 1 when there is no terminal or no agent, 2 for a bad option or an unknown model.
 """
 
 import os
@@ -18,8 +18,10 @@ from functools import partial
 
 from hames import __version__
 from hames.cli import flags
+from hames.cli.places import usable
 from hames.cli.spawn import server_command
-from hames.domain.errors import Misconfigured
+from hames.config.options import Options
+from hames.domain.errors import HarnessError, Misconfigured
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,14 +35,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    options = flags.options(args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print('hames: there is no terminal here; hames run "PROMPT" needs none', file=sys.stderr)
         return 1
+    options = flags.options(args)
+    hint = "" if args.attach else _checked(options)
     try:
         from hames.tui.app import HamesApp
         from hames.tui.palette import terminal_is_dark
         from hames.tui.reach import spawned
+        from hames.tui.session import Wishes
     except ModuleNotFoundError as missing:
         raise Misconfigured(f"the terminal needs {missing.name!r}: pip install 'hames[tui]'") from None
     reach = partial(spawned, server_command(args, options, attach=args.attach), version=__version__)
@@ -52,7 +56,30 @@ def run(args: Namespace) -> int:
         dark=dark,
         resume="last" if args.last else args.thread,
         prompt=args.prompt,
-        model=args.model,
+        wishes=Wishes(
+            model=flags.chosen_model(args, options),
+            policy=flags.chosen_policy(args, options),
+            sandbox=flags.chosen_sandbox(args, options),
+        ),
+        hint=hint,
     )
     app.run()
+    if app.unreachable is not None:
+        print(f"hames: {app.unreachable}", file=sys.stderr)
+        return 1 if args.attach else app.unreachable.code
     return app.return_code or 0
+
+
+def _checked(options: Options) -> str:
+    """What is said at once, because the first prompt would fail. Raises `UnknownModel` and `Misconfigured`."""
+    from hames.app import catalogue
+
+    if not usable(options.data_dir):
+        raise Misconfigured(f"threads cannot be kept in {str(options.data_dir)!r}: name another place with --data-dir")
+    models = catalogue(options)
+    card = models.find(options.model or models.default)
+    try:
+        models.provider(card)
+    except HarnessError as problem:
+        return str(problem)
+    return ""

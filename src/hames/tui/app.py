@@ -32,7 +32,7 @@ from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
 from hames.tui.remembered import Remembered
-from hames.tui.session import Session
+from hames.tui.session import Session, Wishes
 from hames.tui.status import Activity, Terms
 from hames.tui.text import shown_input
 from hames.tui.transcript import Transcript
@@ -79,18 +79,26 @@ class HamesApp(App[int]):
         dark: bool = True,
         resume: str | None = None,
         prompt: str = "",
-        model: str | None = None,
+        wishes: Wishes | None = None,
+        hint: str = "",
     ) -> None:
-        """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it."""
+        """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
+
+        `wishes` are for new threads; `hint` is said at once.
+        """
         super().__init__()
         self.cwd = cwd
-        self.session = Session(self, cwd=cwd, model=model)
+        self.session = Session(self, cwd=cwd, wishes=wishes or Wishes())
         self.remembered = Remembered(state_dir)
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
+        self._hint = hint
+        self.unreachable: Unreachable | None = None
+        """Why there never was an agent to talk to."""
         self._leaving_at = 0.0
         self._laid_out = False
+        self._met = False
         self._begun = anyio.Event()
         """Set once there is somebody to talk to, or certainly nobody."""
         self.register_theme(DARK)
@@ -138,11 +146,16 @@ class HamesApp(App[int]):
         try:
             async with self._reach() as client:
                 self.session.client = client
+                self._met = True
                 with client.events() as heard:
                     self._begin()
                     async for event in heard:
                         self.session.hear(event)
         except Unreachable as failure:
+            if not self._met:
+                # Nothing can be done here, and the shell is the place to do something about it.
+                self.unreachable = failure
+                self.exit(return_code=failure.code)
             self.note(str(failure), meaning="bad")
         self.session.client = None
         self._begun.set()
@@ -157,8 +170,11 @@ class HamesApp(App[int]):
             session.models = await session.connected.models()
             if self._resume:
                 await session.open(self._resume)
+                await session.apply_wishes()
             else:
                 await session.fresh()
+            if self._hint:
+                self.note(self._hint, meaning="warn")
             if self._prompt:
                 await session.send(self._prompt, queued=False)
 

@@ -18,6 +18,7 @@ from hames.tui.pickers import Choice, Line, Picked, Picker
 from hames.tui.remembered import Remembered
 from hames.tui.session import Session
 from hames.tui.status import POLICIES, SANDBOXES, sandbox_name, sandbox_of, shown_sandbox, tokens
+from hames.tui.text import described_model
 
 COMMANDS = {
     "help": "keys and commands",
@@ -178,7 +179,9 @@ class Commands:
         session = self._session
         if not rest:
             choices = [
-                Choice(id=model.id, label=model.id, detail=_described(model), current=model.id == session.talk.model)
+                Choice(
+                    id=model.id, label=model.id, detail=described_model(model), current=model.id == session.talk.model
+                )
                 for model in session.models
                 if not model.hidden
             ]
@@ -318,18 +321,6 @@ class Commands:
         if talk.spent.cost is not None:
             lines.append(f"cost     ${talk.spent.cost:.4f}")
         self._app.note("\n".join(lines), mark="·")
-
-
-def _described(model: m.Model) -> str:
-    details = model.details if isinstance(model.details, dict) else {}
-    window = details.get("contextWindow")
-    price = details.get("price")
-    parts = [model.display_name]
-    if isinstance(window, int):
-        parts.append(f"{tokens(window)} context")
-    if isinstance(price, dict):
-        parts.append(f"${price.get('input', 0):g}/${price.get('output', 0):g}")
-    return " · ".join([*parts, *([model.description] if model.description else [])])
 
 
 def help_text(colours: Palette, width: int) -> Text:

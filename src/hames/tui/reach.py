@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
-from anyio.abc import ByteReceiveStream
+from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.stapled import StapledByteStream
 
 from hames.client.appserver import AppServerClient
@@ -12,13 +12,18 @@ from hames.client.appserver_link import AppServerError, ConnectionClosed
 
 LAST_WORDS = 4000
 CLOSE_SECONDS = 5.0
+LAST_WORDS_SECONDS = 1.0
 
 Reach = Callable[[], AbstractAsyncContextManager[AppServerClient]]
 """Opens a connection; leaving it closes it."""
 
 
 class Unreachable(Exception):
-    """There is no agent to talk to, and why."""
+    """There is no agent to talk to, and why. `code` is the exit code of what should have become one."""
+
+    def __init__(self, why: str, code: int = 1) -> None:
+        super().__init__(why)
+        self.code = code
 
 
 @asynccontextmanager
@@ -31,16 +36,15 @@ async def spawned(
     Raises `Unreachable` when it does not come up.
     """
     process = await anyio.open_process(list(command), env=env, start_new_session=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
     assert process.stderr is not None
     words = bytearray()
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_collect, process.stderr, words)
             try:
-                pipes = StapledByteStream(process.stdin, process.stdout)
-                async with _greeted(AppServerClient.connect(pipes, name=name, version=version), words) as client:
+                pipes = _Pipes(process, words)
+                async with _greeted(AppServerClient.connect(pipes, name=name, version=version), pipes) as client:
+                    pipes.client = client
                     yield client
             finally:
                 tasks.cancel_scope.cancel()
@@ -57,9 +61,37 @@ async def spawned(
             await process.aclose()
 
 
+class _Pipes(StapledByteStream):
+    """A process's own, which at its end says why it ended."""
+
+    def __init__(self, process: Process, words: bytearray) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        super().__init__(process.stdin, process.stdout)
+        self.client: AppServerClient | None = None
+        self._process = process
+        self._words = words
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        try:
+            return await super().receive(max_bytes)
+        except anyio.EndOfStream:
+            why, _ = await self.ending()
+            if self.client is not None:
+                self.client.end(why or "the agent closed the connection")
+            raise
+
+    async def ending(self) -> tuple[str, int]:
+        """Its last words, and its exit code."""
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await self._process.wait()
+        said = self._words.decode(errors="replace").strip()
+        return said.rpartition("\n")[2].removeprefix("hames: "), self._process.returncode or 1
+
+
 @asynccontextmanager
 async def _greeted(
-    connecting: AbstractAsyncContextManager[AppServerClient], words: bytearray
+    connecting: AbstractAsyncContextManager[AppServerClient], pipes: _Pipes
 ) -> AsyncGenerator[AppServerClient]:
     greeted = False
     try:
@@ -69,8 +101,8 @@ async def _greeted(
     except BaseExceptionGroup as failures:
         if greeted or not failures.subgroup((AppServerError, ConnectionClosed)):
             raise
-        said = words.decode(errors="replace").strip()
-        raise Unreachable(said.splitlines()[-1] if said else "the server did not come up") from None
+        why, code = await pipes.ending()
+        raise Unreachable(why or "the server did not come up", code) from None
 
 
 async def _collect(stream: ByteReceiveStream, words: bytearray) -> None:

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient
-from hames.client.appserver_link import ConnectionClosed
+from hames.client.appserver_link import AppServerError, ConnectionClosed, Filled
+from hames.domain.value import Value
 from hames.protocols.flint import messages as m
 from hames.tui.block import Block
 from hames.tui.completing import inputs
@@ -36,9 +37,16 @@ class View(Protocol):
     def note(self, words: str, *, meaning: str = ..., mark: str = ...) -> None: ...
 
 
+class Wishes(Value):
+    """Terms of new threads; None leaves one to the server."""
+
+    model: str | None = None
+    policy: m.ApprovalPolicy | None = None
+    sandbox: m.SandboxPolicy | None = None
+
+
 class Session:
-    def __init__(self, view: View, *, cwd: Path, model: str | None = None) -> None:
-        """`model` answers in new threads, instead of the server's own choice."""
+    def __init__(self, view: View, *, cwd: Path, wishes: Wishes) -> None:
         self.client: AppServerClient | None = None
         self.talk = Conversation()
         self.models: list[m.Model] = []
@@ -46,7 +54,7 @@ class Session:
         """Questions nobody has answered, of any thread, the oldest first."""
         self._view = view
         self._cwd = cwd
-        self._model = model
+        self._wishes = wishes
         self._titled = ""
         self._opening = 0
         self._backlog: list[told.AgentEvent] = []
@@ -65,8 +73,9 @@ class Session:
         """A thread that will exist with its first prompt."""
         config = await self.connected.read_config()
         talk = Conversation()
-        talk.model, talk.cwd = self._model or config.model, str(self._cwd)
-        talk.policy, talk.sandbox = config.approval_policy, config.sandbox_policy
+        talk.model, talk.cwd = self._wishes.model or config.model, str(self._cwd)
+        talk.policy = self._wishes.policy or config.approval_policy
+        talk.sandbox = self._wishes.sandbox or config.sandbox_policy
         self._turn_to(talk)
         self._view.show_welcome()
 
@@ -89,6 +98,12 @@ class Session:
         finally:
             self._caught_up()
         self._view.show_terms()
+
+    async def apply_wishes(self) -> None:
+        """To a thread that has terms already."""
+        wishes = self._wishes
+        if self.talk.thread_id and wishes != Wishes():
+            await self.change(model=wishes.model, policy=wishes.policy, sandbox=wishes.sandbox)
 
     async def begin_thread(self) -> None:
         """The thread on the screen begins to exist, with what was chosen for it."""
@@ -169,11 +184,18 @@ class Session:
         elif talk.running:
             await client.steer_turn(talk.thread_id, parts)
         else:
-            if not talk.thread_id:
+            begun = not talk.thread_id
+            if begun:
                 await self.begin_thread()
-            await client.start_turn(talk.thread_id, parts)
+            try:
+                await client.start_turn(talk.thread_id, parts)
+            except AppServerError:
+                if begun:  # nothing is left behind of a prompt that was refused
+                    thread_id, talk.thread_id = talk.thread_id, ""
+                    await client.delete_thread(thread_id)
+                raise
 
-    async def answer(self, asked: told.ApprovalAsked, decision: m.ApprovalWord, word: str) -> None:
+    async def answer(self, asked: told.ApprovalAsked, decision: m.ApprovalWord | Filled, word: str) -> None:
         client = self.connected
         self.asked = [other for other in self.asked if other is not asked]
         if word:

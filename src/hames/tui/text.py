@@ -7,6 +7,7 @@ import msgspec
 
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
 
 
 def shown_input(content: list[wire.UserInput]) -> str:
@@ -25,6 +26,23 @@ def shown_input(content: list[wire.UserInput]) -> str:
             case _ as never:
                 assert_never(never)
     return "\n".join(parts)
+
+
+def described_model(model: m.Model) -> str:
+    """Its window, its price per million tokens in and out, and what it is good for."""
+    details = model.details if isinstance(model.details, dict) else {}
+    parts: list[str] = []
+    if isinstance(window := details.get("contextWindow"), int):
+        parts.append(f"{_rounded(window)} context")
+    if isinstance(price := details.get("price"), dict):
+        parts.append(f"${price.get('input', 0):g} in, ${price.get('output', 0):g} out")
+    if isinstance(model.description, str) and model.description:
+        parts.append(model.description)
+    return " · ".join(parts)
+
+
+def _rounded(count: int) -> str:
+    return f"{count / 1_000_000:g}M" if count >= 1_000_000 else f"{count / 1000:g}k"
 
 
 def said(value: Json) -> str:
