@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: help run test check setup setup-run setup-docs lock format lint types contracts fuzz crash bench \
+.PHONY: help run test check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
 	test-clients test-live e2e docs clean
 
 help: ## show this list
@@ -50,6 +50,9 @@ fuzz: setup ## long fuzzing of everything that reads bytes
 
 crash: setup ## kill -9 at random points
 	HAMES_KILLS=$${HAMES_KILLS:-400} $(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
+
+soak: setup ## thousands of turns on one server, and what it holds afterwards
+	HAMES_LIVES=$${HAMES_LIVES:-3000} $(PYTEST) tests/soak -s
 
 bench: setup ## timings, as ratios to a peer in the same run
 	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit; done

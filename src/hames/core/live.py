@@ -29,6 +29,14 @@ class Live:
         self.memory = Memory()
         self.tools: list[Tool] | None = None
         self.closed = anyio.Event()
+        self.used_at = 0.0
+
+    @property
+    def resting(self) -> bool:
+        """Nothing runs, nobody watches, nothing is about to start: it is on the disk as it is here."""
+        state = self.thread.state
+        waits = bool(state.queue) and not state.queue_held
+        return not (self.busy or self.run or waits or self.thread.watched or self.thread.failure)
 
     @property
     def busy(self) -> bool:

@@ -34,6 +34,11 @@ from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState, apply, blank, endings
 from hames.ports import Clock, Ids, Models, Store
 
+KEPT = 100
+"""So many threads stay loaded, whatever they do."""
+IDLE_SECONDS = 20.0
+"""Whoever holds a thread in his hands is done with it by then."""
+
 
 class Threads:
     def __init__(self, *, store: Store, models: Models, clock: Clock, ids: Ids, rules: Rules) -> None:
@@ -47,7 +52,7 @@ class Threads:
         self._opening = anyio.Lock()
 
     async def close(self) -> None:
-        for live in self.live.values():
+        for live in list(self.live.values()):
             await live.thread.close()
         await self._store.close()
 
@@ -65,13 +70,33 @@ class Threads:
         return thread.state
 
     async def _new_thread(self, events: list[Event]) -> Thread:
+        async with self._opening:
+            await self._make_room()
         thread_id = ThreadId(self._ids.new("ses"))
         opened = await self._store.create(thread_id)
         thread = Thread(opened, blank(thread_id), self.clock)
         thread.observers = self.observers
         await thread.emit(*events)
-        self.live[thread_id] = Live(thread)
+        self._loaded(Live(thread))
         return thread
+
+    def _loaded(self, live: Live) -> Live:
+        """The one used last is the last to go."""
+        live.used_at = self.clock.monotonic()
+        self.live.pop(live.thread.id, None)
+        self.live[live.thread.id] = live
+        return live
+
+    async def _make_room(self) -> None:
+        """Memory and descriptors are few: of many threads, those that rest go back to the disk."""
+        idle_since = self.clock.monotonic() - IDLE_SECONDS
+        for live in list(self.live.values()):
+            if len(self.live) < KEPT or live.used_at > idle_since:
+                return
+            if live.resting and not live.thread.log.foreign:
+                del self.live[live.thread.id]
+                live.closed.set()
+                await live.thread.close()
 
     async def page(self, command: ListThreads) -> ThreadPage:
         page = await self._store.page(
@@ -98,10 +123,11 @@ class Threads:
 
     async def open(self, thread_id: ThreadId) -> Live:
         if live := self.live.get(thread_id):
-            return live
+            return self._loaded(live)
         async with self._opening:
             if live := self.live.get(thread_id):
-                return live
+                return self._loaded(live)
+            await self._make_room()
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock)
@@ -115,8 +141,7 @@ class Threads:
             except BaseException:
                 await opened.close()
                 raise
-            live = self.live[thread_id] = Live(thread)
-            return live
+            return self._loaded(Live(thread))
 
     async def _distrust(self, thread: Thread) -> None:
         """A log that came with somebody's repository may tell a story; it may not set the rules."""
