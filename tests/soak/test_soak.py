@@ -104,7 +104,7 @@ async def life(url: str, client: httpx2.AsyncClient, number: int, chance: random
         elif number % 4 == 3:
             await follower.until(lambda state: bool(state["messages"]))
             socket_.transport.abort()  # a client that vanishes in the middle
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while (await client.get(f"/threads/{thread}")).json()["state"]["status"] == "running":
             await anyio.sleep(0.02)
     if number % 5 == 0:
@@ -116,7 +116,7 @@ async def lives(url: str, numbers: range) -> None:
     chance = random.Random(numbers.start)
     limit = anyio.CapacityLimiter(AT_ONCE)
     async with (
-        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as client,
         anyio.create_task_group() as tasks,
     ):
 
