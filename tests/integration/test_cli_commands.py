@@ -1,7 +1,6 @@
 """The smaller commands: threads, models, config, completion, help."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +8,8 @@ from pathlib import Path
 import pytest
 from cli_process import Shell
 
-from hames.cli.completion import bash, fish, words, zsh
+from hames.cli.completion import words
 from hames.cli.flags import SHARED
-from hames.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 OFFERED = list(words())
@@ -191,48 +189,6 @@ def test_a_server_that_finds_no_browser_says_where_the_page_is(shell: Shell) -> 
     finally:
         serving.terminate()
         serving.communicate(timeout=30)
-
-
-def test_completions_know_every_command_and_flag() -> None:
-    known = words()
-    assert set(known) <= set(COMMANDS)
-    for write in (bash, zsh, fish):
-        script = write(known)
-        for name, found in known.items():
-            assert name in script
-            assert all(word.text.lstrip("-") in script for word in found)
-
-
-@pytest.mark.parametrize(("program", "write"), [("bash", bash), ("zsh", zsh), ("fish", fish)])
-def test_a_shell_accepts_its_completions(tmp_path: Path, program: str, write) -> None:
-    found = shutil.which(program)
-    if found is None:
-        pytest.skip(f"there is no {program} here")
-    path = tmp_path / "completions"
-    path.write_text(write(words()))
-    checked = subprocess.run([found, "-n", str(path)], capture_output=True, text=True, check=False, timeout=20)
-    assert (checked.returncode, checked.stderr) == (0, "")
-
-
-@pytest.mark.needs("bash")
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        (["hames", "th"], ["threads"]),
-        (["hames", "threads", "unar"], ["unarchive"]),
-        (["hames", "run", "--output"], ["--output-schema"]),
-        (["hames", "tui", "--theme", "l"], ["light"]),
-    ],
-)
-def test_bash_completes(tmp_path: Path, typed: list[str], expected: list[str]) -> None:
-    path = tmp_path / "completions"
-    path.write_text(bash(words()))
-    line = " ".join(typed)
-    program = (
-        f'source {path}; COMP_WORDS=({line}); COMP_CWORD={len(typed) - 1}; _hames; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    )
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, timeout=20)
-    assert done.stdout.split() == expected
 
 
 def test_the_example_for_github_is_valid_and_uses_flags_that_exist() -> None:

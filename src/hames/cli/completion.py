@@ -1,38 +1,46 @@
 """Write the completions of a shell, made from the commands themselves.
 
-hames completion bash > ~/.local/share/bash-completion/completions/hames
-hames completion zsh > ~/.zfunc/_hames
-hames completion fish > ~/.config/fish/completions/hames.fish
+  hames completion bash > ~/.local/share/bash-completion/completions/hames
+  hames completion zsh > ~/.zfunc/_hames
+  hames completion fish > ~/.config/fish/completions/hames.fish
+
+Models, threads, selectors and MCP servers are looked up as you press Tab.
 """
 
+import argparse
 from argparse import Action, ArgumentParser, Namespace
 from importlib import import_module
 from importlib.util import find_spec
 
+from hames.cli.completion_shells import Word, bash, fish, zsh
+from hames.cli.completion_values import KINDS, values
 from hames.cli.main import COMMANDS
-from hames.domain.value import Value
 
-SHELLS = ("bash", "zsh", "fish")
-
-
-class Word(Value):
-    """A flag, or a fixed word that may stand there."""
-
-    text: str
-    help: str
-    takes: tuple[str, ...] = ()
-    """The values it takes, when they are known."""
-    file: bool = False
-    """Whether a path follows."""
-    valued: bool = False
+SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}
+FIXED = {
+    "--approval-policy": ("never", "unlessTrusted", "always"),
+    "--sandbox": ("readOnly", "workspaceWrite", "dangerFullAccess", "externalSandbox"),
+    "--agent": ("codex",),
+    "--log-level": ("debug", "info", "warning", "error"),
+}
+LOOKED_UP = {"--model": "models", "--thread": "threads", "--option": "options", "-o": "options"}
+PATHS = ("FILE", "DIR", "SOCKET")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=SHELLS, nargs="?")
+    parser.add_argument("--values", choices=KINDS, help=argparse.SUPPRESS)
 
 
 def run(args: Namespace) -> int:
-    print({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](words()))
+    if args.values:
+        print("\n".join(values(args.values)))
+        return 0
+    if args.shell is None:
+        from hames.domain.errors import InvalidCommand
+
+        raise InvalidCommand(f"which shell? There are {', '.join(SHELLS)}")
+    print(SHELLS[args.shell](words(), COMMANDS))
     return 0
 
 
@@ -46,104 +54,26 @@ def words() -> dict[str, list[Word]]:
         parser = ArgumentParser(prog=name)
         import_module(module_name).add_arguments(parser)
         found[name] = [word for action in parser._actions for word in _words(action)]
+    found["threads"].append(Word(text="", help="", looked_up="threads"))
+    found["mcp"].append(Word(text="", help="", looked_up="servers"))
     return found
 
 
 def _words(action: Action) -> list[Word]:
-    help_text = (action.help or "").replace("%(default)s", str(action.default))
+    if action.help == argparse.SUPPRESS:
+        return []
+    help_text = (action.help or "").replace("%(default)s", str(action.default)).replace("%(default)g", "")
     choices = tuple(str(choice) for choice in action.choices or ())
     if not action.option_strings:
         return [Word(text=choice, help="") for choice in choices]
-    paths = str(action.metavar) in ("FILE", "DIR", "SOCKET")
-    valued = action.nargs != 0
-    return [Word(text=flag, help=help_text, takes=choices, file=paths, valued=valued) for flag in action.option_strings]
-
-
-def bash(commands: dict[str, list[Word]]) -> str:
-    cases = "\n".join(
-        f'    {name}) words="{" ".join(word.text for word in found)}" ;;' for name, found in commands.items()
-    )
-    values = {word.text: word.takes for found in commands.values() for word in found if word.takes}
-    after = "\n".join(
-        f'    {flag}) COMPREPLY=($(compgen -W "{" ".join(takes)}" -- "$current")); return ;;'
-        for flag, takes in values.items()
-    )
-    paths = "|".join(sorted({word.text for found in commands.values() for word in found if word.file}))
-    return f"""# bash completion of hames
-_hames() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" words=""
-  case "$before" in
-{after}
-    {paths}) COMPREPLY=($(compgen -f -- "$current")); return ;;
-  esac
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "{" ".join(commands)} --help --version" -- "$current"))
-    return
-  fi
-  case "${{COMP_WORDS[1]}}" in
-{cases}
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -o default -F _hames hames"""
-
-
-def zsh(commands: dict[str, list[Word]]) -> str:
-    listed = "\n".join(f"    '{name}:{_quoted(COMMANDS[name])}'" for name in commands)
-    cases = "\n".join(f"    {name})\n      _arguments {_zsh_words(found)} ;;" for name, found in commands.items())
-    return f"""#compdef hames
-_hames() {{
-  local -a commands
-  commands=(
-{listed}
-  )
-  if (( CURRENT == 2 )); then
-    _describe command commands
-    return
-  fi
-  case $words[2] in
-{cases}
-  esac
-}}
-_hames "$@\""""
-
-
-def _zsh_words(found: list[Word]) -> str:
-    made: list[str] = []
-    fixed = [word.text for word in found if not word.text.startswith("-")]
-    for word in found:
-        if not word.text.startswith("-"):
-            continue
-        value = f":value:({' '.join(word.takes)})" if word.takes else ":file:_files" if word.file else ":value: "
-        made.append(f"'{word.text}[{_quoted(word.help)}]{value if word.valued else ''}'")
-    made.append(f"'*::word:({' '.join(fixed)})'" if fixed else "'*::word:_files'")
-    return " ".join(made)
-
-
-def fish(commands: dict[str, list[Word]]) -> str:
-    rows = ["# fish completion of hames", "complete -c hames -f"]
-    rows += [
-        f"complete -c hames -n __fish_use_subcommand -a {name} -d '{_quoted(COMMANDS[name])}'" for name in commands
+    return [
+        Word(
+            text=flag,
+            help=help_text,
+            takes=choices or FIXED.get(flag, ()),
+            looked_up=LOOKED_UP.get(flag, ""),
+            file=str(action.metavar) in PATHS,
+            valued=action.nargs != 0,
+        )
+        for flag in action.option_strings
     ]
-    for name, found in commands.items():
-        when = f"-n '__fish_seen_subcommand_from {name}'"
-        for word in found:
-            rows.append(f"complete -c hames {when} {_fish_word(word)}")
-    return "\n".join(rows)
-
-
-def _fish_word(word: Word) -> str:
-    if not word.text.startswith("-"):
-        return f"-a {word.text}"
-    name = f"-l {word.text[2:]}" if word.text.startswith("--") else f"-s {word.text[1:]}"
-    value = ""
-    if word.takes:
-        value = f" -x -a '{' '.join(word.takes)}'"
-    elif word.valued:
-        value = " -r -F" if word.file else " -x"
-    return f"{name}{value} -d '{_quoted(word.help)}'"
-
-
-def _quoted(text: str) -> str:
-    """Safe between single quotes, brackets and colons of three shells."""
-    return text.replace("\\", "").replace("'", "").replace("[", "(").replace("]", ")").replace(":", ",")
