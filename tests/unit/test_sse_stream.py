@@ -202,13 +202,13 @@ def test_each_tool_is_called_once_and_answered_once(history: list[Record]) -> No
         project,
         started=lambda event: [ids[event.id]] if event.__class__.__name__ == "ToolCall" and event.id in ids else [],
         completed=lambda event: [ids[event.id]] if event.__class__.__name__ == "ToolResult" else [],
-        shown=lambda item: hasattr(item, "call_id"),
+        shown=lambda item: bool(getattr(item, "call_id", "")),
     )
 
 
 def _tool(change: Change) -> CommandExecution | ToolCall | None:
     event = change.record.event
-    return event.item if isinstance(event, ItemStarted) and hasattr(event.item, "call_id") else None  # type: ignore[return-value]
+    return event.item if isinstance(event, ItemStarted) and getattr(event.item, "call_id", "") else None  # type: ignore[return-value]
 
 
 @given(histories(), st.data())

@@ -61,6 +61,8 @@ class Options(Value):
     log_level: str = "warning"
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
+    search_command: tuple[str, ...] = ()
+    """A program and its arguments that searches the web, for models whose service does not."""
     mcp_servers: dict[str, McpServer] = {}
     settings: dict[str, Setting] = {}
     """Every effective value with its origin, for people."""
@@ -78,6 +80,7 @@ NAMES: Final = {
     "log_file": str,
     "log_level": str,
     "extra_path": list,
+    "search_command": list,
     "mcp_servers": dict,
 }
 OF_PROJECTS: Final = frozenset({"model", "approval_policy", "sandbox", "instructions", "max_steps", "mcp_servers"})
@@ -98,6 +101,7 @@ DEFAULTS: Final[dict[str, Json]] = {
     "log_file": "",
     "log_level": "warning",
     "extra_path": [],
+    "search_command": [],
     "mcp_servers": {},
 }
 
@@ -138,6 +142,7 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         log_file=settings["log_file"].value,
         log_level=_log_level(settings["log_level"]),
         extra_path=tuple(settings["extra_path"].value),
+        search_command=_search_command(settings["search_command"]),
         mcp_servers=_mcp_servers(settings["mcp_servers"]),
         settings=settings,
         untrusted=tuple(trust.asks_for(cwd)),
@@ -237,6 +242,17 @@ def _log_level(setting: Setting) -> str:
     if setting.value not in levels:
         raise Misconfigured(f"log_level is {setting.value!r} ({setting.origin}); it must be one of {', '.join(levels)}")
     return setting.value
+
+
+def _search_command(setting: Setting) -> tuple[str, ...]:
+    words = setting.value
+    if not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise Misconfigured(f"search_command ({setting.origin}) must be a list of texts: a program and its arguments")
+    if words and ("{query}" in words[0] or not words[0] or ("/" in words[0] and not words[0].startswith("/"))):
+        raise Misconfigured(
+            f"search_command ({setting.origin}) must begin with a program: a name, or a path from the root"
+        )
+    return tuple(words)
 
 
 def _mcp_servers(setting: Setting) -> dict[str, McpServer]:

@@ -63,8 +63,8 @@ def decide(
             if policy == "never" or McpGrant(server=server, tool=tool) in grants:
                 return Ruling(action="allow", sandbox=sandbox)
             return Ruling(action="ask", sandbox=sandbox, reason=f"calls {tool!r} of the MCP server {server!r}")
-        case UseTool(name=name):
-            if policy == "never":
+        case UseTool(name=name, vouched=vouched):
+            if policy == "never" or (vouched and policy == "unlessTrusted"):
                 return Ruling(action="allow", sandbox=sandbox)
             return Ruling(action="ask", sandbox=sandbox, reason=f"uses the tool {name!r}")
         case _ as never:

@@ -46,7 +46,7 @@ INTERRUPTED = "interrupted; it may have run"
 NOT_EXECUTED = "not executed: an earlier call failed or the turn ended"
 SUMMARY = "The conversation so far was summarised to save space. The summary:\n\n"
 
-TOOL_ITEMS = (CommandExecution, FileChange, McpToolCall, Plan, ToolCall, Artifact)
+TOOL_ITEMS = (CommandExecution, FileChange, McpToolCall, WebSearch, Plan, ToolCall, Artifact)
 
 
 Spoken = tuple[str, list[Block]]
@@ -118,7 +118,7 @@ def _turn(turn: Turn, after: int) -> Iterator[Spoken]:
     steps: defaultdict[int, _Step] = defaultdict(_Step)
     for position, item in enumerate(turn.items[after:], start=after):
         step = steps[item.step]
-        if isinstance(item, TOOL_ITEMS):
+        if isinstance(item, TOOL_ITEMS) and item.call_id:
             step.answers[item.call_id] = item
         elif isinstance(item, UserMessage):
             step.added += _user_blocks(item)

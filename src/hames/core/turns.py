@@ -51,6 +51,8 @@ from hames.domain.events import (
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import UserInput, UserMessage
 from hames.domain.json import NOTHING, Json
+from hames.domain.models import ModelCard
+from hames.domain.options import Settings
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.ports import Agent, Ids, Place, Tool, Tools, Trust
 
@@ -176,7 +178,12 @@ class Turns:
             assert self.tasks is not None
             offered = live.tools = list(await self.tasks.start(self._hold_tools, live, place))
         reads_only = settings.agent != "code"
-        tools = {tool.spec.name: tool for tool in offered if not (reads_only and tool.spec.writes)}
+        native = _native(card, settings)
+        tools = {
+            tool.spec.name: tool
+            for tool in offered
+            if not (reads_only and tool.spec.writes) and tool.spec.name not in native
+        }
         rules = self._threads.rules
         system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings)
         return TurnWork(
@@ -312,3 +319,9 @@ class Turns:
         if any(prompt.id == command.prompt_id for prompt in live.thread.state.queue):
             await live.thread.emit(PromptRemoved(prompt_id=command.prompt_id))
         return live.thread.state
+
+
+def _native(card: ModelCard, settings: Settings) -> frozenset[str]:
+    """What the model's service does itself: a tool of ours by that name would only confuse it."""
+    searches = card.web_search and settings.options.get("web_search") == "on"
+    return frozenset({"web_search"}) if searches else frozenset()

@@ -38,10 +38,11 @@ class CallMcp(Value, tag="call_mcp"):
 
 
 class UseTool(Value, tag="use_tool"):
-    """A tool whose effects nobody here knows."""
+    """A tool whose effects nobody here knows. `vouched`: the user set it up for this, so only `always` asks."""
 
     name: str
     arguments: Json = None
+    vouched: bool = False
 
 
 Intent = Harmless | RunCommand | ChangeFiles | CallMcp | UseTool

@@ -151,12 +151,15 @@ class McpToolCall(_Item, tag="mcp_tool_call", kw_only=True):
 
 
 class WebSearch(_Item, tag="web_search", kw_only=True):
-    """A search the model service made itself. `opaque` is what the service wants back."""
+    """A search the model service made itself (`opaque` is what it wants back), or one the model called for."""
 
     query: str
     status: ItemStatus = "running"
     provider: str = ""
     opaque: Json = None
+    call_id: CallId = CallId("")
+    """Empty: nobody called for it, the service made it."""
+    result: ToolResult | None = None
 
 
 class Plan(_Item, tag="plan", kw_only=True):
@@ -212,8 +215,8 @@ Item = (
     | Compaction
 )
 
-ToolItem = CommandExecution | FileChange | McpToolCall | Plan | ToolCall | Artifact
-"""Items that answer a call of the model's."""
+ToolItem = CommandExecution | FileChange | McpToolCall | WebSearch | Plan | ToolCall | Artifact
+"""Items that answer a call of the model's. A `WebSearch` does so when it has a `call_id`."""
 
 Stream = Literal["text", "summary", "output"]
 

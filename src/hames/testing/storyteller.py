@@ -217,6 +217,7 @@ class Teller:
             Plan(id=name, step=step, call_id=call_id, entries=(PlanEntry(step="one", status="inProgress"),)),
             ToolCall(id=name, step=step, call_id=call_id, name=call.name, arguments={}),
             Artifact(id=name, step=step, call_id=call_id, path="/w/out"),
+            WebSearch(id=name, step=step, call_id=call_id, query="q"),
         ]
         return self._one_of(kinds)
 
@@ -289,5 +290,7 @@ def _intent(item: ToolItem) -> Intent | None:
             return CallMcp(server=server, tool=tool, arguments=arguments)
         case ToolCall(name=name, arguments=arguments):
             return UseTool(name=name, arguments=arguments)
+        case WebSearch(query=query):
+            return UseTool(name="web_search", arguments={"query": query}, vouched=True)
         case Plan() | Artifact():
             return None

@@ -14,6 +14,7 @@ from hames.tools.read import ReadLimits, ReadTool
 from hames.tools.ripgrep import Ripgrep, SearchLimits
 from hames.tools.search import GlobTool, GrepTool
 from hames.tools.shell import ShellLimits, ShellTool
+from hames.tools.websearch import WebSearchLimits, WebSearchTool
 from hames.tools.works import Seen
 from hames.tools.write import WriteTool
 
@@ -22,6 +23,7 @@ class ToolLimits(Value):
     shell: ShellLimits = ShellLimits()
     read: ReadLimits = ReadLimits()
     search: SearchLimits = SearchLimits()
+    web: WebSearchLimits = WebSearchLimits()
 
 
 STANDARD = ToolLimits()
@@ -31,20 +33,29 @@ class BuiltinTools:
     """Implements `ports.Tools`. What the model has seen of files is remembered for as long as a thread is open.
 
     `ripgrep` names the program; None looks for it, and an empty name is a machine without one.
+    `search_command` is the user's own way to search the web; empty: there is none.
     """
 
     def __init__(
-        self, sandbox: Sandbox, clock: Clock, *, limits: ToolLimits = STANDARD, ripgrep: str | None = None
+        self,
+        sandbox: Sandbox,
+        clock: Clock,
+        *,
+        limits: ToolLimits = STANDARD,
+        ripgrep: str | None = None,
+        search_command: Sequence[str] = (),
     ) -> None:
         self._sandbox = sandbox
         self._clock = clock
         self._limits = limits
         self._ripgrep = ripgrep
+        self._search_command = search_command
 
     @asynccontextmanager
     async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool], None]:  # noqa: ARG002
         seen = Seen()
         ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
+        web = [WebSearchTool(self._sandbox, self._search_command, self._limits.web)] if self._search_command else []
         yield (
             ShellTool(self._sandbox, self._clock, self._limits.shell),
             ReadTool(seen, self._limits.read),
@@ -56,4 +67,5 @@ class BuiltinTools:
             ListTool(),
             PlanTool(),
             ArtifactTool(),
+            *web,
         )

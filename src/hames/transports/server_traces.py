@@ -42,7 +42,7 @@ class Traces:
             case events.TurnStarted(kind=kind):
                 self._turns[record.thread_id] = _Turn(self._tracer, change, kind, at)
             case events.ItemStarted(item=item) if turn is not None and (named := _tool(item)):
-                turn.start_tool(item.id, named, getattr(item, "call_id", item.id), at)
+                turn.start_tool(item.id, named, getattr(item, "call_id", "") or item.id, at)
             case events.ItemCompleted(item=item) if turn is not None:
                 turn.end_tool(item, at)
             case events.UsageReported(model=model, usage=usage) if turn is not None:

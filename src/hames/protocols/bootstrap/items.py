@@ -76,7 +76,12 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 result=_result(tool.result, streamed=tool.output),
             )
         case items.WebSearch():
-            return messages.ToolExecData(tool="web_search", input={"query": tool.query}, status=tool.status)
+            return messages.ToolExecData(
+                tool="web_search",
+                input={"query": tool.query},
+                status=tool.status,
+                result=_result(tool.result, streamed=""),
+            )
         case items.Plan():
             return messages.ToolExecData(
                 tool="plan", input={}, status=tool.status, text=tool.text, entries=tool.entries

@@ -95,7 +95,7 @@ def _completed(item: items.Item) -> list[m.RunnerEvent]:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return []
-        case items.WebSearch() | items.Compaction():
+        case items.Compaction():
             result = None
         case _:
             result = item.result

@@ -120,7 +120,7 @@ def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return []
-        case items.WebSearch(query=query):
+        case items.WebSearch(query=query, call_id=""):
             return [m.Status(state="thinking", message=f"searches the web for {query!r}", timestamp=at)]
         case items.Compaction():
             return [m.Status(state="thinking", message="summarises the conversation", timestamp=at)]
@@ -143,7 +143,7 @@ def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
         case items.Reasoning(text=text, summary=summary):
             thought = text or summary
             return [m.Reasoning(content=thought, timestamp=at)] if thought else []
-        case items.WebSearch() | items.Compaction():
+        case items.WebSearch(call_id="") | items.Compaction():
             return []
         case _:
             result = item.result or items.ToolResult(text=INTERRUPTED, failed=True)
@@ -162,6 +162,8 @@ def described(item: items.ToolItem) -> tuple[str, Json]:
             return "edit", {"paths": [change.path for change in changes]}
         case items.McpToolCall(server=server, tool=tool, arguments=given):
             return f"{server}.{tool}", given
+        case items.WebSearch(query=query):
+            return "web_search", {"query": query}
         case items.Plan():
             return "plan", {"entries": [{"step": entry.step, "status": entry.status} for entry in item.entries]}
         case items.ToolCall(name=name, arguments=given):

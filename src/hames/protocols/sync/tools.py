@@ -86,9 +86,9 @@ def output_of(item: items.Item) -> str:
             pass
         case items.Compaction(summary=summary):
             return summary
-        case items.Artifact():
+        case items.Artifact() | items.WebSearch():
             streamed = ""
-        case items.UserMessage() | items.AgentMessage() | items.Reasoning() | items.WebSearch():
+        case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return ""
         case _ as never:
             assert_never(never)
