@@ -49,7 +49,7 @@ async def open_engine(
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
         models=models or known,
-        tools=tools or offered_tools(options, BuiltinTools(sandbox, clock)),
+        tools=tools or offered_tools(options, BuiltinTools(sandbox, clock, search_command=options.search_command)),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
