@@ -46,6 +46,9 @@ from hames.domain.usage import Usage
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
 
+_OURS = frozenset({"retry", "cut_off"})
+"""The notices that are not the provider's."""
+
 MESSAGE = AgentMessage(id=ItemId(""), step=0)
 REASONING = Reasoning(id=ItemId(""), step=0)
 SEARCH = WebSearch(id=ItemId(""), step=0, query="")
@@ -59,6 +62,9 @@ async def run_turn(work: TurnWork) -> str:
             if not await carry_out(work, call):
                 break  # the rest is not executed; the model reads why and reassesses
         if not reply.calls and not reply.paused and not _steered(work):
+            if reply.ended is not None and reply.ended.reason == "max_tokens":
+                limit = f"its limit of {work.max_tokens} tokens"
+                await _notice(work, "cut_off", f"the model stopped at {limit}; ask it to go on")
             return reply.word
     raise StepLimitReached(f"stopped after {work.max_steps} model calls without a final answer")
 
@@ -216,7 +222,7 @@ def _judge(reply: Reply) -> None:
 
 
 async def _notice(work: TurnWork, name: str, message: str, data: object = None) -> None:
-    source = "hames" if name == "retry" else work.provider.name
+    source = "hames" if name in _OURS else work.provider.name
     await work.thread.emit(Noticed(source=source, name=name, message=message, turn_id=work.turn_id, data=data))
 
 
