@@ -1,7 +1,49 @@
 // The messages of runner. Written by `hames schema`: do not edit.
 
+/** The body of `POST /approvals/{id}`. */
+export interface ApprovalAnswer {
+  decision: "always" | "once" | "reject";
+  note?: string;
+}
+
+/** The tool `item` waits for `POST /approvals/{id}`. `intent` is what it would do, in full. */
+export interface ApprovalRequested {
+  id: string;
+  item: string;
+  intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit;
+  reason?: string;
+}
+
+export interface ApprovalResolved {
+  id: string;
+  decision: "always" | "once" | "reject" | "void";
+}
+
 export interface AssistantDelta {
   text: string;
+}
+
+export interface CallMcp {
+  type: "call_mcp";
+  server: string;
+  tool: string;
+  arguments?: unknown;
+}
+
+/** `protected`: touches guard rails (`.git`, `.harness`, agent configuration): asked about under every policy. */
+export interface ChangeFiles {
+  type: "change_files";
+  changes: FileUpdate[];
+  protected?: boolean;
+}
+
+/** What an MCP server asks a person while its tool runs: a form, or an address to visit. No policy answers it. Whoever is asked sees who asks; nothing here opens the address. */
+export interface Elicit {
+  type: "elicit";
+  server: string;
+  message: string;
+  schema?: unknown;
+  url?: string;
 }
 
 /** One file of a change. `path` is absolute, `diff` is unified. */
@@ -15,6 +57,15 @@ export interface ReasoningDelta {
   text: string;
 }
 
+/** `unsandboxed`: the model asks to leave the sandbox, and says why. */
+export interface RunCommand {
+  type: "run_command";
+  command: string;
+  cwd: string;
+  unsandboxed?: boolean;
+  why?: string;
+}
+
 export interface RunCompleted {
   stopReason?: string;
   usage?: Usage;
@@ -25,10 +76,11 @@ export interface RunError {
   info?: string;
 }
 
-/** The body of `POST /runs`. Runs of one `thread` share a conversation. */
+/** The body of `POST /runs`. Runs of one `thread` share a conversation. Who names no policy is not asked. */
 export interface RunRequest {
   prompt: string;
   thread?: string;
+  approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
 }
 
 export interface RunStarted {
@@ -77,6 +129,14 @@ export interface Usage {
   cache_write_tokens?: number;
 }
 
+/** A tool whose effects nobody here knows. `vouched`: the user set it up for this, so only `always` asks. */
+export interface UseTool {
+  type: "use_tool";
+  name: string;
+  arguments?: unknown;
+  vouched?: boolean;
+}
+
 /** The events of a stream, by name. */
 export interface Events {
   "run.started": RunStarted;
@@ -86,6 +146,8 @@ export interface Events {
   "tool.output": ToolOutput;
   "tool.completed": ToolCompleted;
   "tool.failed": ToolFailed;
+  "approval.requested": ApprovalRequested;
+  "approval.resolved": ApprovalResolved;
   "run.completed": RunCompleted;
   "run.error": RunError;
 }

@@ -128,6 +128,13 @@ def test_always_for_a_file_change_covers_the_workspace_and_never_its_guard_rails
     assert rule(EDIT, "always", grants=(FileChangeGrant(root="/elsewhere"),))[0] == "ask"
 
 
+def test_what_the_user_vouched_for_is_asked_about_only_where_everything_is() -> None:
+    vouched = UseTool(name="web_search", vouched=True)
+    policies: tuple[ApprovalPolicy, ...] = ("never", "unlessTrusted", "always")
+    assert [rule(vouched, policy)[0] for policy in policies] == ["allow", "allow", "ask"]
+    assert grant_for(vouched, workspace="/w") is None
+
+
 def test_always_for_an_mcp_tool_is_that_tool() -> None:
     grant = grant_for(MCP, workspace="/w")
     assert grant == McpGrant(server="s", tool="t")

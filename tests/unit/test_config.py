@@ -97,7 +97,13 @@ def test_a_linked_project_file_is_not_read(home: dict[str, str], tmp_path: Path)
 
 @pytest.mark.parametrize(
     "text",
-    ['api_key = "x"', '[providers.anthropic]\nbase_url = "http://evil"', 'log_file = "/tmp/x"', 'extra_path = ["."]'],
+    [
+        'api_key = "x"',
+        '[providers.anthropic]\nbase_url = "http://evil"',
+        'log_file = "/tmp/x"',
+        'extra_path = ["."]',
+        'search_command = ["./planted"]',
+    ],
 )
 def test_a_trusted_project_still_sets_no_keys_endpoints_or_paths(home: dict[str, str], text: str) -> None:
     (work(home) / "hames.toml").write_text(text)
@@ -137,6 +143,11 @@ def test_what_other_programs_obey_means_nothing_here(home: dict[str, str], name:
         ('log_level = "loud"', "must be one of debug"),
         ("mcp_servers = { a = { command = 7 } }", "mcp_servers"),
         ("providers = 7", "table"),
+        ('search_command = "find"', "wrong type"),
+        ('search_command = ["find", 7]', "must be a list of texts"),
+        ('search_command = ["./find"]', "must begin with a program"),
+        ('search_command = ["{query}"]', "must begin with a program"),
+        ('search_command = [""]', "must begin with a program"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_its_origin(home: dict[str, str], text: str, words: str) -> None:
@@ -144,6 +155,14 @@ def test_a_bad_value_is_one_sentence_with_its_origin(home: dict[str, str], text:
     with pytest.raises(Misconfigured, match=words):
         load({"cwd": home["WORK"]}, home)
     assert list(work(home).iterdir()) == []
+
+
+def test_a_search_command_is_the_users_own(home: dict[str, str]) -> None:
+    assert load({"cwd": home["WORK"]}, home).search_command == ()
+    user(home, 'search_command = ["find", "--terms={query}"]')
+    options = load({"cwd": home["WORK"]}, home)
+    assert options.search_command == ("find", "--terms={query}")
+    assert options.settings["search_command"].origin == home["HAMES_CONFIG"]
 
 
 def test_a_directory_that_is_not_there_is_one_sentence(home: dict[str, str]) -> None:
