@@ -58,6 +58,8 @@ class Client(Protocol):
     """One connection and one thread."""
 
     thread: str
+    failure: str
+    """Why the last turn failed, if it did."""
 
     async def start(self) -> None:
         """A new thread."""
@@ -82,7 +84,7 @@ class Client(Protocol):
     async def interrupt(self) -> None: ...
 
     async def ended(self) -> str:
-        """How the turn ended: completed, interrupted or failed."""
+        """How the turn ended: completed, interrupted or failed (and then `failure` says why)."""
         ...
 
     def shown(self) -> list[Shown]: ...
@@ -91,6 +93,7 @@ class Client(Protocol):
 class OverBootstrap:
     def __init__(self, client: BootstrapClient) -> None:
         self.thread = ""
+        self.failure = ""
         self._client = client
         self._events = client.events()
         self._told: list[Json] = []
@@ -128,7 +131,8 @@ class OverBootstrap:
 
     async def ended(self) -> str:
         ended = await self._until("turn.completed", "turn.error")
-        return "interrupted" if ended["status"] == "cancelled" else ended["status"]
+        self.failure = ended["error"]["message"] if ended["status"] == "error" else ""
+        return {"cancelled": "interrupted", "error": "failed"}.get(ended["status"], ended["status"])
 
     async def _until(self, *types: str) -> Any:
         with anyio.fail_after(PATIENCE_SECONDS):
@@ -161,6 +165,7 @@ class OverBootstrap:
 class OverFlint:
     def __init__(self, client: AppServerClient) -> None:
         self.thread = ""
+        self.failure = ""
         self._client = client
         self._events = client.events()
         self._items: list[Json] = []
@@ -198,7 +203,9 @@ class OverFlint:
         await self._client.interrupt_turn(self.thread, self._turn)
 
     async def ended(self) -> str:
-        return (await self._until(TurnCompleted)).turn.status
+        turn = (await self._until(TurnCompleted)).turn
+        self.failure = str(turn.error.message) if turn.status == "failed" and turn.error else ""
+        return turn.status
 
     async def _until(self, kind: type[Any]) -> Any:
         with anyio.fail_after(PATIENCE_SECONDS):
@@ -253,6 +260,7 @@ async def listening(place: Place) -> AsyncGenerator[str]:
 class OverHttp:
     def __init__(self, http: httpx2.AsyncClient, stack: AsyncExitStack) -> None:
         self.thread = ""
+        self.failure = ""
         self._http = http
         self._stack = stack
         self._told: list[Json] = []
@@ -302,8 +310,9 @@ class OverHttp:
         await self._post("/cancel", {})
 
     async def ended(self) -> str:
-        outcome = (await self._until(type="status", state="idle"))["outcome"]
-        return "interrupted" if outcome == "cancelled" else outcome
+        ended = await self._until(type="status", state="idle")
+        self.failure = ended["message"] if ended["outcome"] == "failed" else ""
+        return "interrupted" if ended["outcome"] == "cancelled" else ended["outcome"]
 
     async def _post(self, path: str, body: Json) -> None:
         answer = await self._http.post(path, params={"thread": self.thread}, json=body)
@@ -346,6 +355,7 @@ def _kind(tool: str) -> Any:
 class OverSync:
     def __init__(self, url: str, stack: AsyncExitStack) -> None:
         self.thread = ""
+        self.failure = ""
         self._url = url
         self._stack = stack
         self._state: Json = None
@@ -389,6 +399,7 @@ class OverSync:
 
     async def ended(self) -> str:
         state = await self._until(lambda state: len(self._new(state)) > 1 and state["status"] != "running")
+        self.failure = state["error"]
         if state["status"] == "error":
             return "failed"
         return "interrupted" if state["messages"][-1]["stopReason"] == "cancelled" else "completed"

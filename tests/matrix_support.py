@@ -5,9 +5,11 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import anyio
+import anyio.abc
 import msgspec
 
 from hames.testing.provider_anthropic import ANTHROPIC
@@ -116,12 +118,28 @@ def last_request(server: ProviderServer) -> str:
 
 @asynccontextmanager
 async def _recorded_codex(folder: Path) -> AsyncGenerator[Side]:
-    environment = home(
-        folder, HAMES_CODEX=str(PLAYER), CODEX_PLAYER=str(folder / "played"), CODEX_RECORDINGS=str(RECORDINGS)
-    )
     story = Story(OPENAI)
-    story.begun.set()
-    yield Side("codex", Place(folder / "work", environment, ["--agent", "codex"]), False, str, story)
+
+    async def heard(line: anyio.abc.SocketStream) -> None:
+        async with line:
+            if "interrupt" in (await line.receive()).decode():
+                story.begun.set()
+
+    with TemporaryDirectory() as short:  # the path of a socket may not be long
+        environment = home(
+            folder,
+            HAMES_CODEX=str(PLAYER),
+            CODEX_PLAYER=str(folder / "played"),
+            CODEX_RECORDINGS=str(RECORDINGS),
+            CODEX_LISTENER=f"{short}/listener",
+        )
+        async with (
+            await anyio.create_unix_listener(f"{short}/listener") as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, heard)
+            yield Side("codex", Place(folder / "work", environment, ["--agent", "codex"]), False, str, story)
+            tasks.cancel_scope.cancel()
 
 
 SIDES: dict[str, Callable[[Path], AbstractAsyncContextManager[Side]]] = {
@@ -186,7 +204,7 @@ async def turn(client: Client, prompt: str, *, asked: str = "", decision: str = 
         question = await client.question()
         assert asked in question.about
         await client.answer(question, "once" if decision == "once" else "reject")
-    assert await client.ended() == "completed"
+    assert (await client.ended(), client.failure) == ("completed", "")
     return client.shown()[before:]
 
 

@@ -1,13 +1,16 @@
 """The door: the one place that knows every room. Configuration in, an engine out."""
 
 import contextlib
+import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 
 from hames.agents.codex import NAME as CODEX
-from hames.agents.codex import CodexAgent, CodexShelf, codex_command
+from hames.agents.codex import CodexAgent, codex_command
+from hames.agents.codex_models import CodexShelf
 from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.core.rules import Rules
@@ -69,8 +72,10 @@ async def open_engine(
 def own_agents(options: Options) -> dict[str, Agent]:
     """Agents with a loop of their own that this machine has."""
     command = codex_command(options.environment)
-    memory = options.data_dir / "codex.json"
-    return {CODEX: CodexAgent([command], memory=memory, environment=options.environment)} if command else {}
+    if not command:
+        return {}
+    memory, models = options.data_dir / "codex", _codex_models(options)
+    return {CODEX: CodexAgent([command], memory=memory, models=models, environment=options.environment)}
 
 
 async def _warm(known: Catalogue, model: str) -> None:
@@ -97,9 +102,16 @@ def offered_tools(options: Options, own: Tools) -> Tools:
 
 
 def catalogue(options: Options) -> Catalogue:
-    clock = SystemClock()
-    shelves = [CodexShelf()] if codex_command(options.environment) else []
+    clock, command = SystemClock(), codex_command(options.environment)
+    found = CodexShelf([command], models=_codex_models(options), environment=options.environment) if command else None
+    shelves = [found] if found is not None else []
     return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
+
+
+def _codex_models(options: Options) -> Path:
+    """Where Codex's own list of models is kept: another configuration of Codex's may have another list."""
+    home = options.environment.get("CODEX_HOME") or options.environment.get("HOME", "")
+    return options.state_dir / "models" / f"codex-{zlib.crc32(home.encode()):08x}.json"
 
 
 def default_settings(options: Options, models: Models) -> Settings:

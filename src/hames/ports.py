@@ -17,6 +17,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.request import ModelEvent, ModelRequest
+from hames.domain.state import Turn
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -94,6 +95,16 @@ class AgentTurn(Protocol):
 
     @property
     def prompt(self) -> UserMessage: ...
+
+    @property
+    def earlier(self) -> Sequence[Turn]:
+        """The thread's turns before this one, oldest first, whoever ran them."""
+        ...
+
+    @property
+    def forked_from(self) -> ThreadId | None:
+        """The thread whose history this one began with. Its turns have the same names there."""
+        ...
 
     def new_item_id(self) -> ItemId: ...
 

@@ -1,9 +1,12 @@
 """The real Codex as the model's side of a cell: its own binary, its own tools, a model on the loopback interface."""
 
 import shlex
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import shutil
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 
@@ -13,6 +16,7 @@ from hames.testing.provider_server import Answer, ProviderServer, Reply, Talk, T
 from matrix_clients import Place
 from matrix_support import COMMAND, Side, Story, home, last_request, mcp_servers
 
+HOMES = Path(__file__).resolve().parents[2] / ".tools" / "clients"
 MODEL = "gpt-5.5"
 PATCH = "*** Begin Patch\n*** Add File: notes.txt\n+a note\n*** End Patch\n"
 CONFIG = """\
@@ -79,17 +83,39 @@ def script(story: Story) -> list[Answer]:
     ]
 
 
+class Live(NamedTuple):
+    """A real Codex, and the model it asks."""
+
+    side: Side
+    model: ProviderServer
+    home: Path
+
+
+@contextmanager
+def _home() -> Generator[Path]:
+    """Codex makes no helper programs in a temporary directory, and runs no command without them."""
+    folder = HOMES / f"home-{uuid4().hex}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @asynccontextmanager
-async def codex(folder: Path, *binary: str, answers: Sequence[Answer] | None = None) -> AsyncGenerator[Side]:
+async def codex(
+    folder: Path, *binary: str, answers: Sequence[Answer] | None = None, then: Answer | None = None
+) -> AsyncGenerator[Live]:
     """`binary` is Codex, and what stands before it. Without `answers` the model plays the matrix's scenario."""
     story = Story(OPENAI)
-    async with ProviderServer(OPENAI, *(script(story) if answers is None else answers), strict=False) as server:
-        theirs = folder / "codex-home"
-        theirs.mkdir()
-        (theirs / "config.toml").write_text(CONFIG.format(model=MODEL, url=server.url) + mcp_servers() + WAITED_FOR)
-        program = folder / "codex"
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(binary)} "$@"\n')
-        program.chmod(0o755)
-        environment = home(folder, HAMES_CODEX=str(program), CODEX_HOME=str(theirs))
-        place = Place(folder / "work", environment, ["--agent", "codex"])
-        yield Side("codex", place, True, lambda: last_request(server), story)
+    said = script(story) if answers is None else answers
+    with _home() as theirs:
+        async with ProviderServer(OPENAI, *said, then=then, strict=False) as model:
+            tools = mcp_servers() + WAITED_FOR if answers is None else ""
+            (theirs / "config.toml").write_text(CONFIG.format(model=MODEL, url=model.url) + tools)
+            program = folder / "codex"
+            program.write_text(f'#!/bin/sh\nexec {shlex.join(binary)} "$@"\n')
+            program.chmod(0o755)
+            environment = home(folder, HAMES_CODEX=str(program), CODEX_HOME=str(theirs))
+            place = Place(folder / "work", environment, ["--agent", "codex"])
+            yield Live(Side("codex", place, True, lambda: last_request(model), story), model, theirs)

@@ -4,11 +4,14 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from hames.agents.codex_items import changes, completed_item
+from hames.agents.codex_models import CodexShelf
+from hames.agents.codex_request import opening, sandbox
 from hames.app import open_engine
 from hames.config.options import load
 from hames.core.engine import Engine
@@ -16,8 +19,9 @@ from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
 from hames.domain.errors import UnknownModel
 from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
 from hames.domain.ids import CallId, ItemId, ThreadId
-from hames.domain.items import AgentMessage, CommandExecution, McpToolCall, Reasoning, UserMessage
-from hames.domain.policy import Decision
+from hames.domain.items import AgentMessage, CommandExecution, McpToolCall, Reasoning, TextInput, UserMessage
+from hames.domain.options import Settings
+from hames.domain.policy import Decision, ExternalSandbox
 from hames.domain.state import Change, ThreadState
 from support import events, started
 
@@ -111,25 +115,53 @@ async def test_without_codex_there_is_no_such_model(tmp_path: Path) -> None:
             pass
 
 
+class Asked:
+    """As much of a turn as a request needs."""
+
+    def __init__(self, model: str = "codex/default", **options: str) -> None:
+        self.settings = Settings(model=model, cwd="/w", options=options)
+        self.prompt = UserMessage(id=ItemId("i"), step=0, content=(TextInput(text="hi"),))
+
+
+def requests(turn: Asked) -> list[tuple[str, Any]]:
+    return list(opening(turn, "their-thread", "their-model"))  # type: ignore[arg-type]
+
+
 @pytest.mark.spec(
     "flint/config-codex-personality", "flint/config-codex-collaboration-mode", "flint/config-codex-reasoning-effort"
 )
-def test_what_codex_lets_people_choose_reaches_its_turn() -> None:
-    from types import SimpleNamespace
-
-    from hames.agents.codex import CodexShelf, _turn
-    from hames.domain.items import TextInput
-    from hames.domain.options import Settings
-
-    choices = {selector.id: [choice.id for choice in selector.choices] for selector in CodexShelf().selectors()}
+def test_what_codex_lets_people_choose_reaches_its_turn(tmp_path: Path) -> None:
+    shelf = CodexShelf(["codex"], models=tmp_path / "none", environment={})
+    choices = {selector.id: [choice.id for choice in selector.choices] for selector in shelf.selectors()}
+    assert choices["reasoning_effort"] == ["default", "low", "medium", "high"]
     assert choices["personality"] == ["default", "pragmatic", "friendly"]
     assert choices["collaboration_mode"] == ["default", "review", "plan"]
-    options = {"personality": "friendly", "collaboration_mode": "plan", "reasoning_effort": "high"}
-    settings = Settings(model="codex/some-model", cwd="/w", options=options)
-    prompt = UserMessage(id=ItemId("i"), step=0, content=(TextInput(text="hi"),))
-    asked = _turn(SimpleNamespace(settings=settings, prompt=prompt), "their-thread")  # type: ignore[arg-type]
-    assert (asked["model"], asked["effort"], asked["personality"]) == ("some-model", "high", "friendly")
-    assert asked["collaborationMode"]["mode"] == "plan"
+
+    chosen = Asked("codex/a-model", personality="friendly", collaboration_mode="plan", reasoning_effort="high")
+    ((method, asked),) = requests(chosen)
+    assert (method, asked["model"], asked["personality"]) == ("turn/start", "a-model", "friendly")
+    settings = {"model": "a-model", "reasoning_effort": "high"}
+    assert asked["collaborationMode"] == {"mode": "plan", "settings": settings}
+
+
+def test_what_was_chosen_once_can_be_taken_back() -> None:
+    ((_, asked),) = requests(Asked(personality="default", collaboration_mode="default", reasoning_effort="default"))
+    assert "model" not in asked
+    assert asked["personality"] == "none"
+    settings = {"model": "their-model", "reasoning_effort": None}
+    assert asked["collaborationMode"] == {"mode": "default", "settings": settings}
+
+
+def test_a_review_is_asked_for_as_one() -> None:
+    (first, settings), (second, asked) = requests(Asked(collaboration_mode="review", reasoning_effort="low"))
+    assert (first, second) == ("thread/settings/update", "review/start")
+    assert settings["collaborationMode"]["settings"]["reasoning_effort"] == "low"
+    assert asked == {"threadId": "their-thread", "target": {"type": "custom", "instructions": "hi"}}
+
+
+@pytest.mark.parametrize(("network", "word"), [(False, "restricted"), (True, "enabled")])
+def test_somebody_elses_walls_are_described_in_codexs_words(network: bool, word: str) -> None:
+    assert sandbox(ExternalSandbox(network_access=network)) == {"type": "externalSandbox", "networkAccess": word}
 
 
 def test_what_codex_tells_of_a_file_becomes_a_diff() -> None:

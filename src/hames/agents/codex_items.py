@@ -41,12 +41,17 @@ DELTAS: dict[str, Stream] = {
     "item/plan/delta": "text",
     "item/mcpToolCall/progress": "output",
 }
+SILENT = frozenset({"enteredReviewMode", "exitedReviewMode"})
+"""Items that say nothing of their own: a review is told in a message."""
+PART = "item/reasoning/summaryPartAdded"
 ELICITATION = "mcpServer/elicitation/request"
 
 
 def streamed(method: str, params: dict[str, Json]) -> tuple[Stream, str] | None:
     """Which stream of the item grew, and by what."""
     stream = DELTAS.get(method)
+    if method == PART:
+        return ("summary", "\n\n") if params.get("summaryIndex") else None
     if method == "item/mcpToolCall/progress":
         return "output", f"{_text(params, 'message')}\n"
     delta = params.get("delta")
@@ -85,6 +90,8 @@ def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> Item
             return WebSearch(id=item_id, step=1, query=_text(theirs, "query"))
         case "plan":
             return Plan(id=item_id, step=1, call_id=call_id)
+        case kind if kind in SILENT:
+            return None
         case kind:
             arguments = {name: value for name, value in theirs.items() if name not in ("id", "type")}
             return ToolCall(id=item_id, step=1, call_id=call_id, name=f"codex:{kind}", arguments=arguments)

@@ -6,9 +6,10 @@ Whoever runs a turn reads `messages`; requests of ours are answered in between. 
 import contextlib
 import os
 import signal
-import subprocess
+import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import IO
 
 import anyio
 import msgspec
@@ -19,6 +20,7 @@ from hames.domain.json import Json
 
 LINE_BYTES = 64 << 20
 CLOSE_SECONDS = 2.0
+LAST_WORDS_BYTES = 4096
 
 
 class Refused(Exception):
@@ -26,8 +28,10 @@ class Refused(Exception):
 
 
 class Program:
-    def __init__(self, process: Process, name: str) -> None:
+    def __init__(self, process: Process, name: str, errors: IO[bytes]) -> None:
+        """`errors` is what it writes to stderr: its last line may say why it ended."""
         self.name = name
+        self._errors = errors
         self._process = process
         self._buffer = b""
         self._number = 0
@@ -88,7 +92,18 @@ class Program:
     def _gone(self) -> ProviderError:
         code = self._process.returncode
         ended = f" with exit code {code}" if code is not None else ""
-        return ProviderError(f"{self.name} ended{ended} in the middle of the turn", info="ResponseStreamDisconnected")
+        said = self._last_words()
+        return ProviderError(
+            f"{self.name} ended{ended} in the middle of the turn{': ' + said if said else ''}",
+            info="ResponseStreamDisconnected",
+        )
+
+    def _last_words(self) -> str:
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - LAST_WORDS_BYTES))
+        lines = [line.strip() for line in self._errors.read().decode(errors="replace").split("\n") if line.strip()]
+        named = [line for line in lines if line.lower().startswith("error")]  # what follows may be a backtrace
+        return (named or lines or [""])[-1]
 
 
 @asynccontextmanager
@@ -96,14 +111,21 @@ async def running(
     command: Sequence[str], *, name: str, cwd: str, environment: Mapping[str, str]
 ) -> AsyncGenerator[Program]:
     """Raises `ProviderError` when it does not start. Its whole process group ends with the turn."""
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = await anyio.open_process(
+                list(command), cwd=cwd, env=environment, stderr=errors, start_new_session=True
+            )
+        except OSError as failure:
+            raise ProviderError(f"cannot start {name} ({command[0]}): {failure.strerror}") from None
+        async with _ending(process):
+            yield Program(process, name, errors)
+
+
+@asynccontextmanager
+async def _ending(process: Process) -> AsyncGenerator[None]:
     try:
-        process = await anyio.open_process(
-            list(command), cwd=cwd, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-    except OSError as failure:
-        raise ProviderError(f"cannot start {name} ({command[0]}): {failure.strerror}") from None
-    try:
-        yield Program(process, name)
+        yield
     finally:
         with anyio.CancelScope(shield=True):
             assert process.stdin is not None

@@ -1,5 +1,7 @@
 """A turn that somebody else's loop runs: the thread, held out to an agent by the handle it needs and no more."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from hames.core.approvals import Questions
@@ -38,6 +40,14 @@ class AgentTurnWork:
     @property
     def prompt(self) -> UserMessage:
         return next(item for item in self._turn.items if isinstance(item, UserMessage))
+
+    @property
+    def earlier(self) -> Sequence[Turn]:
+        return [turn for turn in self._thread.state.turns if turn.id != self.turn_id]
+
+    @property
+    def forked_from(self) -> ThreadId | None:
+        return self._thread.state.forked_from
 
     def new_item_id(self) -> ItemId:
         return ItemId(self._ids.new("item"))

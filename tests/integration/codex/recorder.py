@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stands before a real `codex` and writes down what it and its client say, for `player.py`.
 
-CODEX_RECORDINGS is the directory; each process gets the next number. Where it all happened is left out.
+CODEX_RECORDINGS is the directory; their names sort by time, and processes that open no thread leave nothing behind.
+Where it all happened is left out.
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 PLACES = {
@@ -19,7 +21,8 @@ PLACES = {
 
 folder = Path(os.environ["CODEX_RECORDINGS"])
 folder.mkdir(parents=True, exist_ok=True)
-recording = (folder / f"{len(list(folder.glob('*.jsonl'))) + 1}.jsonl").open("w")
+path = folder / f"{time.time_ns()}.jsonl"
+recording = path.open("w")
 writing = threading.Lock()
 
 
@@ -50,4 +53,7 @@ for line in codex.stdout:
     note("S", line)
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
+recording.close()
+if '"thread/' not in path.read_text():
+    path.unlink()
 sys.exit(codex.wait())

@@ -1,0 +1,86 @@
+"""A turn of ours as requests to Codex. Pure.
+
+Codex keeps what it was once told about model, effort and mode, even over a restart; so everything is said each time.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from hames.domain.items import TextInput, UserMessage
+from hames.domain.json import Json
+from hames.domain.options import Settings
+from hames.domain.policy import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    ExternalSandbox,
+    ReadOnly,
+    SandboxPolicy,
+    WorkspaceWrite,
+)
+from hames.ports import AgentTurn
+
+DEFAULT = "default"
+REVIEW = "review"
+POLICIES: dict[ApprovalPolicy, str] = {"never": "never", "unlessTrusted": "untrusted", "always": "untrusted"}
+PERSONALITIES = {DEFAULT: "none", "pragmatic": "pragmatic", "friendly": "friendly"}
+
+
+def thread_settings(settings: Settings) -> dict[str, Json]:
+    model = settings.model.partition("/")[2]
+    chosen: dict[str, Json] = {"cwd": settings.cwd, "approvalPolicy": POLICIES[settings.approval_policy]}
+    if model and model != DEFAULT:
+        chosen["model"] = model
+    return chosen
+
+
+def opening(turn: AgentTurn, thread_id: str, model: str) -> Iterator[tuple[str, dict[str, Json]]]:
+    """The requests that begin the turn; the last one is answered with Codex's turn. `model` is what its thread has."""
+    settings = turn.settings
+    options = {"threadId": thread_id, **_turn_settings(settings, model)}
+    if settings.options.get("collaboration_mode") == REVIEW:
+        words = "\n\n".join(part.text for part in turn.prompt.content if isinstance(part, TextInput))
+        yield "thread/settings/update", options
+        yield "review/start", {"threadId": thread_id, "target": {"type": "custom", "instructions": words}}
+    else:
+        yield "turn/start", {**options, "input": inputs(turn.prompt)}
+
+
+def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:
+    asked: dict[str, Json] = {"sandboxPolicy": sandbox(settings.sandbox), **thread_settings(settings)}
+    effort = settings.options.get("reasoning_effort", DEFAULT)
+    mode = settings.options.get("collaboration_mode", DEFAULT)
+    if personality := PERSONALITIES.get(settings.options.get("personality", "")):
+        asked["personality"] = personality
+    if name := asked.get("model") or model:
+        # It takes precedence over `model` and `effort`, and is the only place where an effort can be taken back.
+        asked["collaborationMode"] = {
+            "mode": "plan" if mode == "plan" else DEFAULT,
+            "settings": {"model": name, "reasoning_effort": None if effort == DEFAULT else effort},
+        }
+    elif effort != DEFAULT:
+        asked["effort"] = effort
+    return asked
+
+
+def inputs(message: UserMessage) -> list[dict[str, Json]]:
+    parts: list[dict[str, Json]] = []
+    for part in message.content:
+        match part:
+            case TextInput(text=text):
+                parts.append({"type": "text", "text": text})
+            case _:
+                parts.append(msgspec.to_builtins(part))
+    return parts
+
+
+def sandbox(policy: SandboxPolicy) -> dict[str, Json]:
+    match policy:
+        case DangerFullAccess():
+            return {"type": "dangerFullAccess"}
+        case ReadOnly():
+            return {"type": "readOnly"}
+        case WorkspaceWrite(writable_roots=roots, network_access=network):
+            return {"type": "workspaceWrite", "writableRoots": list(roots), "networkAccess": network}
+        case ExternalSandbox(network_access=network):
+            return {"type": "externalSandbox", "networkAccess": "enabled" if network else "restricted"}

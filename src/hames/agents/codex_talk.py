@@ -1,0 +1,180 @@
+"""One turn of Codex's, as it happens: its items told as ours, its questions asked here.
+
+What Codex does not tell is put right: output that never streamed is told before its item completes, words that never
+came make no item, and what it left open is closed by the engine.
+"""
+
+import contextlib
+
+import anyio
+from msgspec.structs import replace
+
+from hames.agents.codex_items import (
+    ELICITATION,
+    asks_for_mcp,
+    completed_item,
+    intent,
+    opened_item,
+    streamed,
+)
+from hames.agents.jsonl import Program, Refused
+from hames.domain.errors import ProviderError
+from hames.domain.items import AgentMessage, Item, McpToolCall, Reasoning, Stream, UserMessage
+from hames.domain.json import Json
+from hames.domain.policy import Decision
+from hames.domain.usage import Usage
+from hames.ports import AgentTurn
+
+INTERRUPT_SECONDS = 2.0
+
+WORDS: dict[Decision, str] = {
+    "once": "accept",
+    "always": "acceptForSession",
+    "reject": "decline",
+    "void": "decline",
+}
+ELICITED: dict[Decision, dict[str, Json]] = {
+    "once": {"action": "accept", "content": {}},
+    "always": {"action": "accept", "content": {}, "_meta": {"persist": "session"}},
+    "reject": {"action": "decline"},
+    "void": {"action": "decline"},
+}
+ERRORS = {
+    "contextWindowExceeded": "ContextWindowExceeded",
+    "usageLimitExceeded": "UsageLimitExceeded",
+    "serverOverloaded": "ServerOverloaded",
+    "unauthorized": "Unauthorized",
+    "badRequest": "BadRequest",
+}
+
+
+class Talk:
+    """One turn of Codex's, as it happens."""
+
+    def __init__(self, program: Program, turn: AgentTurn, thread_id: str, turn_id: str) -> None:
+        self._program = program
+        self._turn = turn
+        self._thread_id = thread_id
+        self._turn_id = turn_id
+        self._turns = {turn_id}
+        self._silent: dict[str, Item] = {}
+        """Words that have begun and of which nothing was heard yet."""
+        self._open: dict[str, Item] = {}
+        self._told: dict[tuple[str, str], int] = {}
+        self._declined: set[str] = set()
+
+    async def follow(self) -> str:
+        while True:
+            message = await self._program.next()
+            method, params = str(message.get("method", "")), message.get("params") or {}
+            if "id" in message and method:
+                await self._question(message["id"], method, params)
+            elif method == "turn/started" and params["turn"].get("rootTurnId") in self._turns:
+                self._turns.add(params["turn"]["id"])  # a review has a turn inside the one that was asked for
+            elif method == "item/started":
+                await self._start(params["item"])
+            elif method == "item/completed":
+                await self._complete(params["item"])
+            elif (piece := streamed(method, params)) is not None:
+                await self._stream(params.get("itemId", ""), *piece)
+            elif method == "thread/tokenUsage/updated" and params.get("turnId") in self._turns:
+                await self._count(params)
+            elif method == "error":
+                await self._turn.notice("error", _said(params.get("error")))
+            elif method == "turn/completed" and params["turn"]["id"] == self._turn_id:
+                return _ended(params["turn"])
+
+    async def interrupt(self) -> None:
+        """Tell Codex to stop, so that its own log knows; then the process goes, whatever it says."""
+        with anyio.move_on_after(INTERRUPT_SECONDS, shield=True), contextlib.suppress(Refused, ProviderError):
+            await self._program.call("turn/interrupt", {"threadId": self._thread_id, "turnId": self._turn_id})
+
+    async def _start(self, theirs: dict[str, Json]) -> None:
+        item = opened_item(theirs, self._turn.new_item_id(), self._turn.settings.cwd)
+        if item is None or isinstance(item, UserMessage) or theirs["id"] in self._open:
+            return
+        self._silent[theirs["id"]] = item
+        if not isinstance(item, AgentMessage | Reasoning):
+            await self._show(theirs["id"])
+
+    async def _show(self, their_id: str) -> Item | None:
+        """The item, for everybody to see."""
+        if (item := self._silent.pop(their_id, None)) is not None:
+            self._open[their_id] = item
+            await self._turn.start(item)
+        return self._open.get(their_id)
+
+    async def _stream(self, their_id: str, stream: Stream, text: str) -> None:
+        if text and (item := await self._show(their_id)) is not None:
+            told = self._told.get((their_id, stream), 0)
+            self._told[their_id, stream] = told + len(text)
+            await self._turn.tell(item.id, text, stream)
+
+    async def _complete(self, theirs: dict[str, Json]) -> None:
+        their_id = theirs["id"]
+        if their_id not in self._open and their_id not in self._silent:
+            await self._start(theirs)
+        item = self._open.get(their_id) or self._silent.get(their_id)
+        if item is None:
+            return
+        done, stream, whole = completed_item(theirs, item, self._turn.settings.cwd)
+        if their_id in self._declined and done.status == "failed":
+            done = replace(done, status="declined")
+        if stream:  # what never streamed, or not to its end
+            await self._stream(their_id, stream, whole[self._told.get((their_id, stream), 0) :])
+        self._silent.pop(their_id, None)
+        if self._open.pop(their_id, None) is not None:
+            await self._turn.complete(done)
+
+    async def _question(self, number: Json, method: str, params: dict[str, Json]) -> None:
+        their_id = params.get("itemId") or self._called(params)
+        item = self._open.get(their_id)
+        wanted = intent(method, params, item, self._turn.settings.cwd)
+        if method == ELICITATION and wanted is None:
+            await self._program.answer(number, {"action": "decline"})
+            return
+        if wanted is None or item is None:
+            await self._program.refuse(number, f"nobody here answers {method}")
+            return
+        decision, _ = await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))
+        if WORDS[decision] == "decline":
+            self._declined.add(their_id)
+        answer = ELICITED[decision] if asks_for_mcp(method, params) else {"decision": WORDS[decision]}
+        await self._program.answer(number, answer)
+
+    def _called(self, params: dict[str, Json]) -> str:
+        """The call that a question about an MCP server is about: such a question names no item."""
+        meta = params.get("_meta")
+        given = meta.get("tool_params") if isinstance(meta, dict) else None
+        calls = [
+            name
+            for name, item in self._open.items()
+            if isinstance(item, McpToolCall) and item.server == params.get("serverName")
+        ]
+        same = [name for name in calls if getattr(self._open[name], "arguments", None) == given]
+        return next(iter(same or calls), "")
+
+    async def _count(self, params: dict[str, Json]) -> None:
+        last = (params.get("tokenUsage") or {}).get("last") or {}
+        cached = int(last.get("cachedInputTokens") or 0)
+        await self._turn.report(
+            Usage(
+                input_tokens=max(0, int(last.get("inputTokens") or 0) - cached),
+                output_tokens=int(last.get("outputTokens") or 0),
+                thinking_tokens=int(last.get("reasoningOutputTokens") or 0),
+                cache_read_tokens=cached,
+            )
+        )
+
+
+def _ended(theirs: dict[str, Json]) -> str:
+    error = theirs.get("error")
+    if theirs.get("status") == "failed":
+        info = error.get("codexErrorInfo") if isinstance(error, dict) else None
+        word = info if isinstance(info, str) else next(iter(info), "") if isinstance(info, dict) else ""
+        raise ProviderError(f"Codex failed: {_said(error)}", info=ERRORS.get(word, "Other"))  # pyright: ignore[reportArgumentType]
+    return str(theirs.get("status", "completed"))
+
+
+def _said(error: Json) -> str:
+    return str(error.get("message", error)) if isinstance(error, dict) else str(error or "no reason given")
