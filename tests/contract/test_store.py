@@ -133,6 +133,16 @@ async def test_pages_are_newest_first_and_end(store: Store) -> None:
         await log.close()
 
 
+@pytest.mark.parametrize("limit", [1 << 31, (1 << 63) - 1, 1 << 63, 10**30])
+async def test_a_page_may_be_asked_to_hold_any_number_of_threads(store: Store, limit: int) -> None:
+    log = await store.create(HERE)
+    await log.summarize(listed(HERE, 1))
+    page = await store.page(limit=limit, cursor=None, archived=False, search="")
+    assert [thread.id for thread in page.threads] == [HERE]
+    assert page.next_cursor is None
+    await log.close()
+
+
 async def test_archived_threads_have_a_list_of_their_own_and_search_finds_titles(store: Store) -> None:
     here, there = await store.create(HERE), await store.create(THERE)
     await here.summarize(listed(HERE, 1, title="100% sure"))
@@ -145,7 +155,10 @@ async def test_archived_threads_have_a_list_of_their_own_and_search_finds_titles
     await there.close()
 
 
-@pytest.mark.parametrize("cursor", ["", "nope", "bm9wZQ", "MQ==", "é"])
+FAR_TOO_LATE = "MTAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMCBzZXNfaGVyZQ"
+
+
+@pytest.mark.parametrize("cursor", ["", "nope", "bm9wZQ", "MQ==", "é", FAR_TOO_LATE])
 async def test_a_cursor_nobody_gave_is_refused(store: Store, cursor: str) -> None:
     with pytest.raises(InvalidCommand):
         await store.page(limit=2, cursor=cursor, archived=False, search="")

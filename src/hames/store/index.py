@@ -19,6 +19,9 @@ from hames.domain.ids import ThreadId
 from hames.domain.json import NOTHING
 
 PAGE: Final = 50
+MOST: Final = 1 << 31
+LATEST_MS: Final = 1 << 62
+"""More threads than anybody has, a time nobody sees: both are numbers SQLite can hold."""
 
 _VERSION: Final = 1
 _TABLES = (
@@ -80,7 +83,7 @@ class Index:
             self._db.execute("commit")
 
     def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
-        size = limit if limit is not None else PAGE
+        size = min(limit, MOST) if limit is not None else PAGE
         updated, last = _position(cursor)
         words = f"%{search.replace(chr(92), chr(92) * 2).replace('%', chr(92) + '%').replace('_', chr(92) + '_')}%"
         rows = self._db.execute(
@@ -133,11 +136,11 @@ def _cursor(updated_at_ms: int, thread_id: str) -> str:
 
 def _position(cursor: str | None) -> tuple[int, str]:
     if cursor is None:
-        return 1 << 62, ""
+        return LATEST_MS, ""
     try:
         words = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
         updated, thread_id = words.split(" ")
-        if _cursor(int(updated), thread_id) == cursor:
+        if _cursor(int(updated), thread_id) == cursor and abs(int(updated)) <= LATEST_MS:
             return int(updated), thread_id
     except ValueError:
         pass
