@@ -102,7 +102,7 @@ export interface FilePart {
   path: string;
 }
 
-/** By `url` (`https:` or `data:`), or by the `path` of a file. Exactly one of them. */
+/** By `url` (`https:`, `http:` or `data:image/`), or by the `path` of a file. Exactly one of them. */
 export interface ImagePart {
   type: "image";
   url?: string;

@@ -109,6 +109,15 @@ def check_nothing_lost(outbox: SlowOutbox, history: list[Any]) -> None:
         assert [(params["seq"], params.get("itemId")) for params in outbox.told(method)] == kept
 
 
+@pytest.mark.spec("bootstrap/thread-list")
+async def test_every_thread_is_listed_however_many_there_are() -> None:
+    async with clients(engine(ScriptedModel())) as [client]:
+        made = [await client.thread() for _ in range(120)]
+        listed = (await client.ask("thread.list"))["result"]["threads"]
+    assert {thread["threadId"] for thread in listed} == set(made)
+    assert len(listed) == len(made)
+
+
 async def test_a_reader_that_stalls_is_cut_off_and_catches_up_to_the_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "PENDING_CHANGES", 3)
     go, words = anyio.Event(), "".join(f"{number} " for number in range(500))

@@ -9,7 +9,7 @@ from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput
 from hames.domain.options import Overrides
-from hames.protocols.bootstrap.inbound import Initialize, decode
+from hames.protocols.bootstrap.inbound import EVERY_THREAD, Initialize, decode
 
 T = ThreadId("ses_1")
 HI = [{"type": "text", "text": "hi"}]
@@ -21,7 +21,7 @@ HI = [{"type": "text", "text": "hi"}]
         ("initialize", {}, Initialize()),
         ("thread.create", {}, CreateThread()),
         ("thread.create", {"title": "A", "directory": "/w"}, CreateThread(title="A", overrides=Overrides(cwd="/w"))),
-        ("thread.list", {"anything": 1}, ListThreads()),
+        ("thread.list", {"anything": 1}, ListThreads(limit=EVERY_THREAD)),
         ("thread.get", {"threadId": "ses_1"}, ReadThread(thread_id=T)),
         ("turn.cancel", {"threadId": "ses_1"}, InterruptTurn(thread_id=T)),
         (
@@ -81,6 +81,9 @@ def test_a_message_means_a_command(method: str, params: dict[str, Any], command:
         ("turn.start", {"threadId": "t", "input": [{"type": "file", "path": ""}]}),
         ("turn.start", {"threadId": "t", "input": [{"type": "file", "path": "a\0b"}]}),
         ("turn.start", {"threadId": "t", "input": [{"type": "image", "url": ""}]}),
+        ("turn.start", {"threadId": "t", "input": [{"type": "image", "url": "javascript:alert(1)"}]}),
+        ("turn.start", {"threadId": "t", "input": [{"type": "image", "url": "file:///etc/passwd"}]}),
+        ("turn.start", {"threadId": "t", "input": [{"type": "image", "url": "data:text/html,x"}]}),
         ("turn.start", {"threadId": "t", "input": [{"type": "image", "url": "x", "path": "y"}]}),
         ("turn.start", {"threadId": "t", "input": HI, "model": {"providerID": "", "modelID": "x"}}),
         ("turn.start", {"threadId": "t", "input": HI, "model": {"providerID": "x"}}),

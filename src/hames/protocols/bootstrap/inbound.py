@@ -25,6 +25,11 @@ from hames.protocols.jsonrpc import Params
 
 V = TypeVar("V", bound=Value)
 
+EVERY_THREAD = 1 << 31
+"""`thread.list` lists all threads: this protocol has no pages to ask for."""
+
+PICTURE_URLS = ("https://", "http://", "data:image/")
+
 
 class Initialize(Local):
     pass
@@ -38,7 +43,7 @@ def decode(method: str, params: Params) -> Command | Local:
         case "thread.create":
             return _create(_read(params, messages.ThreadCreateParams))
         case "thread.list":
-            return ListThreads()
+            return ListThreads(limit=EVERY_THREAD)
         case "thread.get":
             return ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
         case "turn.start":
@@ -95,6 +100,8 @@ def _part(part: messages.InputPart) -> UserInput:
             return TextInput(text=text)
         case messages.ImagePart(url=url, path=path):
             if url and path is UNSET:
+                if not url.lower().startswith(PICTURE_URLS):
+                    raise InvalidCommand("url must be an https:, http: or data:image/ URL - at `$.input`")
                 return ImageInput(url=url)
             if path and url is UNSET:
                 return LocalImageInput(path=_path(path))

@@ -50,7 +50,7 @@ class TextPart(Value, tag_field="type", tag="text"):
 
 
 class ImagePart(Value, tag_field="type", tag="image"):
-    """By `url` (`https:` or `data:`), or by the `path` of a file. Exactly one of them."""
+    """By `url` (`https:`, `http:` or `data:image/`), or by the `path` of a file. Exactly one of them."""
 
     url: str | UnsetType = UNSET
     path: str | UnsetType = UNSET
