@@ -47,6 +47,16 @@ async def test_read_only_lets_nothing_be_written(folder: Path) -> None:
     assert not (folder / "ws" / "made").exists()
 
 
+@pytest.mark.spec("flint/sandbox-read-only", "flint/file-change-status-failed")
+async def test_a_file_change_that_the_policy_forbids_has_failed_for_nobody_declined_it(folder: Path) -> None:
+    model = ScriptedModel([call("write", path="made", content="x")], [say("Done.")])
+    async with real_engine(model, folder) as engine, talking(engine) as talk:
+        ended = await talk.prompt(await talk.start(approvalPolicy="never", sandbox={"type": "readOnly"}))
+    (item,) = [item for item in ended["turn"]["items"] if item["type"] == "fileChange"]
+    assert item["status"] == "failed"
+    assert not (folder / "ws" / "made").exists()
+
+
 @pytest.mark.needs("bwrap")
 @pytest.mark.spec("flint/sandbox-workspace-write", "flint/sandbox-workspace-write-roots")
 async def test_workspace_write_lets_the_workspace_and_the_named_roots_be_written(folder: Path) -> None:

@@ -45,9 +45,9 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     await work.start(prepared.item)
     ruling = _rule(work, prepared)
     if ruling.action == "deny":
-        return await _refused(work, item_id, f"not allowed: {ruling.reason}")
+        return await _refused(work, item_id, "failed", f"not allowed: {ruling.reason}")  # and nobody declined it
     if ruling.action == "ask" and (refusal := await _ask(work, prepared, ruling)):
-        return await _refused(work, item_id, refusal)
+        return await _refused(work, item_id, "declined", refusal)
     finished = await _run(work, prepared, ruling)
     await work.complete(finished)
     return not (finished.result and finished.result.failed)
@@ -120,9 +120,9 @@ def _with_streams(finished: ToolItem, told: Item) -> ToolItem:
     return replace(finished, **streams)
 
 
-async def _refused(work: TurnWork, item_id: ItemId, text: str) -> bool:
+async def _refused(work: TurnWork, item_id: ItemId, status: ItemStatus, text: str) -> bool:
     with anyio.CancelScope(shield=True):  # whoever refuses may stop the turn in the same breath
-        await work.complete_open(item_id, "declined", result=ToolResult(text=text, failed=True))
+        await work.complete_open(item_id, status, result=ToolResult(text=text, failed=True))
     return False
 
 
