@@ -36,6 +36,14 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
+@pytest.mark.parametrize("method", REQUESTS)
+def test_null_counts_as_left_out_wherever_a_parameter_may_be_left_out(method: str) -> None:
+    shape = REQUESTS[method][0]
+    for field in msgspec.structs.fields(shape):
+        if not field.required:
+            msgspec.convert(None, field.type)  # raises where null is refused
+
+
 @pytest.mark.spec("flint/open-item-union")
 @pytest.mark.parametrize(
     ("item", "fits"),

@@ -118,7 +118,8 @@ class AppServerClient(Link):
 
     async def read_thread(self, thread_id: str) -> m.Thread:
         """Look, without following it."""
-        return (await self._call("thread/read", m.ThreadReadParams(thread_id=thread_id), m.ThreadResult)).thread
+        given = m.ThreadReadParams(thread_id=thread_id, include_turns=True)
+        return (await self._call("thread/read", given, m.ThreadResult)).thread
 
     async def list_threads(
         self, *, cursor: str | None = None, limit: int | None = None, archived: bool = False, search: str | None = None

@@ -261,7 +261,7 @@ class ThreadIdParams(Wire):
 
 class ThreadReadParams(Wire):
     thread_id: str
-    include_turns: bool = True
+    include_turns: bool | None = None
 
 
 class ThreadListParams(Wire):
