@@ -11,7 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 import anyio
+from tour import TOUR, build
 
+from hames import __version__
 from hames.app import open_engine
 from hames.config.options import load
 from hames.domain.models import ModelCard, Price
@@ -78,6 +80,9 @@ SCENES: dict[str, Scene] = {
     "stuck": [[say("This takes a while."), call("shell", command="echo begun; sleep 60")], [say("Never said.")]],
     "flood": [[call("shell", command="seq 20000")], [say("That was a lot.")]],
     "fail": [[fail("the key was refused", status=401, info="Unauthorized")]],
+    "refuse": [[fail("the model declined to answer this", info="Refusal")]],
+    "long": [[fail("the prompt has 230,114 tokens and the model takes 200,000", info="ContextWindowExceeded")]],
+    "the": TOUR,
     "hostile": [
         [
             say(
@@ -119,7 +124,7 @@ def _cue(request: ModelRequest) -> tuple[str, int]:
 CARD = ModelCard(
     provider="scripted",
     model="stage",
-    display_name="The stage",
+    display_name="Scripted",
     description="Plays scenes",
     reasoning=True,
     price=Price(input=3.0, output=15.0),
@@ -133,7 +138,7 @@ EFFORT = Selector(
 )
 
 
-async def serve(cwd: Path, *, port: int, behind: int | None, announce: Callable[[str], None]) -> None:
+async def serve(cwd: Path, *, port: int, behind: int | None, walls: bool, announce: Callable[[str], None]) -> None:
     options = load({"cwd": str(cwd), "data_dir": str(cwd / ".harness")}, {"HOME": str(cwd)})
     options.data_dir.mkdir(mode=0o700, exist_ok=True)
     models = OneModel(Stage(), CARD, selectors=(EFFORT,))
@@ -144,9 +149,9 @@ async def serve(cwd: Path, *, port: int, behind: int | None, announce: Callable[
         extras = Extras(
             data_dir=options.data_dir,
             uploads_dir=options.data_dir / "uploads",
-            version="0.0.stage",
+            version=__version__,
             page=PAGE,
-            sandbox=_walls,
+            sandbox=_walls if walls else _no_walls,
         )
         async with serving(engine, address, extras) as server:
             announce(server.url)
@@ -157,11 +162,16 @@ async def _walls() -> SandboxReport:
     return SandboxReport(ok=True, message="")
 
 
+async def _no_walls() -> SandboxReport:
+    return SandboxReport(ok=False, message="no bubblewrap was found; install the package 'bubblewrap'")
+
+
 def prepare(cwd: Path) -> None:
     (cwd / "src").mkdir(parents=True, exist_ok=True)
     (cwd / "README.md").write_text("# A project\n")
     (cwd / "colours.txt").write_text("\033[31mred\033[0m\n")
     (cwd / "src/login.py").write_text(LOGIN)
+    build(cwd)
 
 
 def main() -> None:
@@ -169,6 +179,7 @@ def main() -> None:
     arguments.add_argument("--cwd", type=Path, required=True)
     arguments.add_argument("--port", type=int, default=0)
     arguments.add_argument("--behind", type=int, help="the port of a proxy that browsers come through")
+    arguments.add_argument("--without-walls", action="store_true", help="a machine that has no sandbox")
     given = arguments.parse_args()
     if not (given.cwd / "src").exists():
         prepare(given.cwd)
@@ -177,7 +188,8 @@ def main() -> None:
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
 
-    anyio.run(lambda: serve(given.cwd.resolve(), port=given.port, behind=given.behind, announce=announce))
+    cwd, walls = given.cwd.resolve(), not given.without_walls
+    anyio.run(lambda: serve(cwd, port=given.port, behind=given.behind, walls=walls, announce=announce))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /** From a prompt to a finished turn, and everything that may happen in between. */
 
 import { expect, test } from "vitest";
+import { axe } from "./axe.js";
 import { ask, box, eventually, onThread, open, talk, words } from "./stage.js";
 
 test("a first prompt leads to a finished turn", async () => {
@@ -50,6 +51,56 @@ test("the exact command is shown, and characters that hide are made visible", as
   ]);
   await talk(page).getByText("U+202E").waitFor();
   await talk(page).getByText("characters that cannot be seen").waitFor();
+});
+
+test("what an MCP server asks is filled in as a form, and sent as its schema has it", async () => {
+  const { page, thread } = await onThread();
+  const sent: string[] = [];
+  page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => sent.push(String(payload))));
+  await page.reload();
+  await box(page).waitFor();
+  const requestedSchema = {
+    type: "object",
+    properties: {
+      team: { type: "string", title: "Team" },
+      priority: { type: "string", title: "Priority", enum: ["low", "high"] },
+      count: { type: "integer", title: "How many", default: 2 },
+      watch: { type: "boolean", title: "Watch it" },
+    },
+    required: ["team", "priority"],
+  };
+  const input = { mode: "form", message: "Where does it belong?", requestedSchema };
+  const ask = { id: "q1", toolCallId: "none", kind: "elicitation", server: "tracker", reason: "", input };
+  thread.commit([thread.set(["approvals"], [ask])]);
+  const card = page.getByRole("group", { name: "A question for you" });
+  await card.getByText("The MCP server tracker asks: Where does it belong?").waitFor();
+  expect(await card.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
+  await card.getByLabel("Team").fill("yes and no");
+  await card.getByLabel("Priority").selectOption("high");
+  await card.getByLabel("Watch it").check();
+  expect(await axe(page)).toEqual([]);
+  await card.getByRole("button", { name: "Send" }).click();
+  const content = { team: "yes and no", priority: "high", count: 2, watch: true };
+  const expected = { type: "commands", commands: [{ type: "approve", id: "q1", decision: "once", content }] };
+  await eventually(() => JSON.parse(sent.at(-1) ?? "null"), expected);
+});
+
+test("an address an MCP server names is shown whole and opened by nobody but the reader", async () => {
+  const { page, thread } = await onThread();
+  const ask = (id: string, url: string) => ({
+    id,
+    toolCallId: "none",
+    kind: "elicitation",
+    server: "tracker",
+    reason: "",
+    input: { mode: "url", message: "Sign in.", url },
+  });
+  thread.commit([thread.set(["approvals"], [ask("q1", "https://example.com/in?state=1")])]);
+  const link = page.getByRole("link", { name: "https://example.com/in?state=1" });
+  expect(await link.getAttribute("rel")).toBe("noreferrer noopener");
+  thread.commit([thread.set(["approvals"], [ask("q2", "javascript:alert(1)")])]);
+  await page.getByText("javascript:alert(1)").waitFor();
+  expect(await page.getByRole("link", { name: /javascript/ }).count()).toBe(0);
 });
 
 test("stop stops at once, also while an approval waits", async () => {

@@ -1,9 +1,9 @@
 /** The real server, as a process, behind a wire that can be cut. */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { HarnessApi } from "@hames/client";
 import { Wire } from "./proxy.js";
@@ -16,20 +16,34 @@ export function python(): string | undefined {
   return process.env["PYTHON"] ?? (existsSync(ours) ? ours : undefined);
 }
 
+/** `serve`: `hames serve` itself, as people start it, with these options and nothing of our environment but `environment`. */
+export type HouseOptions = { serve?: string[]; environment?: Record<string, string>; stage?: string[] };
+
+/** Where the package lies, if somebody said so: nothing else of ours is its business. */
+function inherited(): Record<string, string> {
+  const { PYTHONPATH } = process.env;
+  return PYTHONPATH ? { PYTHONPATH } : {};
+}
+
 export class House {
   readonly api: HarnessApi;
+  /** The first line the server printed. */
+  line = "";
   private process: ChildProcess | null = null;
   private complaints = "";
 
   private constructor(
     readonly workspace: string,
     readonly wire: Wire,
+    private readonly options: HouseOptions,
   ) {
     this.api = new HarnessApi(this.url);
   }
 
-  static async open(): Promise<House> {
-    const house = new House(mkdtempSync(join(tmpdir(), "house-")), await Wire.lay());
+  static async open(options: HouseOptions = {}): Promise<House> {
+    const workspace = join(mkdtempSync(join(tmpdir(), "house-")), "project");
+    mkdirSync(workspace);
+    const house = new House(workspace, await Wire.lay(), options);
     await house.start();
     return house;
   }
@@ -40,9 +54,9 @@ export class House {
 
   /** Starts the server, again on the same threads when it was there before. */
   async start(): Promise<void> {
-    const script = join(ROOT, "tests/e2e/playhouse.py");
-    const child = spawn(python()!, [script, "--cwd", this.workspace, "--behind", String(this.wire.port)], {
+    const child = spawn(python()!, this.arguments(), {
       stdio: ["ignore", "pipe", "pipe"],
+      ...(this.options.serve && { env: { HOME: this.workspace, ...inherited(), ...this.options.environment } }),
     });
     this.process = child;
     child.stderr.on("data", (data: Buffer) => (this.complaints += data.toString()));
@@ -50,13 +64,29 @@ export class House {
       child.stdout.once("data", (data: Buffer) => resolve(data.toString()));
       child.once("exit", () => reject(new Error(`the server did not start\n${this.complaints}`)));
     });
-    this.wire.target = Number(new URL(line.trim()).port);
+    this.line = line.trim().split("\n")[0]!.trim();
+    this.wire.target = Number(new URL(/http:\S+/.exec(line)![0]).port);
+  }
+
+  private arguments(): string[] {
+    const behind = `127.0.0.1:${this.wire.port}`;
+    if (!this.options.serve)
+      return [
+        join(ROOT, "tests/e2e/playhouse.py"),
+        "--cwd",
+        this.workspace,
+        "--behind",
+        String(this.wire.port),
+        ...(this.options.stage ?? []),
+      ];
+    const names = ["--allow-host", behind, "--allow-origin", `http://${behind}`];
+    return ["-m", "hames", "serve", "--cwd", this.workspace, "--port", "0", ...names, ...this.options.serve];
   }
 
   /** Not asked, not told: the process is gone. */
   async kill(): Promise<void> {
     const child = this.process;
-    if (!child || child.exitCode !== null) return;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const gone = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGKILL");
     await gone;
@@ -70,6 +100,6 @@ export class House {
   async close(): Promise<void> {
     await this.wire.close();
     await this.kill();
-    rmSync(this.workspace, { recursive: true, force: true });
+    rmSync(dirname(this.workspace), { recursive: true, force: true });
   }
 }

@@ -142,8 +142,10 @@ export class HarnessClient {
     return this.send([{ type: "cancel" }]);
   }
 
-  approve(id: string, decision: Decision, note = ""): boolean {
-    return this.send([{ type: "approve", id, decision, ...(note && { note }) }]);
+  /** `content` is a form filled in, for an elicitation. */
+  approve(id: string, decision: Decision, note = "", content?: unknown): boolean {
+    const answer = { ...(note && { note }), ...(content !== undefined && { content }) };
+    return this.send([{ type: "approve", id, decision, ...answer }]);
   }
 
   configure(configuration: Configuration): boolean {

@@ -1,10 +1,13 @@
 /** Model, permissions, sandbox, and whatever else the server offers to choose: rendered from its own list. */
 
-import type { Configuration, HarnessState } from "@hames/client";
+import type { ConfigOption, Configuration, HarnessState } from "@hames/client";
 import { memo } from "react";
 import { Icon } from "../shell/icons.js";
 import { Menu } from "../shell/menu.js";
 import { MODES, modeOf, sandboxFor, sandboxItems, sandboxOf } from "./modes.js";
+
+/** So many have a button each. */
+const FEW = 2;
 
 type Props = {
   settings: HarnessState["settings"];
@@ -62,20 +65,50 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
         <Icon name="panel" size={14} />
         <span>{walls?.name}</span>
       </Menu>
-      {selectors.map(({ id, name, description, value, choices }) => (
-        <Menu
-          key={id}
-          label={`${name} ${choices.find((choice) => choice.id === value)?.name ?? value}`}
-          title={description || name}
-          side="top"
-          value={value}
-          items={choices}
-          onChoose={(choice) => configure({ options: { [id]: choice } })}
-        >
-          <span className="muted">{name}</span>{" "}
-          <span>{choices.find((choice) => choice.id === value)?.name ?? value}</span>
-        </Menu>
-      ))}
+      {selectors.length > FEW ? (
+        <Options selectors={selectors} configure={configure} />
+      ) : (
+        selectors.map(({ id, name, description, value, choices }) => (
+          <Menu
+            key={id}
+            label={`${name} ${choices.find((choice) => choice.id === value)?.name ?? value}`}
+            title={description || name}
+            side="top"
+            value={value}
+            items={choices}
+            onChoose={(choice) => configure({ options: { [id]: choice } })}
+          >
+            <span className="muted">{name}</span>{" "}
+            <span>{choices.find((choice) => choice.id === value)?.name ?? value}</span>
+          </Menu>
+        ))
+      )}
     </div>
   );
 });
+
+/** Many options in one list; the button says what is not as usual. */
+function Options({ selectors, configure }: { selectors: readonly ConfigOption[]; configure: Props["configure"] }) {
+  const changed = selectors.flatMap(({ value, default: usual, choices }) =>
+    value === usual ? [] : [choices.find(({ id }) => id === value)?.name ?? value],
+  );
+  const words = changed.join(", ") || "as usual";
+  return (
+    <Menu
+      label={`Options: ${words}`}
+      title="Options of the model"
+      side="top"
+      value={selectors.map(({ id, value }) => `${id} ${value}`)}
+      items={selectors.flatMap(({ id, name, choices }) =>
+        choices.map((choice) => ({ ...choice, id: `${id} ${choice.id}`, group: name })),
+      )}
+      onChoose={(chosen) => {
+        const option = selectors.find(({ id }) => chosen.startsWith(`${id} `))!;
+        configure({ options: { [option.id]: chosen.slice(option.id.length + 1) } });
+      }}
+    >
+      <Icon name="options" size={14} />
+      <span>{changed.length > 0 ? changed.join(", ") : "Options"}</span>
+    </Menu>
+  );
+}

@@ -7,7 +7,7 @@ import { countChanges, parseDiff } from "../text/diff.js";
 import { plural, shortPath } from "../text/format.js";
 import { useThreadTools } from "../thread/context.js";
 
-export type ChangedFile = { path: string; changes: readonly FileChange[]; added: number; deleted: number };
+export type ChangedFile = { path: string; change: FileChange; added: number; deleted: number };
 
 /** Only what really happened: declined and failed changes are left out. */
 export function changedFiles(messages: HarnessState["messages"]): readonly ChangedFile[] {
@@ -25,7 +25,8 @@ export function changedFiles(messages: HarnessState["messages"]): readonly Chang
       }
     }
   }
-  return Array.from(files, ([path, file]) => ({ path, ...file })).sort((a, b) => a.path.localeCompare(b.path));
+  const all = Array.from(files, ([path, { changes, ...counts }]) => ({ path, change: joined(changes), ...counts }));
+  return all.sort((a, b) => a.path.localeCompare(b.path));
 }
 
 const counts = new WeakMap<FileChange, { added: number; deleted: number }>();
@@ -34,6 +35,14 @@ function counted(change: FileChange): { added: number; deleted: number } {
   let known = counts.get(change);
   if (!known) counts.set(change, (known = countChanges(parseDiff(change.diff))));
   return known;
+}
+
+/** Several changes of one file as one, in the order they were made. */
+export function joined(changes: readonly FileChange[]): FileChange {
+  const [first, last] = [changes[0]!, changes.at(-1)!];
+  if (changes.length === 1) return first;
+  const kind = last.kind === "delete" ? "delete" : first.kind === "add" ? "add" : "modify";
+  return { path: first.path, kind, diff: changes.map(({ diff }) => diff.replace(/\n$/, "")).join("\n") };
 }
 
 export const Changes = memo(function Changes({ files }: { files: readonly ChangedFile[] }) {
@@ -56,11 +65,9 @@ export const Changes = memo(function Changes({ files }: { files: readonly Change
         </span>
         <SidesSwitch sides={sides} onChange={setSides} />
       </div>
-      {files.map(({ path, changes }) => (
+      {files.map(({ path, change }) => (
         <section key={path} aria-label={shortPath(path, cwd)}>
-          {changes.map((change, index) => (
-            <FileDiff key={index} change={change} sides={sides} open={files.length <= 8} />
-          ))}
+          <FileDiff change={change} sides={sides} open={files.length <= 8} />
         </section>
       ))}
     </>

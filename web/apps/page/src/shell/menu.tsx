@@ -19,8 +19,8 @@ type Props = {
   children: ReactNode;
   items: readonly MenuItem[];
   onChoose: (id: string) => void;
-  /** Given: a choice among options. Absent: a menu of actions. */
-  value?: string;
+  /** Given: a choice among options, one of each group when there are several. Absent: a menu of actions. */
+  value?: string | readonly string[];
   align?: "start" | "end";
   side?: "top" | "bottom";
   className?: string;
@@ -45,6 +45,8 @@ export function Menu({
   const button = useRef<HTMLButtonElement>(null);
   const listId = useId();
   const choosing = value !== undefined;
+  const several = Array.isArray(value);
+  const chosen = (id: string) => (several ? (value as readonly string[]).includes(id) : id === value);
 
   useEffect(() => {
     if (!open) return;
@@ -106,6 +108,7 @@ export function Menu({
           className="menu-list"
           role={choosing ? "listbox" : "menu"}
           aria-label={label}
+          aria-multiselectable={several || undefined}
           data-align={align}
           data-side={side}
           onKeyDown={move}
@@ -115,7 +118,7 @@ export function Menu({
               key={item.id}
               item={item}
               first={item.group !== items[index - 1]?.group}
-              {...(choosing && { chosen: item.id === value })}
+              {...(choosing && { chosen: chosen(item.id) })}
               onChoose={() => choose(item)}
             />
           ))}

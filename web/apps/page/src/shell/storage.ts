@@ -1,6 +1,6 @@
 /** Small things a browser remembers. One that refuses to is no reason to fail. */
 
-import { useCallback, useState } from "react";
+import { useCallback, useSyncExternalStore } from "react";
 
 export function remembered(key: string): string | null {
   try {
@@ -19,16 +19,31 @@ export function remember(key: string, value: string): void {
   }
 }
 
-/** One of a few words, kept. */
+const listeners = new Set<() => void>();
+
+function listen(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** Where nothing is kept it holds for as long as the page does. */
+const chosen = new Map<string, string>();
+
+/** One of a few words, kept, and the same wherever it is used. */
 export function useRemembered<Word extends string>(
   key: string,
   words: readonly [Word, ...Word[]],
 ): [Word, (word: Word) => void] {
-  const [word, setWord] = useState<Word>(() => words.find((known) => known === remembered(key)) ?? words[0]);
+  const word = useSyncExternalStore(
+    listen,
+    () => words.find((known) => known === (chosen.get(key) ?? remembered(key))) ?? words[0],
+    () => words[0],
+  );
   const choose = useCallback(
     (next: Word) => {
+      chosen.set(key, next);
       remember(key, next);
-      setWord(next);
+      for (const listener of listeners) listener();
     },
     [key],
   );

@@ -8,7 +8,7 @@ export type ThreadTools = {
   cwd: string;
   /** A look at the past: nothing can be done here. */
   readOnly: boolean;
-  approve: (approvalId: string, decision: Decision, note?: string) => void;
+  approve: (approvalId: string, decision: Decision, note?: string, content?: unknown) => void;
   forkBefore: (messageId: string) => void;
 };
 

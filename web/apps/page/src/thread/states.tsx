@@ -97,10 +97,12 @@ type FailureProps = {
   onRetry: () => void;
   onCompact: () => void;
   onDemo: () => void;
+  /** Puts the last prompt back where it can be changed. */
+  onEdit: () => void;
 };
 
 /** Why the last turn failed, and what helps. */
-export function Failure({ state, server, onRetry, onCompact, onDemo }: FailureProps) {
+export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: FailureProps) {
   if (state.status !== "error") return null;
   const words = state.error || "the turn failed";
   const model = state.models?.find(({ id }) => id === state.settings?.model);
@@ -134,6 +136,9 @@ export function Failure({ state, server, onRetry, onCompact, onDemo }: FailurePr
         <Notice icon="alert" title="The model declined" tone="warn">
           <p>{sentence(words)}</p>
           <p>Say it differently, or choose another model below.</p>
+          <button type="button" className="button" onClick={onEdit}>
+            <Icon name="edit" size={14} /> Edit the prompt
+          </button>
         </Notice>
       );
     case "ContextWindowExceeded":

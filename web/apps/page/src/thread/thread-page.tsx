@@ -41,6 +41,7 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
   const { connection, state: live, pending } = useHarness(client);
   const { past, enter, to, leave } = useTimeTravel(threadId);
   const [panel, setPanel] = useState<Panel | null>(null);
+  const [wide, setWide] = useState(false);
   const [renaming, setRenaming] = useState(false);
   const composer = useRef<ComposerHandle>(null);
   const travelling = past !== null;
@@ -152,7 +153,8 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
       threadId,
       cwd,
       readOnly: travelling,
-      approve: (id: string, decision: Decision, note = "") => send(client.approve(id, decision, note)),
+      approve: (id: string, decision: Decision, note = "", content?: unknown) =>
+        send(client.approve(id, decision, note, content)),
       forkBefore,
     }),
     [threadId, cwd, travelling, client, send, forkBefore],
@@ -167,10 +169,9 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
   const history = useMemo(() => prompts(live?.messages ?? NONE), [live?.messages.length]);
 
   const demo = useCallback(() => server?.demoModel && onNewThread(server.demoModel), [server, onNewThread]);
-  const retry = useCallback(() => {
-    const prompt = latest.current?.messages.findLast(({ role }) => role === "user")?.content;
-    if (prompt) client.submit(prompt);
-  }, [client]);
+  const lastPrompt = () => latest.current?.messages.findLast(({ role }) => role === "user")?.content ?? "";
+  const retry = useCallback(() => void (lastPrompt() && client.submit(lastPrompt())), [client]);
+  const edit = useCallback(() => composer.current?.fill(lastPrompt()), []);
   const idea = useCallback((prompt: string) => composer.current?.fill(prompt), []);
   const showApproval = useCallback(() => {
     const card = document.querySelector<HTMLElement>("[data-approval]");
@@ -211,7 +212,7 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
             onAction={act}
           />
           <ConnectionBanner connection={connection} onRetry={() => client.reconnect()} />
-          <div className="thread-body">
+          <div className="thread-body" data-wide={(panel === "changes" && wide) || undefined}>
             <div className="thread-main">
               {state ? (
                 <Conversation key={past ? "past" : "live"} state={state} commands={past ? null : client}>
@@ -234,6 +235,7 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
                       onRetry={retry}
                       onCompact={() => send(client.compact())}
                       onDemo={demo}
+                      onEdit={edit}
                     />
                   )}
                   {!past && <Pending pending={pending} connected={connection.status === "open"} />}
@@ -276,6 +278,18 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
               <aside className="panel" aria-label={panel === "changes" ? "Changes" : "Plan"}>
                 <header>
                   <h2>{panel === "changes" ? "Changes" : "Plan"}</h2>
+                  {panel === "changes" && (
+                    <button
+                      type="button"
+                      className="icon-button only-wide"
+                      aria-pressed={wide}
+                      aria-label="Wider"
+                      title={wide ? "Beside the conversation" : "In place of the conversation"}
+                      onClick={() => setWide(!wide)}
+                    >
+                      <Icon name={wide ? "narrow" : "wide"} />
+                    </button>
+                  )}
                   <button type="button" className="icon-button" aria-label="Close panel" onClick={() => setPanel(null)}>
                     <Icon name="close" />
                   </button>

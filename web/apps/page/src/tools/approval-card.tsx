@@ -12,6 +12,7 @@ import { CodeBlock } from "../text/code-block.js";
 import { hides, Visible } from "../text/visible.js";
 import { useIsFirst, useThreadTools } from "../thread/context.js";
 import { FileDiff, SidesSwitch, useSides } from "./diff-view.js";
+import { Elicitation } from "./elicitation.js";
 
 const DEAF_MS = 600;
 const TYPING_MS = 2_000;
@@ -21,7 +22,7 @@ const QUESTIONS: Record<Approval["kind"], string> = {
   file: "Make these changes?",
   mcp: "Call this tool?",
   tool: "Use this tool?",
-  elicitation: "Answer this?",
+  elicitation: "A question for you",
 };
 
 /** What `always` allows from now on, or nothing when it would allow nothing. */
@@ -77,14 +78,15 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     return () => clearTimeout(timer);
   }, [first, readOnly]);
 
-  const answer = (decision: Decision) => {
+  const answer = (decision: Decision, content?: unknown) => {
     if (answered || readOnly) return;
     setAnswered(decision);
-    approve(approval.id, decision, note.trim());
+    approve(approval.id, decision, note.trim(), content);
     document.querySelector<HTMLElement>("[data-composer]")?.focus();
   };
   const keys = (event: KeyboardEvent) => {
-    if (event.target instanceof HTMLInputElement) return;
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
+    if (approval.kind === "elicitation" && event.key !== "Escape") return;
     if (
       event.ctrlKey ||
       event.metaKey ||
@@ -113,48 +115,61 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
       <div className="approval-head">
         <Icon name="shield" />
         <strong id={titleId}>{QUESTIONS[approval.kind]}</strong>
-        {approval.reason && <span className="approval-reason">{approval.reason}</span>}
-      </div>
-      <Subject approval={approval} />
-      <div className="approval-answers">
-        <button
-          type="button"
-          className="button primary"
-          disabled={answered !== null || readOnly}
-          onClick={() => answer("once")}
-        >
-          Yes, once <kbd>y</kbd>
-        </button>
-        {always && (
-          <button
-            type="button"
-            className="button"
-            title={always}
-            disabled={answered !== null || readOnly}
-            onClick={() => answer("always")}
-          >
-            Always <kbd>a</kbd>
-          </button>
+        {approval.reason && approval.kind !== "elicitation" && (
+          <span className="approval-reason">{approval.reason}</span>
         )}
-        <button
-          type="button"
-          className="button danger"
-          disabled={answered !== null || readOnly}
-          onClick={() => answer("reject")}
-        >
-          No <kbd>n</kbd>
-        </button>
-        <input
-          className="approval-note"
-          value={note}
-          disabled={answered !== null || readOnly}
-          onChange={(event) => setNote(event.target.value)}
-          onKeyDown={(event) => event.key === "Enter" && note.trim() && answer("reject")}
-          placeholder="No, and tell it what to do instead…"
-          aria-label="A word to the agent; Enter declines and sends it"
-        />
       </div>
-      {always && <p className="approval-scope">Always: {always.charAt(0).toLowerCase() + always.slice(1)}.</p>}
+      {approval.kind === "elicitation" ? (
+        <Elicitation
+          approval={approval}
+          disabled={answered !== null || readOnly}
+          onAccept={(content) => answer("once", content)}
+          onDecline={() => answer("reject")}
+        />
+      ) : (
+        <>
+          <Subject approval={approval} />
+          <div className="approval-answers">
+            <button
+              type="button"
+              className="button primary"
+              disabled={answered !== null || readOnly}
+              onClick={() => answer("once")}
+            >
+              Yes, once <kbd>y</kbd>
+            </button>
+            {always && (
+              <button
+                type="button"
+                className="button"
+                title={always}
+                disabled={answered !== null || readOnly}
+                onClick={() => answer("always")}
+              >
+                Always <kbd>a</kbd>
+              </button>
+            )}
+            <button
+              type="button"
+              className="button danger"
+              disabled={answered !== null || readOnly}
+              onClick={() => answer("reject")}
+            >
+              No <kbd>n</kbd>
+            </button>
+            <input
+              className="approval-note"
+              value={note}
+              disabled={answered !== null || readOnly}
+              onChange={(event) => setNote(event.target.value)}
+              onKeyDown={(event) => event.key === "Enter" && note.trim() && answer("reject")}
+              placeholder="No, and tell it what to do instead…"
+              aria-label="A word to the agent; Enter declines and sends it"
+            />
+          </div>
+          {always && <p className="approval-scope">Always: {always.charAt(0).toLowerCase() + always.slice(1)}.</p>}
+        </>
+      )}
     </div>
   );
 }

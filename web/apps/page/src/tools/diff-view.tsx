@@ -119,9 +119,11 @@ function HunkRows({ hunk, language, sides }: { hunk: Hunk; language: string; sid
     side === "before" ? before.get(line.before ?? -1) : after.get(line.after ?? -1);
   return (
     <tbody>
-      <tr className="hunk">
-        <td colSpan={sides === "split" ? 4 : 3}>{hunk.header || "⋯"}</td>
-      </tr>
+      {(hunk.header || !fromTheTop(hunk)) && (
+        <tr className="hunk">
+          <td colSpan={sides === "split" ? 4 : 3}>{hunk.header || "⋯"}</td>
+        </tr>
+      )}
       {sides === "split"
         ? pairs(hunk.lines).map(({ left, right }, index) => (
             <tr key={index}>
@@ -138,6 +140,11 @@ function HunkRows({ hunk, language, sides }: { hunk: Hunk; language: string; sid
           ))}
     </tbody>
   );
+}
+
+/** Nothing is left out before it. */
+function fromTheTop({ lines }: Hunk): boolean {
+  return (lines[0]?.before ?? lines[0]?.after ?? 1) === 1;
 }
 
 function useSide(hunk: Hunk, language: string, without: "add" | "delete"): ReadonlyMap<number, CodeLine> {

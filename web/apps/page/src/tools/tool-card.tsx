@@ -97,12 +97,23 @@ function Title({ call }: { call: HarnessToolCall }) {
     return <span className="tool-title path">{call.changes.map(({ path }) => shortPath(path, cwd)).join(", ")}</span>;
   }
   if (call.kind === "command") return <code className="tool-title">{label(call)}</code>;
+  if (call.kind === "plan") return <span className="tool-title">{planned(call)}</span>;
   if (call.kind === "search") return <span className="tool-title">Searched the web: {label(call)}</span>;
   return <span className="tool-title">{label(call)}</span>;
 }
 
+/** Where the plan stands, in a line: the panel has the rest. */
+function planned({ title, name, output = "" }: HarnessToolCall): string {
+  const steps = [...output.matchAll(/^\[(.)\] (.+)$/gm)].map(([, mark, step]) => ({ mark, step }));
+  if (steps.length === 0) return title || name;
+  const now = steps.findIndex(({ mark }) => mark === "~");
+  if (now >= 0) return `Step ${now + 1} of ${steps.length}: ${steps[now]!.step}`;
+  return `${steps.filter(({ mark }) => mark === "x").length} of ${steps.length} steps done`;
+}
+
 function Facts({ call }: { call: HarnessToolCall }) {
-  const failed = call.status === "error" ? SAID[call.outcome ?? "failed"] : "";
+  // An exit code says that it failed, and how.
+  const failed = call.status === "error" && !call.exitCode ? SAID[call.outcome ?? "failed"] : "";
   return (
     <span className="tool-facts">
       {call.kind === "file" && call.changes?.length ? <Counts call={call} /> : null}
@@ -134,6 +145,8 @@ function Body({ call }: { call: HarnessToolCall }) {
       );
     case "file":
       return <Changes call={call} />;
+    case "plan":
+      return <pre className="tool-command">{call.output}</pre>;
     case "compaction":
       return <Markdown text={call.output ?? ""} />;
     default:
