@@ -543,7 +543,7 @@ export interface ThreadQueueListResult {
 
 export interface ThreadReadParams {
   threadId: string;
-  includeTurns?: boolean;
+  includeTurns?: boolean | null;
   _meta?: unknown;
 }
 
