@@ -134,7 +134,7 @@ async def test_an_interrupt_in_the_middle_of_a_command_leaves_nothing_running(
         await client.prompt("Wait")
         await client.answer(await client.question(), "once")
         # Codex streams no output before the command has run for ten seconds: the file tells that it runs.
-        await until(lambda: (live.side.place.work / "begun.txt").exists())
+        await until((live.side.place.work / "begun.txt").exists)
         await client.interrupt()
         assert await client.ended() == "interrupted"
         assert client.shown()[1].kind == "command"

@@ -9,33 +9,44 @@ from typing import Any
 import anyio
 import pytest
 
+from hames.agents.codex_history import told
 from hames.agents.codex_items import changes, completed_item
 from hames.agents.codex_models import CodexShelf
 from hames.agents.codex_request import opening, sandbox
 from hames.app import open_engine
 from hames.config.options import load
 from hames.core.engine import Engine
-from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
+from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval
 from hames.domain.errors import UnknownModel
 from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
-from hames.domain.ids import CallId, ItemId, ThreadId
-from hames.domain.items import AgentMessage, CommandExecution, McpToolCall, Reasoning, TextInput, UserMessage
+from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
+from hames.domain.items import (
+    AgentMessage,
+    CommandExecution,
+    McpToolCall,
+    Reasoning,
+    TextInput,
+    ToolResult,
+    UserMessage,
+)
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, ExternalSandbox
-from hames.domain.state import Change, ThreadState
+from hames.domain.state import Change, ThreadState, Turn
 from support import events, started
 
 PLAYER = Path(__file__).parent / "codex" / "player.py"
 
 
 @asynccontextmanager
-async def codex(tmp_path: Path, player: str = str(PLAYER)) -> AsyncGenerator[Engine]:
+async def codex(tmp_path: Path, player: str = str(PLAYER), recordings: str = "") -> AsyncGenerator[Engine]:
     (tmp_path / "work").mkdir(exist_ok=True)
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
+        "HAMES_STATE": str(tmp_path / "state"),
         "HAMES_CODEX": player,
         "CODEX_PLAYER": str(tmp_path / "played"),
+        **({"CODEX_RECORDINGS": str(PLAYER.parent / recordings)} if recordings else {}),
     }
     flags = {"cwd": str(tmp_path / "work"), "model": "codex/default", "sandbox": "dangerFullAccess"}
     async with open_engine(load({**flags, "approval_policy": "always"}, environment)) as engine:
@@ -43,10 +54,10 @@ async def codex(tmp_path: Path, player: str = str(PLAYER)) -> AsyncGenerator[Eng
 
 
 async def turn(
-    engine: Engine, thread_id: ThreadId, *, decision: Decision = "once", interrupt: bool = False
+    engine: Engine, thread_id: ThreadId, text: str = "go", *, decision: Decision = "once", interrupt: bool = False
 ) -> list[Change]:
     watcher = await engine.watch(thread_id)
-    await started(engine, thread_id)
+    await started(engine, thread_id, text)
     heard: list[Change] = []
     with anyio.fail_after(20):
         while True:
@@ -90,6 +101,85 @@ async def test_codex_runs_the_turns_and_the_thread_is_ours(tmp_path: Path) -> No
         fourth = (await turn(engine, thread.id, interrupt=True))[-1].after.turns[-1]
         assert fourth.status == "interrupted"
         assert fourth.items[1].status == "interrupted"
+
+
+async def forked(engine: Engine) -> None:
+    """A thread, a fork of its first turn, and both go on."""
+    thread = await engine.execute(CreateThread())
+    assert isinstance(thread, ThreadState)
+    first = (await turn(engine, thread.id, "The first thing"))[-1].after.turns[-1]
+    await turn(engine, thread.id, "The second thing")
+    fork = await engine.execute(ForkThread(thread_id=thread.id, last_turn_id=first.id))
+    assert isinstance(fork, ThreadState)
+    for thread_id, words in ((fork.id, "The other thing"), (thread.id, "The third thing")):
+        ended = (await turn(engine, thread_id, words))[-1].after.turns[-1]
+        assert ended.status == "completed", ended.error
+
+
+async def test_a_fork_is_a_fork_of_codexs_thread_at_the_same_turn(tmp_path: Path) -> None:
+    async with codex(tmp_path, recordings="fork") as engine:
+        await forked(engine)  # the player answers only who names the right thread and turn
+
+
+async def test_a_codex_that_ends_as_it_starts_is_started_again(tmp_path: Path) -> None:
+    """Two that start at once in a new home get in each other's way."""
+    stumbling = tmp_path / "codex"
+    stumbling.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/stumbled" && exit 1\nexec "{PLAYER}" "$@"\n')
+    stumbling.chmod(0o755)
+    async with codex(tmp_path, str(stumbling)) as engine:
+        thread = await engine.execute(CreateThread())
+        assert isinstance(thread, ThreadState)
+        assert (await turn(engine, thread.id))[-1].after.turns[-1].status == "completed"
+    assert (tmp_path / "stumbled").is_dir()
+
+
+async def test_a_turn_that_others_ran_is_told_to_codex_before_its_own(tmp_path: Path) -> None:
+    turns = [
+        Turn(
+            id=TurnId("t"),
+            started_at_ms=0,
+            status="completed",
+            items=(
+                UserMessage(id=ItemId("1"), step=0, content=(TextInput(text="Do it"),)),
+                Reasoning(id=ItemId("2"), step=1, text="Hm."),
+                CommandExecution(
+                    id=ItemId("3"),
+                    step=1,
+                    call_id=CallId("c"),
+                    command="make",
+                    cwd="/w",
+                    status="failed",
+                    result=ToolResult(text="x" * 5000, failed=True),
+                ),
+                AgentMessage(id=ItemId("4"), step=2, text="It failed."),
+            ),
+        )
+    ]
+    said, did, answered = told(turns)
+    assert said == {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Do it"}]}
+    assert did["content"][0]["text"].startswith("[ran 'make' in /w; failed: xxxx")
+    assert did["content"][0]["text"].endswith(" … (1000 more characters)]")
+    assert answered["content"] == [{"type": "output_text", "text": "It failed."}]
+
+
+async def test_codexs_list_of_models_is_kept_and_offered(tmp_path: Path) -> None:
+    async with codex(tmp_path, recordings="matrix") as engine:
+        thread = await engine.execute(CreateThread())
+        assert isinstance(thread, ThreadState)
+        await turn(engine, thread.id, "Say hello")
+    kept = next(tmp_path.rglob("models/codex-*.json"))
+    shelf = CodexShelf(["codex"], models=kept, environment={})
+    assert {"codex/default", "codex/gpt-5.5"} <= {card.id for card in shelf.cards()}
+    efforts = {
+        model: [choice.id for choice in selector.choices]
+        for selector in shelf.selectors()
+        if selector.id == "reasoning_effort"
+        for model in selector.models
+    }
+    assert efforts["codex/gpt-5.5"] == ["default", "low", "medium", "high", "xhigh"]
+    assert efforts["codex/gpt-6-luna"] == ["default", "low", "medium", "high", "xhigh", "max"]
+    assert shelf.named("gpt-5.5").display_name == "Codex with GPT-5.5"
+    assert shelf.named("of-tomorrow").id == "codex/of-tomorrow"
 
 
 @pytest.mark.parametrize(
