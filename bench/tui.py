@@ -116,6 +116,25 @@ def pages(screen: Screen, count: int, key: bytes, pattern: bytes, *, gap_s: floa
     return times
 
 
+def poured(screen: Screen, seconds: float) -> None:
+    """What the pieces cost when nobody touches a key."""
+    before, started, last = screen.cpu_s(), time.perf_counter(), _newest(screen, 1.0)
+    newest = _newest(screen, seconds)
+    spent, took = screen.cpu_s() - before, time.perf_counter() - started
+    print(
+        f"{'nobody at the keys':<34} {(newest - last) / seconds:.0f} pieces a second, {spent / took:.0%} of a core, "
+        f"{spent / took * seconds / max(1, newest - last) * 1e6:.0f} µs of CPU a piece"
+    )
+
+
+def _newest(screen: Screen, seconds: float) -> int:
+    """The number of the last piece that was shown."""
+    until, seen = time.perf_counter() + seconds, b""
+    while (left := until - time.perf_counter()) > 0:
+        seen = seen[-20_000:] + screen.read(left)
+    return max((int(number) for number in re.findall(rb"row(\d{6})", seen)), default=0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10)
@@ -142,6 +161,8 @@ def main() -> None:
         screen.drain(0.5)
         screen.press(b"go\r")
         screen.until(rb"row000500")
+        print(f"{'load average of this machine':<34} {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+        poured(screen, args.seconds)
         before, started = screen.cpu_s(), time.perf_counter()
         count = int(args.seconds / 0.1)
         told(f"keys, {args.rate} pieces a second", keys(screen, count))

@@ -11,6 +11,7 @@ Keys are under F1, commands behind /. `NO_COLOR` turns colours off.
 Exit code: 0, 1 when there is no terminal or no agent, 2 for a bad option or an unknown model.
 """
 
+import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -63,6 +64,7 @@ def run(args: Namespace) -> int:
         ),
         hint=hint,
     )
+    gc.freeze()  # what is loaded stays: looking through it again and again would hold up keys
     app.run()
     if app.unreachable is not None:
         print(f"hames: {app.unreachable}", file=sys.stderr)

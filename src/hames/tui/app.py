@@ -109,7 +109,8 @@ class HamesApp(App[int]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Transcript(self.palette)
+        self.transcript = Transcript(self.palette)
+        yield self.transcript
         yield Activity(self.palette)
         yield ApprovalPanel(self.palette)
         suggestions = Suggestions()
@@ -117,9 +118,8 @@ class HamesApp(App[int]):
         yield Composer(suggestions, self.remembered)
         yield Terms()
 
-    @property
-    def transcript(self) -> Transcript:
-        return self.query_one(Transcript)
+    transcript: Transcript
+    """Asked for with every piece of an answer, so it is not looked up."""
 
     @property
     def composer(self) -> Composer:

@@ -83,13 +83,17 @@ class Conversation:
                 self.turn_id = turn.id
         return made
 
+    def grow(self, delta: told.ItemDelta) -> Block | None:
+        """The block that has something new to show."""
+        block = self._blocks.get(delta.item_id)
+        if block is not None:
+            block.add(delta.text)
+        return block
+
     def hear(self, event: told.AgentEvent) -> tuple[Block | None, bool]:
         match event:
-            case told.ItemDelta(item_id=item_id, text=text):
-                block = self._blocks.get(item_id)
-                if block is not None:
-                    block.add(text)
-                return block, False
+            case told.ItemDelta():
+                return self.grow(event), False
             case told.ItemStarted(item=item):
                 return self._item(item.id, item, done=False)
             case told.ItemCompleted(item=item):

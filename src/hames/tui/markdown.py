@@ -24,18 +24,27 @@ class Growing:
     """A text, and its lines at one width, set in by `indent` blanks."""
 
     def __init__(self, *, indent: int = 0) -> None:
-        self.source = ""
+        self._source = ""
+        self._fresh: list[str] = []
+        """Pieces that nobody has looked at: joining each to a long text would copy it a thousand times a second."""
         self._indent = Text(" " * indent)
         self._upto = 0
         self._done: list[Text] = []
         self._made_for: tuple[int, Palette] | None = None
 
+    @property
+    def source(self) -> str:
+        if self._fresh:
+            self._source += "".join(self._fresh)
+            self._fresh.clear()
+        return self._source
+
     def add(self, text: str) -> None:
-        self.source += text
+        self._fresh.append(text)
 
     def replace(self, text: str) -> None:
         if text != self.source:
-            self.source = text
+            self._source = text
             self._made_for = None
 
     def lines(self, width: int, palette: Palette) -> list[Text]:

@@ -134,6 +134,9 @@ class Session:
 
     def hear(self, event: told.AgentEvent) -> None:
         match event:
+            case told.ItemDelta(thread_id=thread_id) if not self._opening:  # a thousand a second
+                if thread_id == self.talk.thread_id and (block := self.talk.grow(event)) is not None:
+                    self._view.show_change(block)
             case told.ApprovalAsked():
                 self.asked.append(event)
                 self._view.show_question()

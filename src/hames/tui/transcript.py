@@ -6,13 +6,15 @@ under the reader's eyes stays where it is. While the end is in view, the view fo
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.geometry import Size
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -32,7 +34,7 @@ PAD = 1
 class _Row:
     """A block, its place and its lines."""
 
-    __slots__ = ("block", "gap", "height", "lines", "stale")
+    __slots__ = ("block", "gap", "height", "lines", "stale", "strips")
 
     def __init__(self, block: Block, gap: int, height: int) -> None:
         self.block = block
@@ -40,6 +42,8 @@ class _Row:
         self.height = height
         self.lines: list[Text] | None = None
         self.stale = True
+        self.strips: dict[int, tuple[Text, int, Strip]] = {}
+        """By line: what it was made of, where it stood, and the strip itself, which remembers how it was painted."""
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -75,8 +79,9 @@ class Transcript(ScrollView, can_focus=True):
         self._cost_s = 0.0
         self._anchor = (0, 0)
         self._placing = False
+        self._thumb = (0, 0, 0)
         self._width = 0
-        self._style: Style | None = None
+        self._look: tuple[Style, Color, Sequence[LineFilter]] | None = None
 
     # -- what is in it
 
@@ -143,6 +148,7 @@ class Transcript(ScrollView, can_focus=True):
         self._drawn.clear()
         for row in self._rows:
             row.lines, row.stale = None, True
+            row.strips.clear()
             row.height = row.gap + row.block.estimate(self._columns)
         self._firm = 0
         self._flush()
@@ -183,6 +189,7 @@ class Transcript(ScrollView, can_focus=True):
                 oldest = next(iter(self._drawn))
                 del self._drawn[oldest]
                 self._rows[oldest].lines = None
+                self._rows[oldest].strips.clear()
         return row.lines
 
     def _top(self, number: int) -> int:
@@ -226,11 +233,12 @@ class Transcript(ScrollView, can_focus=True):
             if self.virtual_size.height != total:
                 # Its scrollbar is always there, so a longer text moves nothing else: no layout of the whole screen.
                 self.set_reactive(Widget.virtual_size, Size(self.size.width, total))  # pyright: ignore[reportArgumentType] - a class attribute is the reactive itself
-                self._scroll_update(self.virtual_size)
+                self.scroll_y = self.validate_scroll_y(self.scroll_y)
             if round(self.scroll_y) != top:
                 self.scroll_to(y=top, animate=False, immediate=True, force=True)
         finally:
             self._placing = False
+        self._show_thumb()
 
     def _locate(self, y: int) -> tuple[int, int]:
         count = len(self._rows)
@@ -259,37 +267,74 @@ class Transcript(ScrollView, can_focus=True):
             self._anchor = self._locate(round(new_value))
             self._settle()
             new_value = self.scroll_y
-        super().watch_scroll_y(old_value, new_value)
+        if not self._placing:
+            self._show_thumb()
+        if round(old_value) != round(new_value):
+            self.refresh(self.size.region)
 
-    @property
-    def _base(self) -> Style:
-        # Asked for once a row, and costly to work out.
-        if self._style is None:
-            self._style = self.rich_style
-        return self._style
+    def _show_thumb(self) -> None:
+        """Painting a scrollbar costs as much as painting the text: it is done when an eighth of a cell would change."""
+        height, total = self.size.height, self.virtual_size.height
+        share = min(1.0, height / total) if total else 1.0
+        length = max(8, round(share * height * 8))
+        start = round((height * 8 - length) * self.scroll_y / max(1, total - height))
+        if (height, length, start) == self._thumb:
+            return
+        self._thumb = (height, length, start)
+        bar = self.vertical_scrollbar
+        bar.window_virtual_size, bar.window_size, bar.position = total, height, self.scroll_y
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._style = None
+        self._look = None
+
+    def _looks(self) -> tuple[Style, Color, Sequence[LineFilter]]:
+        # Asked for once a frame, and costly to work out.
+        if self._look is None:
+            self._look = self.rich_style, self.background_colors[1], self.get_line_filters()
+            for row in self._rows:
+                row.strips.clear()
+        return self._look
 
     def to_end(self) -> None:
         self.following = True
         self._flush()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """There is no border and no padding, so a row that was painted before is handed out as it is."""
+        base, background, filters = self._looks()
+        first, total, width = round(self.scroll_y), self._top(len(self._rows)), self.outer_size.width
+        blank = self._painted(Strip.blank(width, base), background, filters)
+        strips = [
+            self._line(first + y, width) if first + y < total else blank for y in range(crop.y, crop.y + crop.height)
+        ]
+        left, right = crop.column_span
+        return strips if (left, right) == (0, width) else [strip.crop(left, right) for strip in strips]
+
     def render_line(self, y: int) -> Strip:
-        at = round(self.scroll_y) + y
-        width = self.size.width
-        base = self._base
-        if at >= self._top(len(self._rows)):
-            return Strip.blank(width, base)
+        return self.render_lines(Region(0, y, self.outer_size.width, 1))[0]
+
+    def _line(self, at: int, width: int) -> Strip:
+        base, background, filters = self._looks()
         number, inside = self._locate(at)
-        row = self._rows[number]
-        lines = self._draw(number)
+        row, lines = self._rows[number], self._draw(number)
         inside -= row.gap
         if inside < 0 or inside >= len(lines):
-            return Strip.blank(width, base)
-        strip = self._strip(lines[inside], at, base)
-        return strip.crop_extend(0, width, base).apply_offsets(0, at)
+            return self._painted(Strip.blank(width, base), background, filters)
+        text, selected = lines[inside], self.text_selection is not None
+        kept = row.strips.get(inside)
+        if kept is not None and kept[0] is text and kept[1] == at and not selected:
+            return kept[2]
+        strip = self._strip(text, at, base).crop_extend(0, width, base).apply_offsets(0, at)
+        strip = self._painted(strip, background, filters)
+        if not selected:
+            row.strips[inside] = (text, at, strip)
+        return strip
+
+    def _painted(self, strip: Strip, background: Color, filters: Sequence[LineFilter]) -> Strip:
+        for each in filters:
+            strip = strip.apply_filter(each, background)
+        return strip
 
     def _strip(self, text: Text, at: int, base: Style) -> Strip:
         selection = self.text_selection
