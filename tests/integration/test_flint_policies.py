@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flint_support import Message, real_engine, talking
-from hames.domain.request import PictureBlock
+from hames.domain.request import PictureBlock, TextBlock
 from hames.testing.scripts import ScriptedModel, call, say
 
 PIXEL = base64.b64decode(
@@ -125,6 +125,32 @@ async def test_pictures_by_url_by_data_and_by_path_reach_the_model_and_come_back
     pictures = [block for block in blocks if isinstance(block, PictureBlock)]
     assert [block.url for block in pictures] == ["https://example.com/a.png", "", ""]
     assert all(block.picture is not None for block in pictures[1:])
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("data:image/png;base64,@@@", None),
+        ("data:image/png;base64,AA==", None),
+        ("data:image/png;base64," + base64.b64encode(PIXEL[:16] + b"\xff" * 8).decode(), None),
+        ("data:image/jpeg;base64," + base64.b64encode(PIXEL).decode(), "image/png"),
+        ("DATA:IMAGE/PNG;BASE64," + base64.b64encode(PIXEL).decode(), "image/png"),
+    ],
+    ids=["no base64", "no picture", "too large", "of another type", "in capitals"],
+)
+async def test_a_picture_no_service_would_take_is_told_in_words(folder: Path, url: str, shown: str | None) -> None:
+    model = ScriptedModel([say("I see.")])
+    async with real_engine(model, folder) as engine, talking(engine) as talk:
+        await talk.call("turn/start", threadId=await talk.start(), input=[{"type": "image", "url": url}])
+        await talk.until("turn/completed")
+    (block,) = [block for message in model.requests[0].messages for block in message.blocks]
+    if shown is None:
+        assert isinstance(block, TextBlock)
+        assert "cannot be shown" in block.text
+    else:
+        assert isinstance(block, PictureBlock)
+        assert block.picture is not None
+        assert block.picture.media_type == shown
 
 
 @pytest.mark.parametrize("url", ["ftp://example.com/a.png", "data:text/html,hi", "file:///etc/passwd", ""])

@@ -4,9 +4,11 @@ Valid after anything: an interrupt, a crash, a failed tool. Every call has its
 result in the message after it, because model services refuse a history without.
 """
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterator
 
+from hames.domain import pictures
 from hames.domain.ids import CallId, TurnId
 from hames.domain.items import (
     AgentMessage,
@@ -166,7 +168,7 @@ def _result(item: ToolItem | None) -> ToolResult:
 
 def _user_blocks(message: UserMessage) -> list[Block]:
     blocks: list[Block] = []
-    pictures, attachments = iter(message.pictures), iter(message.attachments)
+    local, attachments = iter(message.pictures), iter(message.attachments)
     for part in message.content:
         match part:
             case TextInput(text=text):
@@ -175,15 +177,23 @@ def _user_blocks(message: UserMessage) -> list[Block]:
             case ImageInput(url=url):
                 blocks.append(_picture_by_url(url))
             case LocalImageInput():
-                if (picture := next(pictures, None)) is not None:
+                if (picture := next(local, None)) is not None:
                     blocks.append(PictureBlock(picture=picture))
             case FileInput(path=path):
                 blocks.append(TextBlock(text=f'<file path="{path}">\n{next(attachments, "")}\n</file>'))
     return blocks or [TextBlock(text="(nothing)")]
 
 
-def _picture_by_url(url: str) -> PictureBlock:
+def _picture_by_url(url: str) -> Block:
+    """A picture no service would take is told in words: refused once, it would be refused with every later request."""
     head, comma, data = url.partition(",")
-    if comma and head.startswith("data:") and head.endswith(";base64"):
-        return PictureBlock(picture=Picture(media_type=head[5:-7], base64=data))
-    return PictureBlock(url=url)
+    head = head.lower()
+    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+        return PictureBlock(url=url)
+    try:
+        shape = pictures.shape(base64.b64decode(data, validate=True))
+    except ValueError:
+        shape = None
+    if shape is None or shape.complaint:
+        return TextBlock(text=f"(a picture that cannot be shown: {shape.complaint if shape else 'it cannot be read'})")
+    return PictureBlock(picture=Picture(media_type=shape.media_type, base64=data))
