@@ -42,7 +42,7 @@ from hames.protocols.flint.shape import About
 from hames.protocols.jsonrpc import Response
 from hames.providers.catalogue import Catalogue
 from hames.testing.clock import FakeClock
-from hames.testing.scripts import OneModel, ScriptedModel, call, hang, say, tell, wait_for
+from hames.testing.scripts import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for
 from support import ASKING, ECHO, engine
 
 ABOUT = About(version="1", provider="anthropic", home="/h")
@@ -97,6 +97,17 @@ async def test_a_summary_of_reasoning_streams_beside_the_text() -> None:
     (item,) = [item for item in ended["turn"]["items"] if item["type"] == "reasoning"]
     assert item["summary"] == "In short"
     assert "content" not in item
+
+
+@pytest.mark.spec("flint/turn-status-failed", "flint/extension-notifications")
+async def test_of_an_answer_that_is_not_asked_for_again_nobody_says_that_it_is() -> None:
+    async with engine(ScriptedModel([say("I will"), stop("refusal")])) as the_engine, talking(the_engine) as talk:
+        ended = await talk.prompt(await talk.start())
+    (told,) = talk.params("hames/reply_voided")
+    assert told["data"]["itemIds"] == [ended["turn"]["items"][-1]["id"]]
+    assert "again" not in told["message"]
+    assert ended["turn"]["error"]["errorInfo"] == "Refusal"
+    assert "hames/retry" not in talk.methods()
 
 
 def test_a_command_says_what_it_put_out_as_soon_as_there_is_something() -> None:

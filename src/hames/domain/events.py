@@ -85,7 +85,7 @@ class ToolCalled(Value, tag_field="type", tag="tool_called"):
 
 
 class StepVoided(Value, tag_field="type", tag="step_voided"):
-    """The reply broke off and is asked for again: people saw it, the model is not shown it."""
+    """The reply broke off: people saw it, the model is not shown it. Perhaps it is asked for again."""
 
     turn_id: TurnId
     step: int
