@@ -505,6 +505,7 @@ export interface ThreadOpened {
   approvalPolicy?: "always" | "never" | "unlessTrusted" | null;
   approvalsReviewer?: "user";
   sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
+  tokenUsage?: TokenUsage;
   _meta?: unknown;
 }
 
@@ -635,11 +636,12 @@ export interface TokenCount {
   _meta?: unknown;
 }
 
-/** Of the whole thread, and of the last model call. */
+/** Of the whole thread, and of the last model call. `byModel` is the whole thread's, because each has its price. */
 export interface TokenUsage {
   total: TokenCount;
   last: TokenCount;
   modelContextWindow: number | null;
+  byModel?: Record<string, TokenCount>;
   _meta?: unknown;
 }
 

@@ -220,11 +220,11 @@ def test_a_narrow_terminal_shortens_the_meter_before_the_model() -> None:
         output_tokens=2_000,
         reasoning_output_tokens=0,
     )
-    used = m.TokenUsage(total=count, last=count, model_context_window=200_000)
+    used = m.TokenUsage(total=count, last=count, model_context_window=200_000, by_model={talk.model: count})
     spent = UsageUpdated(
         thread_id="t", turn_id="u", usage=m.Usage(input_tokens=40_000, output_tokens=2_000), token_usage=used
     )
-    talk.price = {"input": 2.0, "output": 10.0, "cacheRead": 0.2}
+    talk.prices = {talk.model: {"input": 2.0, "output": 10.0, "cacheRead": 0.2}}
     talk.hear(spent)
     wide, narrow = (terms(talk, DARK_PALETTE, width=width).plain for width in (120, 80))
     assert wide.endswith("▰▱▱▱▱ 26% full · 52.0k tok · $0.10")

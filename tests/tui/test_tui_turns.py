@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from stagehand import Stage, staged
 
 from flint_support import real_engine, wired
 from hames.client.appserver import AppServerClient
+from hames.domain.models import ModelCard, Price
 from hames.protocols.flint import greeting
 from hames.protocols.flint import items as wire
-from hames.testing.scripts import ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
+from hames.testing.scripts import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
 from hames.tui.blocks_done import Command, FileChange, Tool
 from hames.tui.blocks_said import Note
@@ -193,6 +194,39 @@ async def test_tokens_context_and_plan_are_counted() -> None:
     async with staged(model, size=(100, 24)) as stage:
         await stage.says("go")
         await stage.shows("60.0k tok", "full")
+
+
+class Shop(OneModel):
+    """A cheap model and a dear one, played by the same script."""
+
+    _sold = {
+        name: ModelCard(provider="scripted", model=name, display_name=name, price=Price(input=price, output=price))
+        for name, price in (("cheap", 1.0), ("dear", 50.0))
+    }
+
+    def find(self, name: str) -> ModelCard:
+        return self._sold[name.rpartition("/")[2]]
+
+    def cards(self) -> Sequence[ModelCard]:
+        return list(self._sold.values())
+
+
+async def test_what_a_thread_cost_stays_right_when_the_model_changes_and_after_it_was_opened_again() -> None:
+    model = ScriptedModel(
+        [say("one"), usage(input_tokens=90_000, output_tokens=10_000)],
+        [say("two"), usage(input_tokens=10_000, output_tokens=10_000)],
+    )
+    cheap = ModelCard(provider="scripted", model="cheap", display_name="cheap")
+    async with engine(Shop(model, cheap)) as the_engine:
+        async with staged(the_engine, size=(110, 24)) as stage:
+            await stage.says("go")
+            await stage.shows("one", "$0.10")
+            await stage.says("/model scripted/dear")
+            await stage.shows("scripted/dear ·", "$0.10")
+            await stage.says("go on")
+            await stage.shows("two", "$1.10")
+        async with staged(the_engine, size=(110, 24), resume="last") as stage:
+            await stage.shows("two", "120.0k tok · $1.10")
 
 
 @pytest.mark.spec("flint/client-renders-unknown-items")

@@ -167,7 +167,7 @@ class HamesApp(App[int]):
     async def _begin(self) -> None:
         async def begin() -> None:
             session = self.session
-            session.models = await session.connected.models()
+            await session.learn_models()
             if self._resume:
                 await session.open(self._resume)
                 await session.apply_wishes()

@@ -318,8 +318,8 @@ class Commands:
             lines.append(f"tokens   {tokens(total.input_tokens)} in{cached}, {tokens(total.output_tokens)} out")
         if talk.spent.window:
             lines.append(f"context  {tokens(talk.spent.context)} of {tokens(talk.spent.window)}")
-        if talk.spent.cost is not None:
-            lines.append(f"cost     ${talk.spent.cost:.4f}")
+        if (cost := talk.cost) is not None:
+            lines.append(f"cost     ${cost:.4f}")
         self._app.note("\n".join(lines), mark="·")
 
 

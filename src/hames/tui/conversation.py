@@ -1,5 +1,7 @@
 """What the terminal knows of one thread: a fold of the client's events, with no widget in sight."""
 
+from collections.abc import Mapping
+
 from hames.client import appserver_events as told
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import items as wire
@@ -9,6 +11,9 @@ from hames.tui.block import Block
 from hames.tui.blocks import block_of
 from hames.tui.blocks_said import Note
 
+Prices = Mapping[str, Mapping[str, float]]
+"""By model: dollars for a million tokens, by what they were used for."""
+
 
 class Spent:
     """Tokens and money, as far as they are known."""
@@ -17,20 +22,22 @@ class Spent:
         self.total: m.TokenCount | None = None
         self.context = 0
         self.window: int | None = None
-        self.cost: float | None = None
+        self._by_model: dict[str, m.TokenCount] = {}
 
-    def count(self, usage: told.UsageUpdated, price: dict[str, float] | None) -> None:
-        if usage.token_usage is None:
-            self.context = usage.usage.input_tokens + usage.usage.output_tokens
-            return
-        before, self.total = self.total, usage.token_usage.total
-        self.context = usage.token_usage.last.total_tokens
-        self.window = usage.token_usage.model_context_window
-        if price is not None:
-            self.cost = (self.cost or 0.0) + _cost(self.total, price) - (_cost(before, price) if before else 0.0)
+    def count(self, usage: m.TokenUsage) -> None:
+        self.total = usage.total
+        self.context = usage.last.total_tokens
+        self.window = usage.model_context_window
+        self._by_model = usage.by_model if isinstance(usage.by_model, dict) else {}
+
+    def cost(self, prices: Prices) -> float | None:
+        """Each model by its own price; nothing at all if one has none."""
+        if not self._by_model or not self._by_model.keys() <= prices.keys():
+            return None
+        return sum(_cost(count, prices[model]) for model, count in self._by_model.items())
 
 
-def _cost(count: m.TokenCount, price: dict[str, float]) -> float:
+def _cost(count: m.TokenCount, price: Mapping[str, float]) -> float:
     """Prices are per million tokens. What came from a cache is part of the input, and cheaper."""
     fresh = count.input_tokens - count.cached_input_tokens - count.cache_write_input_tokens
     whole = fresh * price.get("input", 0.0)
@@ -56,8 +63,12 @@ class Conversation:
         self.held = False
         self.plan: list[PlanEntry] = []
         self.spent = Spent()
-        self.price: dict[str, float] | None = None
+        self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
+
+    @property
+    def cost(self) -> float | None:
+        return self.spent.cost(self.prices)
 
     @property
     def running(self) -> bool:
@@ -71,6 +82,8 @@ class Conversation:
         self.model, self.cwd = opened.model or thread.model, opened.cwd or thread.cwd
         self.policy = opened.approval_policy or self.policy
         self.sandbox = opened.sandbox or self.sandbox
+        if isinstance(opened.token_usage, m.TokenUsage):
+            self.spent.count(opened.token_usage)
         made: list[Block] = []
         for turn in thread.turns:
             for item in turn.items:
@@ -108,8 +121,10 @@ class Conversation:
                 return (ending[0], True) if ending else (None, False)
             case told.PlanUpdated(plan=plan):
                 self.plan = plan
-            case told.UsageUpdated():
-                self.spent.count(event, self.price)
+            case told.UsageUpdated(token_usage=m.TokenUsage() as usage):
+                self.spent.count(usage)
+            case told.UsageUpdated(usage=usage):
+                self.spent.context = usage.input_tokens + usage.output_tokens
             case told.SettingsChanged(settings=settings):
                 self.model, self.cwd = settings.model, settings.cwd
                 self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy

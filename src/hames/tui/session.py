@@ -14,7 +14,7 @@ from hames.domain.value import Value
 from hames.protocols.flint import messages as m
 from hames.tui.block import Block
 from hames.tui.completing import inputs
-from hames.tui.conversation import Conversation
+from hames.tui.conversation import Conversation, Prices
 
 
 class View(Protocol):
@@ -55,6 +55,7 @@ class Session:
         self._view = view
         self._cwd = cwd
         self._wishes = wishes
+        self._prices: Prices = {}
         self._titled = ""
         self._opening = 0
         self._backlog: list[told.AgentEvent] = []
@@ -120,7 +121,13 @@ class Session:
         finally:
             self._caught_up()
 
+    async def learn_models(self) -> None:
+        self.models = await self.connected.models()
+        details = {model.id: model.details for model in self.models if isinstance(model.details, dict)}
+        self._prices = {name: known["price"] for name, known in details.items() if isinstance(known.get("price"), dict)}
+
     def _turn_to(self, talk: Conversation) -> None:
+        talk.prices = self._prices
         before, self.talk = self.talk, talk
         self._view.show_thread(before)
 
@@ -153,8 +160,6 @@ class Session:
                 pass
 
     def _hear(self, event: told.AgentEvent) -> None:
-        if isinstance(event, told.UsageUpdated):
-            self.talk.price = self._price()
         block, fresh = self.talk.hear(event)
         if block is not None and fresh:
             self._view.show_blocks([block])
@@ -167,13 +172,6 @@ class Session:
         if not of_items or self.talk.title != self._titled:
             self._titled = self.talk.title
             self._view.show_terms()
-
-    def _price(self) -> dict[str, float] | None:
-        for model in self.models:
-            if model.id == self.talk.model and isinstance(model.details, dict):
-                price = model.details.get("price")
-                return price if isinstance(price, dict) else None
-        return None
 
     # -- what is said
 

@@ -108,8 +108,8 @@ def _meter(talk: Conversation, palette: Palette, *, short: bool = False) -> Text
         made.append(f"{share:.0%}" if short else "▰" * full + "▱" * (5 - full) + f" {share:.0%} full", style)
     if spent.total is not None:
         made.append(f" · {tokens(spent.total.total_tokens)}{'' if short else ' tok'}", palette.quiet)
-    if spent.cost is not None:
-        made.append(f" · ${spent.cost:.2f}" if spent.cost >= 0.01 else " · <$0.01", palette.quiet)
+    if (cost := talk.cost) is not None:
+        made.append(f" · ${cost:.2f}" if cost >= 0.01 else " · <$0.01", palette.quiet)
     return made
 
 

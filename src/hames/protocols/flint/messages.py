@@ -154,11 +154,12 @@ class TokenCount(Wire):
 
 
 class TokenUsage(Wire):
-    """Of the whole thread, and of the last model call."""
+    """Of the whole thread, and of the last model call. `byModel` is the whole thread's, because each has its price."""
 
     total: TokenCount
     last: TokenCount
     model_context_window: int | None
+    by_model: dict[str, TokenCount] | Maybe = UNSET
 
 
 class QueuedPrompt(Wire):
@@ -249,6 +250,8 @@ class ThreadOpened(Wire):
     approval_policy: ApprovalPolicy | None = None
     approvals_reviewer: Literal["user"] = "user"
     sandbox: SandboxPolicy | None = None
+    token_usage: TokenUsage | Maybe = UNSET
+    """What the thread has used so far, if it has a past."""
 
 
 class ThreadResult(Wire):

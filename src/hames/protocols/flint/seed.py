@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, assert_never
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from hames.domain import items as domain
 from hames.domain import policy
@@ -106,7 +107,12 @@ class Seed:
             approval_policy=state.settings.approval_policy,
             approvals_reviewer="user",
             sandbox=sandbox(state.settings.sandbox),
+            token_usage=self._used(state, state.settings.model) if state.spent else UNSET,
         )
+
+    def _used(self, state: ThreadState, model: str) -> m.TokenUsage:
+        by_model = {name: _count(spent) for name, spent in state.spent.items()}
+        return replace(token_usage(state, self._window(model)), by_model=by_model)
 
     def page(self, threads: Sequence[Json], next_cursor: str | None) -> m.ThreadListResult:
         return m.ThreadListResult(data=list(threads), next_cursor=spoken(next_cursor))
@@ -196,7 +202,7 @@ class Seed:
                 cache_read_tokens=spent.cache_read_tokens,
                 cache_write_tokens=spent.cache_write_tokens,
             ),
-            token_usage=token_usage(state, self._window(event.model)),
+            token_usage=self._used(state, event.model),
         )
 
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
