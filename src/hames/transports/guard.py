@@ -136,8 +136,10 @@ def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> Refusal | None:
 
 
 def _is_page(asked: Head) -> bool:
+    """A page is read: a socket at the same path speaks a protocol, and that is never open."""
     path = asked.path
-    return path == "/" or path.startswith(OPEN) or (path.count("/") == 1 and path.endswith(OPEN_FILES))
+    open_path = path == "/" or path.startswith(OPEN) or (path.count("/") == 1 and path.endswith(OPEN_FILES))
+    return open_path and asked.kind == "http" and asked.method not in CHANGING
 
 
 def _bearer(asked: Head) -> str:
