@@ -163,6 +163,10 @@ def test_a_notification_is_never_answered_and_never_a_request(line: bytes) -> No
         b"1.5",
         b"null",
         b"1e400",
+        b"1e3",
+        b"1.0",
+        b"-0.50",
+        b"12345678901234567890.123456789",
     ],
 )
 def test_an_id_comes_back_as_it_came(text: bytes) -> None:
@@ -171,6 +175,16 @@ def test_an_id_comes_back_as_it_came(text: bytes) -> None:
     assert isinstance(request, Request)
     assert peer.result(request, 1) == b'{"jsonrpc":"2.0","id":' + text + b',"result":1}\n'
     assert request.params == {"x": "\ufffd"}
+
+
+def test_fractional_ids_of_a_batch_come_back_as_they_came() -> None:
+    peer = bootstrap()
+    one = b'{"jsonrpc":"2.0","id":1.10,"method":"hello","params":{"x":1.10}}'
+    first, second = peer.receive(b"[" + one + b',7,{"jsonrpc":"2.0","id":2,"method":"hello"}]')
+    assert isinstance(first, Request) and isinstance(second, Request)
+    assert first.params == {"x": 1.1}
+    peer.result(first, 1)
+    assert b'"id":1.10,' in peer.result(second, 2)
 
 
 def test_a_batch_is_answered_with_one_array_when_all_of_it_is_done() -> None:

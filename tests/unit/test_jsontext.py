@@ -11,7 +11,7 @@ from hames.protocols.jsontext import MAX_DEPTH, MAX_DIGITS, Repeated, Unreadable
 
 
 def test_the_examples_in_the_module_are_true() -> None:
-    assert doctest.testmod(jsontext) == doctest.TestResults(failed=0, attempted=2)
+    assert doctest.testmod(jsontext) == doctest.TestResults(failed=0, attempted=3)
 
 
 @pytest.mark.parametrize(

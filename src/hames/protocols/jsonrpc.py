@@ -18,7 +18,7 @@ from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.framing import Line, TooLong, encode_line
-from hames.protocols.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole
+from hames.protocols.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole, written
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -118,6 +118,8 @@ class Peer:
             return [self._refuse(_Refused(INVALID_REQUEST, str(why)))]
         if torn(line):
             value = [_mended(message) for message in value] if isinstance(value, list) else _mended(value)
+        if _fractional(value) or (isinstance(value, list) and any(map(_fractional, value))):
+            value = _named(value, written(line))
         if isinstance(value, list) and value and self._rules.batches:
             return self._batch(value)
         return self._message(value, None)
@@ -202,8 +204,8 @@ class Peer:
                 return encode(request_id)
             case msgspec.Raw() if self._rules.loose_ids or bytes(request_id).lstrip(b"-").isdigit():
                 return bytes(request_id)
-            case float() | None if self._rules.loose_ids:
-                return encode(request_id)
+            case None if self._rules.loose_ids:
+                return b"null"
             case _:
                 pass
         kinds = "a string or a number" if self._rules.loose_ids else "a string or an integer"
@@ -249,3 +251,14 @@ def _mended(message: Json) -> Json:
     if not isinstance(message, dict):
         return whole(message)
     return {name: inner if name == "id" else whole(inner) for name, inner in message.items()}
+
+
+def _fractional(message: Json) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("id"), float)
+
+
+def _named(message: Json, as_written: Json) -> Json:
+    """The same with its fractional ids as they were written: a float would round them."""
+    if isinstance(message, list):
+        return [_named(one, same) for one, same in zip(message, as_written, strict=True)]
+    return {**message, "id": as_written["id"]} if _fractional(message) else message
