@@ -375,8 +375,11 @@ async def test_several_lines_history_and_completion_in_the_composer(tmp_path: Pa
         assert composer.text == "a\nb\nc"
         composer.put("")
         await stage.until(lambda: "cart.py" in composer.files, "the files")
+        room = stage.app.transcript.size.width
         await stage.presses(*"see @ca")
         await stage.until(lambda: stage.app.query_one(Suggestions).display)
+        await stage.shows("@cart.py")
+        assert stage.app.transcript.size.width == room, "what is offered takes nothing from what is read"
         await stage.presses("tab")
         assert composer.text == "see @cart.py "
         (tmp_path / "fresh.py").write_text("x")

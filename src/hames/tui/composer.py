@@ -22,7 +22,7 @@ class Suggestions(OptionList, can_focus=False):
 
     DEFAULT_CSS = """
     Suggestions {
-        display: none; height: auto; max-height: 8; border: none; padding: 0 1; margin: 0 1; background: $surface;
+        display: none; height: auto; max-height: 8; border: none; padding: 0 2; background: $surface;
         scrollbar-size-vertical: 1;
     }
     Suggestions > .option-list--option-highlighted { background: $primary 30%; color: $foreground; text-style: bold; }
