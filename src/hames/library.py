@@ -109,6 +109,8 @@ class Harness:
             clock=SystemClock(), api_key=config.api_key, base_url=config.base_url
         )
         self._tools = {tool.name: _HostTool(tool) for tool in tools}
+        if len(self._tools) < len(tools):
+            raise Misconfigured("two tools have the same name")
         self._clock, self._ids = SystemClock(), RandomIds()
         self._thread: Thread | None = None
         self._scope: anyio.CancelScope | None = None
@@ -173,16 +175,17 @@ class Harness:
         return context.messages(self._thread.state) if self._thread else ()
 
     async def _run(self, content: str) -> HarnessError | None:
+        run = Run()
+        self._scope, self._token = run.scope, current_token()  # before the first await: a cancel counts from here on
         thread = self._thread or await self._begin()
         turn_id = TurnId(self._ids.new("turn"))
         said = UserMessage(id=ItemId(self._ids.new("item")), step=0, content=(TextInput(text=content),))
-        run = Run()
-        self._scope, self._token = run.scope, current_token()
-        await thread.emit(
-            TurnStarted(turn_id=turn_id),
-            ItemStarted(turn_id=turn_id, item=said),
-            ItemCompleted(turn_id=turn_id, item=said),
-        )
+        with anyio.CancelScope(shield=True):  # a turn that has started also ends
+            await thread.emit(
+                TurnStarted(turn_id=turn_id),
+                ItemStarted(turn_id=turn_id, item=said),
+                ItemCompleted(turn_id=turn_id, item=said),
+            )
         work = self._work(thread, turn_id)
         return await lifecycle.live(thread, turn_id, run, lambda: run_turn(work))
 
@@ -250,8 +253,9 @@ def _deliver_item(handler: EventHandler, item: Item) -> None:
             handler.on_tool_result(call_id, text, failed)
         case UserMessage(content=content) if on_user := getattr(handler, "on_user", None):
             on_user("".join(part.text for part in content if isinstance(part, TextInput)))
-        case Reasoning(text=text, summary=summary) if on_reasoning := getattr(handler, "on_reasoning", None):
-            on_reasoning(text or summary)
+        case Reasoning(status="completed", text=text, summary=summary) if thought := text or summary:
+            if on_reasoning := getattr(handler, "on_reasoning", None):
+                on_reasoning(thought)
         case _:
             pass
 

@@ -1,16 +1,27 @@
 """The library, sentence by sentence of the core specification, over the real dialect and in process."""
 
 import threading
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 import hames
 from hames import Config, Harness, HarnessError, PromptCancelled, ProviderError, TurnBusy, tool
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
-from hames.domain.request import CallBlock, ResultBlock, TextBlock
+from hames.domain.request import (
+    CallBlock,
+    ModelEvent,
+    ModelRequest,
+    ReasoningEnded,
+    ResultBlock,
+    TextBlock,
+    TextEnded,
+    ToolCallEnded,
+)
 from hames.testing.provider_anthropic import ANTHROPIC
 from hames.testing.provider_server import ProviderServer, Talk, Use, Words, talk
 from hames.testing.scripts import ScriptedModel, call, fail, hang, say, tell, think, wait_for
@@ -71,8 +82,14 @@ def add(a: int, b: Annotated[int, "what to add"] = 1) -> str:
     "core/config-system-prompt-default",
     "core/config-max-turns-default",
 )
-def test_the_defaults_are_the_specifications() -> None:
+async def test_the_defaults_are_the_specifications_and_reach_the_api() -> None:
     assert (KEY.model, KEY.max_tokens, KEY.system_prompt, KEY.max_turns) == ("claude-3-haiku-20240307", 4096, "", 10)
+    endless = Talk(parts=(Use(name="add", arguments='{"a":1}'),), stop="tools")
+    async with ProviderServer(ANTHROPIC, then=endless) as server:
+        await Harness(Config(api_key="k", base_url=server.url), [add]).prompt("go")
+    bodies = [request.body for request in server.seen]
+    assert [(body["model"], body["max_tokens"]) for body in bodies] == [("claude-3-haiku-20240307", 4096)] * 10
+    assert not any("system" in body for body in bodies)
 
 
 @pytest.mark.spec("core/config-api-key-required")
@@ -99,7 +116,7 @@ def test_a_key_is_required() -> None:
     "core/stream-incremental",
 )
 async def test_everything_configured_reaches_the_api() -> None:
-    async with ProviderServer(ANTHROPIC, talk("Hello.")) as server:
+    async with ProviderServer(ANTHROPIC, talk("Hello."), talk("Again.")) as server:
         config = Config(
             api_key="sesame",
             model="claude-3-opus-20240229",
@@ -107,13 +124,17 @@ async def test_everything_configured_reaches_the_api() -> None:
             system_prompt="Be brief.",
             base_url=server.url,
         )
-        await Harness(config, [add, Read()]).prompt("hi")
-        request = server.seen[0]
-    body = request.body
-    assert request.headers["x-api-key"] == "sesame"
-    assert (body["model"], body["max_tokens"], body["stream"]) == ("claude-3-opus-20240229", 77, True)
-    assert "Be brief." in str(body["system"])
-    assert body.get("tool_choice", {"type": "auto"}) == {"type": "auto"}
+        harness = Harness(config, [add, Read()])
+        await harness.prompt("hi")
+        await harness.prompt("and again")
+    assert len(server.seen) == 2
+    for request in server.seen:
+        body = request.body
+        assert request.headers["x-api-key"] == "sesame"
+        assert (body["model"], body["max_tokens"], body["stream"]) == ("claude-3-opus-20240229", 77, True)
+        assert "Be brief." in str(body["system"])
+        assert body.get("tool_choice", {"type": "auto"}) == {"type": "auto"}
+    body = server.seen[0].body
     assert [(t["name"], t["description"]) for t in body["tools"]] == [
         ("add", "Adds two numbers."),
         ("read", "Reads a file"),
@@ -151,7 +172,6 @@ async def test_the_specifications_models_are_asked_for_by_name(model: str) -> No
     "core/harness-constructor",
     "core/harness-handler",
     "core/handler-at-construction",
-    "core/stream-observable",
 )
 async def test_a_typical_turn_with_a_tool_over_the_real_dialect() -> None:
     heard, read = Heard(), Read()
@@ -174,12 +194,12 @@ async def test_a_typical_turn_with_a_tool_over_the_real_dialect() -> None:
     assert read.inputs == [{"path": "config.json"}]
 
 
-@pytest.mark.spec("core/timing-text-block-stop", "core/timing-tool-block-stop", "core/timing-tool-done")
+@pytest.mark.spec("core/timing-text-block-stop", "core/timing-tool-block-stop", "core/stream-observable")
 async def test_each_event_comes_when_its_block_is_whole_and_not_before() -> None:
     heard, text_open, tool_open = Heard(), anyio.Event(), anyio.Event()
     from hames.domain.ids import CallId
     from hames.domain.items import Call
-    from hames.domain.request import TextDelta, TextEnded, ToolCallDelta, ToolCallEnded, ToolCallStarted
+    from hames.domain.request import TextDelta, ToolCallDelta, ToolCallStarted
 
     model = ScriptedModel(
         [
@@ -205,6 +225,29 @@ async def test_each_event_comes_when_its_block_is_whole_and_not_before() -> None
     assert heard.events[1:] == [("tool_call", "c", "add", {"a": 1}), ("tool_result", "c", "2", False), ("text", "2")]
 
 
+@pytest.mark.spec("core/timing-tool-done", "core/stream-observable")
+async def test_a_result_is_told_when_its_tool_is_done_and_before_the_next_one_is() -> None:
+    heard, begun, release = Heard(), anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        await release.wait()
+        return "waited"
+
+    model = ScriptedModel([call("add", a=1), call("wait")], [say("ok")])
+    harness = Harness(KEY, [add, wait], heard, provider=model)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(harness.prompt, "go")
+            await begun.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert [event[2] for event in heard.events if event[0] == "tool_result"] == ["2"]
+            release.set()
+    assert [event[2] for event in heard.events if event[0] == "tool_result"] == ["2", "waited"]
+
+
 @pytest.mark.spec("core/harness-handler-none", "core/handler-nil-silent")
 async def test_no_handler_is_silent() -> None:
     model = ScriptedModel([call("add", a=1)], [say("2")])
@@ -213,15 +256,40 @@ async def test_no_handler_is_silent() -> None:
 
 
 @pytest.mark.spec("core/handler-synchronous")
-async def test_events_are_delivered_on_the_harnesss_own_thread_before_prompt_returns() -> None:
-    threads: list[int] = []
+async def test_events_are_delivered_one_by_one_on_the_harnesss_own_thread_before_it_goes_on() -> None:
+    done: list[str] = []
+    threads: set[int] = set()
 
-    class Where(Heard):
+    class Slow(Heard):
         def on_text(self, text: str) -> None:
-            threads.append(threading.get_ident())
+            done.append(f"heard {text}")
+            threads.add(threading.get_ident())
 
-    await Harness(KEY, handler=Where(), provider=ScriptedModel([say("hi")])).prompt("go")
-    assert threads == [threading.get_ident()]
+        def on_tool_call(self, id: str, name: str, input: Json) -> None:
+            done.append("heard the call")
+
+        def on_tool_result(self, id: str, result: str, is_error: bool) -> None:
+            done.append("heard the result")
+
+    class Model(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            async for event in super().stream(request):
+                yield event
+                if isinstance(event, TextEnded | ToolCallEnded):
+                    done.append("the model goes on")
+
+    model = Model([say("one"), call("add", a=1)], [say("two")])
+    await Harness(KEY, [add], Slow(), provider=model).prompt("go")
+    assert done == [
+        "heard one",
+        "the model goes on",
+        "heard the call",
+        "the model goes on",
+        "heard the result",
+        "heard two",
+        "the model goes on",
+    ]
+    assert threads == {threading.get_ident()}
 
 
 async def test_an_exception_of_the_handler_ends_the_prompt_and_is_raised() -> None:
@@ -241,6 +309,24 @@ async def test_a_handler_that_wants_to_hears_the_user_and_the_reasoning() -> Non
     assert heard.events == [("user", "hello"), ("reasoning", "hm"), ("text", "hi")]
 
 
+@pytest.mark.spec("core/timing-no-partial-data")
+async def test_blocks_that_were_cut_off_or_hold_no_words_are_not_told() -> None:
+    heard = WithUser()
+    model = ScriptedModel([tell(ReasoningEnded(block=0, opaque="sealed")), think("half", cut=True), hang()])
+    harness = Harness(KEY, handler=heard, provider=model)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(harness.prompt, "hello")
+            await model.hanging.wait()
+            tasks.cancel_scope.cancel()
+    assert heard.events == [("user", "hello")]
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(Misconfigured, match="same name"):
+        Harness(KEY, [Read(), Read()])
+
+
 @pytest.mark.spec(
     "core/manages-conversation",
     "core/prompt-appends-user-message",
@@ -251,7 +337,6 @@ async def test_a_handler_that_wants_to_hears_the_user_and_the_reasoning() -> Non
     "core/end-no-tool-calls",
     "core/loop-sends-system-and-history",
     "core/loop-executes-each-tool",
-    "core/loop-collects-results",
     "core/loop-appends-results",
     "core/loop-repeats-after-tools",
     "core/loop-ends-without-tools",
@@ -367,6 +452,35 @@ async def test_cancelling_the_task_cancels_the_prompt_and_leaves_a_valid_history
     assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
 
 
+@pytest.mark.spec("core/cancel-running")
+@pytest.mark.parametrize("steps", range(1, 9))
+async def test_a_cancel_counts_from_the_first_moment_on(steps: int) -> None:
+    model = ScriptedModel([hang()])
+    harness = Harness(KEY, provider=model)
+
+    async def prompt() -> None:
+        with pytest.raises(PromptCancelled):
+            await harness.prompt("go")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(prompt)
+            for _ in range(steps):
+                await checkpoint()
+            harness.cancel()
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_prompt_whose_task_is_cancelled_at_any_moment_leaves_no_running_turn(steps: int) -> None:
+    harness = Harness(KEY, provider=ScriptedModel([hang()]))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(harness.prompt, "go")
+        for _ in range(steps):
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+    assert harness._thread is None or harness._thread.state.running is None
+
+
 @pytest.mark.spec("core/cancel-idle-safe")
 async def test_cancel_is_safe_when_nothing_runs() -> None:
     harness = Harness(KEY, provider=ScriptedModel([say("ok")]))
@@ -376,6 +490,7 @@ async def test_cancel_is_safe_when_nothing_runs() -> None:
 
 
 @pytest.mark.spec(
+    "core/loop-collects-results",
     "core/tools-sequential",
     "core/tools-stop-at-error",
     "core/tools-results-so-far",
@@ -399,11 +514,12 @@ async def test_the_first_failing_tool_stops_the_rest_and_the_agent_reads_why() -
         ("no such file: missing", True),
     ]
     sent = [block for block in model.requests[1].messages[-1].blocks if isinstance(block, ResultBlock)]
-    assert [(block.failed, "not executed" in block.text) for block in sent] == [
-        (False, False),
-        (True, False),
-        (True, True),
+    assert [(block.failed, block.text.partition(":")[0]) for block in sent] == [
+        (False, "content of a"),
+        (True, "no such file"),
+        (True, "not executed"),
     ]
+    assert sent[1].text == "no such file: missing"
 
 
 async def test_an_input_that_does_not_fit_is_an_error_the_agent_reads() -> None:
