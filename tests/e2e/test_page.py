@@ -50,6 +50,13 @@ def test_the_client_and_the_page_pass_their_own_tests() -> None:
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("check", ["typecheck", "lint"])
+def test_the_sources_are_in_order(check: str) -> None:
+    done = npm("run", check)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.mark.usefixtures("installed")
 def test_the_page_that_is_shipped_is_the_one_in_the_source() -> None:
     done = npm("run", "built")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
@@ -57,5 +64,5 @@ def test_the_page_that_is_shipped_is_the_one_in_the_source() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_real_browser_talks_to_the_real_server() -> None:
-    done = npm("run", "e2e", "--", "real.e2e.ts")
+    done = npm("run", "e2e", "--", "real.e2e.ts", "serve.e2e.ts")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

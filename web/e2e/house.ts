@@ -27,8 +27,8 @@ function inherited(): Record<string, string> {
 
 export class House {
   readonly api: HarnessApi;
-  /** The first line the server printed. */
-  line = "";
+  /** What the server printed when it was ready. */
+  printed = "";
   private process: ChildProcess | null = null;
   private complaints = "";
 
@@ -64,7 +64,7 @@ export class House {
       child.stdout.once("data", (data: Buffer) => resolve(data.toString()));
       child.once("exit", () => reject(new Error(`the server did not start\n${this.complaints}`)));
     });
-    this.line = line.trim().split("\n")[0]!.trim();
+    this.printed = line;
     this.wire.target = Number(new URL(/http:\S+/.exec(line)![0]).port);
   }
 

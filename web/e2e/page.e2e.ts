@@ -264,6 +264,16 @@ test("everything from the first prompt to the answer works without a mouse", asy
   await eventually(() => box(page).evaluate((element) => element === document.activeElement), true);
 });
 
+test("what happens is said aloud, once", async () => {
+  const { page } = await onThread();
+  const aloud = page.locator("[data-announcer]");
+  await ask(page, "mcp please");
+  await eventually(async () => (await aloud.innerText()).startsWith("The agent asks for your approval"), true);
+  expect(await aloud.getAttribute("role")).toBe("status");
+  await page.getByRole("button", { name: /^Yes, once/ }).click();
+  await eventually(() => aloud.innerText(), "The agent has finished. Done.");
+});
+
 test("the title is changed in place", async () => {
   const { page, thread } = await onThread();
   await page.getByRole("heading", { level: 1 }).getByRole("button").click();

@@ -274,6 +274,48 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await eventually(async () => (await state()).thread?.title, "A better name");
   });
 
+  test("a refusal offers the prompt again, a thread that is too long a summary", async () => {
+    const { page } = await onThread();
+    await ask(page, "refuse this");
+    await page.getByRole("heading", { name: "The model declined" }).waitFor();
+    await page.getByRole("button", { name: "Edit the prompt" }).click();
+    await eventually(() => box(page).inputValue(), "refuse this");
+    await ask(page, "long please");
+    await page.getByRole("heading", { name: "The conversation is too long for this model" }).waitFor();
+    await page.getByRole("button", { name: "Summarise it and go on" }).waitFor();
+  });
+
+  test("the whole tour: a bug is found, a test is written, the fix is reviewed side by side, and time goes back", async () => {
+    const { page, thread } = await onThread();
+    await ask(page, "The sign-in crashes for unknown names.");
+    const card = page.locator("[data-approval]");
+    for (const asked of ["python3 -c", "test_signin.py", "signin.py", "signin.py", "unittest discover"]) {
+      await card.filter({ hasText: asked }).waitFor();
+      const id = await card.getAttribute("data-approval");
+      await card.getByRole("button", { name: /^Yes, once/ }).click();
+      await page.locator(`[data-approval="${id}"]`).waitFor({ state: "detached" });
+    }
+    await card.getByText("git commit").waitFor();
+    expect(await talk(page).getByText("Step 4 of 4: Commit").count()).toBe(1);
+    await page.getByRole("button", { name: /^Changes 2/ }).click();
+    const panel = page.getByRole("complementary", { name: "Changes" });
+    await panel.getByText("2 files").waitFor();
+    expect(await panel.getByRole("group", { name: "Changes to accounts/signin.py" }).count()).toBe(1);
+    await panel.getByRole("button", { name: "Side by side" }).click();
+    await panel.getByRole("button", { name: "Wider" }).click();
+    expect(await panel.locator("table.split").count()).toBe(2);
+    expect(await talk(page).isVisible()).toBe(false);
+    await panel.getByRole("button", { name: "Wider" }).click();
+    expect(await talk(page).locator("table.split").count()).toBeGreaterThan(1);
+    await page.getByRole("button", { name: "Close panel" }).click();
+    await page.getByRole("button", { name: "Time travel" }).click();
+    await page.getByRole("slider").fill("2");
+    await eventually(() => talk(page).locator("[data-approval]").count(), 0);
+    await page.keyboard.press("Escape");
+    await card.getByText("git commit").waitFor();
+    expect((await house.api.read(thread.id)).state.approvals).toHaveLength(1);
+  });
+
   test("what a model writes is text", async () => {
     const { page } = await onThread();
     await ask(page, "hostile please");

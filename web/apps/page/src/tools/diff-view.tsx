@@ -104,14 +104,14 @@ function Hunks({ hunks, path, sides, raw }: { hunks: readonly Hunk[]; path: stri
           </colgroup>
         )}
         {hunks.map((hunk, index) => (
-          <HunkRows key={index} hunk={hunk} language={languageOf(path)} sides={sides} />
+          <HunkRows key={index} hunk={hunk} first={index === 0} language={languageOf(path)} sides={sides} />
         ))}
       </table>
     </div>
   );
 }
 
-function HunkRows({ hunk, language, sides }: { hunk: Hunk; language: string; sides: Sides }) {
+function HunkRows({ hunk, first, language, sides }: { hunk: Hunk; first: boolean; language: string; sides: Sides }) {
   // Each side is coloured as the file it was, or the colours of a string would run over a deleted quote.
   const before = useSide(hunk, language, "add");
   const after = useSide(hunk, language, "delete");
@@ -119,7 +119,7 @@ function HunkRows({ hunk, language, sides }: { hunk: Hunk; language: string; sid
     side === "before" ? before.get(line.before ?? -1) : after.get(line.after ?? -1);
   return (
     <tbody>
-      {(hunk.header || !fromTheTop(hunk)) && (
+      {(hunk.header || !first || !fromTheTop(hunk)) && (
         <tr className="hunk">
           <td colSpan={sides === "split" ? 4 : 3}>{hunk.header || "⋯"}</td>
         </tr>

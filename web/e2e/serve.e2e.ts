@@ -1,0 +1,71 @@
+/** `hames serve` itself, as people start it: no key, no prop, nothing of ours between them. */
+
+import { readFileSync } from "node:fs";
+import { afterEach, describe, expect, test } from "vitest";
+import { House, type HouseOptions, python } from "./house.js";
+import { ask, box, eventually, open, talk } from "./stage.js";
+
+describe.skipIf(python() === undefined)("hames serve", () => {
+  let house: House | undefined;
+
+  async function served(options: HouseOptions = {}): Promise<House> {
+    return (house = await House.open({ serve: [], ...options }));
+  }
+  afterEach(() => house?.close());
+
+  test("the first page of a new workspace says what to set, and the demo needs nothing", async () => {
+    const { url, api } = await served();
+    const page = await open(url);
+    await page.getByText("set ANTHROPIC_API_KEY").waitFor();
+    await page.getByRole("button", { name: /scripted demo/ }).click();
+    const { demoModel, models } = await api.status();
+    const name = models.find(({ id }) => id === demoModel)?.name ?? demoModel;
+    await page.getByRole("button", { name: `Model: ${name}` }).waitFor();
+    await ask(page, "hello");
+    await eventually(async () => (await api.threads()).threads.map(({ preview }) => preview), ["hello", ""]);
+    await talk(page).locator(".assistant").first().waitFor();
+    await page.getByRole("button", { name: "Stop", exact: true }).waitFor({ state: "detached" });
+    expect((await talk(page).locator(".assistant").last().innerText()).length).toBeGreaterThan(10);
+  });
+
+  test("a model without a key fails with what helps", async () => {
+    const { url } = await served();
+    const page = await open(url);
+    await box(page).waitFor();
+    await ask(page, "try anyway");
+    await talk(page)
+      .getByRole("heading", { name: /does not let us in|turn failed/ })
+      .waitFor();
+    await talk(page).getByText("ANTHROPIC_API_KEY").first().waitFor();
+  });
+
+  test.each([
+    ["Markdown", "## You\n\nhello"],
+    ["JSON", '"type":"turn_started"'],
+  ])("a thread is exported as %s", async (format, contained) => {
+    const { url } = await served({ serve: ["--model", "scripted/hello"] });
+    const page = await open(url);
+    await box(page).waitFor();
+    await ask(page, "hello");
+    await talk(page).locator(".assistant").first().waitFor();
+    await page.getByRole("button", { name: "More" }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("menuitem", { name: `Export as ${format}` }).click(),
+    ]);
+    expect(readFileSync(await download.path(), "utf8")).toContain(contained);
+  });
+
+  test("with a token the printed link lets a browser in, and nobody else", async () => {
+    const { url, printed } = await served({
+      environment: { HAMES_TOKEN: "a-long-enough-token-for-a-test-0123456789" },
+    });
+    const stranger = await open(url);
+    await stranger.getByRole("heading", { name: "This page does not know you" }).waitFor();
+    const token = /\?token=\S+/.exec(printed)![0];
+    const page = await open(`${url}/${token}`);
+    await box(page).waitFor();
+    expect(page.url()).not.toContain("token");
+    await page.getByRole("heading", { name: /cannot be used yet/ }).waitFor();
+  });
+});
