@@ -24,7 +24,7 @@ from hames.domain.request import (
 )
 from hames.testing.provider_anthropic import ANTHROPIC
 from hames.testing.provider_server import ProviderServer, Talk, Use, Words, talk
-from hames.testing.scripts import ScriptedModel, call, fail, hang, say, tell, think, wait_for
+from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, tell, think, wait_for
 
 KEY = Config(api_key="test")
 
@@ -310,9 +310,10 @@ async def test_a_handler_that_wants_to_hears_the_user_and_the_reasoning() -> Non
 
 
 @pytest.mark.spec("core/timing-no-partial-data")
-async def test_blocks_that_were_cut_off_or_hold_no_words_are_not_told() -> None:
+@pytest.mark.parametrize("half", [think("half", cut=True), say("half", cut=True)])
+async def test_blocks_that_were_cut_off_or_hold_no_words_are_not_told(half: Step) -> None:
     heard = WithUser()
-    model = ScriptedModel([tell(ReasoningEnded(block=0, opaque="sealed")), think("half", cut=True), hang()])
+    model = ScriptedModel([tell(ReasoningEnded(block=0, opaque="sealed")), half, hang()])
     harness = Harness(KEY, handler=heard, provider=model)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
