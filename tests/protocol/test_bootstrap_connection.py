@@ -230,6 +230,22 @@ async def test_a_question_survives_its_client_and_is_asked_again_of_the_next() -
     model.assert_finished()
 
 
+async def test_a_question_is_asked_once_of_a_client_that_reads_the_thread_in_between() -> None:
+    model = ScriptedModel([call("asking", x=1)], [say("Done.")])
+    async with clients(engine(model, ASKING)) as [client]:
+        thread_id = await client.thread()
+        await client.prompt(thread_id)
+        asked = await client.outbox.until(method="approval.requested")
+        for _ in range(2):
+            history = (await client.ask("thread.get", threadId=thread_id))["result"]["events"]
+            assert [event["seq"] for event in history if event["type"] == "approval.requested"] == [
+                asked["params"]["seq"]
+            ]
+        await client.ask("approval.respond", requestId=asked["params"]["requestId"], decision="once")
+        await client.outbox.until(method="turn.completed")
+    assert client.outbox.told("approval.requested") == [asked["params"]]
+
+
 async def test_a_client_hears_only_of_the_threads_it_opened() -> None:
     model = ScriptedModel([say("Secret.")])
     async with clients(engine(model), 2) as [first, second]:

@@ -141,8 +141,10 @@ class Connection:
                     follower = _Follower(await self._engine.watch(state.id, after=0))
                     self._tell(follower, await follower.watcher.next())  # at once: its first record is there
                     self._start(state.id, follower)
-                case "outcome" | "history" if state is not None and self._follows(state.id):
-                    pass  # it goes on hearing each thing once, whatever it reads in between
+                case "history" if state is not None and self._follows(state.id):
+                    return  # it goes on hearing each thing once, whatever it reads in between
+                case "outcome" if state is not None and self._follows(state.id):
+                    pass
                 case "outcome" if isinstance(outcome, ThreadState):
                     self._start(outcome.id, await self._beyond(outcome))
                 case "history" if last is not None:
