@@ -104,14 +104,22 @@ def _home() -> Generator[Path]:
 
 @asynccontextmanager
 async def codex(
-    folder: Path, *binary: str, answers: Sequence[Answer] | None = None, then: Answer | None = None
+    folder: Path,
+    *binary: str,
+    answers: Sequence[Answer] | None = None,
+    then: Answer | None = None,
+    mcp: str = "",
 ) -> AsyncGenerator[Live]:
-    """`binary` is Codex, and what stands before it. Without `answers` the model plays the matrix's scenario."""
+    """`binary` is Codex, and what stands before it. Without `answers` the model plays the matrix's scenario.
+
+    `mcp` is the table of an MCP server; the scenario has its own.
+    """
     story = Story(OPENAI)
     said = script(story) if answers is None else answers
     with _home() as theirs:
         async with ProviderServer(OPENAI, *said, then=then, strict=False) as model:
-            tools = mcp_servers() + WAITED_FOR if answers is None else ""
+            tools = mcp or (mcp_servers() if answers is None else "")
+            tools += WAITED_FOR if tools else ""
             (theirs / "config.toml").write_text(CONFIG.format(model=MODEL, url=model.url) + tools)
             program = folder / "codex"
             program.write_text(f'#!/bin/sh\nexec {shlex.join(binary)} "$@"\n')

@@ -1,6 +1,7 @@
 """The real Codex as the agent, where things go wrong and where people choose: what only the binary can prove."""
 
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +12,11 @@ import psutil
 import pytest
 
 pytest.register_assert_rewrite("matrix_support")
-from codex_side import Live, codex, patched, ran  # noqa: E402
+from codex_side import Live, called, codex, patched, ran  # noqa: E402
 
 from hames.client.appserver import AppServerClient, text_of  # noqa: E402
+from hames.client.appserver_events import ApprovalAsked  # noqa: E402
+from hames.client.appserver_link import Filled  # noqa: E402
 from hames.protocols.flint import messages as m  # noqa: E402
 from hames.testing.provider_openai import OPENAI  # noqa: E402
 from hames.testing.provider_server import Seen, talk  # noqa: E402
@@ -140,6 +143,27 @@ async def test_an_interrupt_in_the_middle_of_a_command_leaves_nothing_running(
         assert client.shown()[1].kind == "command"
         assert client.shown()[1].outcome != "completed"
         await until(lambda: not any("4321" in process.cmdline() for process in of(live)))
+
+
+async def test_what_an_mcp_server_of_codexs_asks_reaches_a_person_and_the_answer_the_server(
+    tmp_path: Path, binary: str
+) -> None:
+    answers = [called("call_1", "book", namespace="mcp__asks"), talk("Booked.")]
+    server = f'[mcp_servers.asks]\ncommand = "{sys.executable}"\nargs = ["{Path(__file__).with_name("mcp_asks.py")}"]\n'
+    async with codex(tmp_path, binary, answers=answers, mcp=server) as live:
+        place, asked = live.side.place, list[ApprovalAsked]()
+
+        async def answer(question: ApprovalAsked) -> m.ApprovalWord | Filled:
+            asked.append(question)
+            return Filled(content={"guests": 4}) if len(asked) > 1 else "accept"
+
+        command = [str(BIN / "hames"), "app-server", "--cwd", str(place.work), *place.flags]
+        with anyio.fail_after(4 * PATIENCE_SECONDS):
+            async with AppServerClient.spawn(command, env=place.environment, on_approval=answer) as client:
+                ended = await client.run((await client.start_thread()).thread.id, "Book a table")
+        assert len(asked) == 2, ended
+        assert "For how many?" in str(msgspec.to_builtins(asked[1].params))
+        assert "accept: a table for 4" in live.side.last_request()
 
 
 async def test_a_fork_remembers_what_was_before_it_and_nothing_after(tmp_path: Path, binary: str) -> None:

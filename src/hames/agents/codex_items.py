@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from hames.domain.approvals import CallMcp, ChangeFiles, Intent, RunCommand
+from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, Intent, RunCommand
 from hames.domain.ids import CallId, ItemId
 from hames.domain.items import (
     AgentMessage,
@@ -159,6 +159,15 @@ def asks_for_mcp(method: str, params: dict[str, Json]) -> bool:
     """Codex asks whether a tool may be called in the form in which servers ask their own questions."""
     meta = params.get("_meta")
     return method == ELICITATION and isinstance(meta, dict) and meta.get("codex_approval_kind") == "mcp_tool_call"
+
+
+def elicited(params: dict[str, Json]) -> Elicit | None:
+    """What an MCP server of Codex's asks a person; None for what nobody here can show."""
+    server, message, url = _text(params, "serverName"), _text(params, "message"), _text(params, "url")
+    schema = params.get("requestedSchema")
+    if url:
+        return Elicit(server=server, message=message, url=url)
+    return Elicit(server=server, message=message, schema=schema) if isinstance(schema, dict) else None
 
 
 def changes(theirs: dict[str, Json], cwd: str = "") -> tuple[FileUpdate, ...]:

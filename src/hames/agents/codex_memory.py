@@ -1,13 +1,21 @@
-"""Which of Codex's threads and turns belong to which of ours: a small file for each thread."""
+"""Which of Codex's threads and turns belong to which of ours: a small file for each thread.
 
-from collections.abc import Mapping
-from contextlib import suppress
+The directory can come with a cloned repository: nothing in it is followed elsewhere, waited for or read without end.
+"""
+
+import os
+import stat
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
+
+KNOWN_BYTES = 1 << 20
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Known(Value):
@@ -29,7 +37,8 @@ class Memory:
     def known(self, thread_id: ThreadId) -> Known | None:
         """What cannot be read is forgotten: Codex is told again."""
         try:
-            return msgspec.json.decode(self._path(thread_id).read_bytes(), type=Known)
+            with self._open() as at:
+                return msgspec.json.decode(_read(_name(thread_id), at), type=Known)
         except (OSError, ValueError):
             return None
 
@@ -41,9 +50,32 @@ class Memory:
             return
         with suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fresh = self._path(thread_id).with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(after))
-            fresh.replace(self._path(thread_id))
+            with self._open() as at:
+                _replace(_name(thread_id), msgspec.json.encode(after), at)
 
-    def _path(self, thread_id: ThreadId) -> Path:
-        return self._directory / f"{thread_id}.json"
+    @contextmanager
+    def _open(self) -> Generator[int]:
+        at = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield at
+        finally:
+            os.close(at)
+
+
+def _name(thread_id: ThreadId) -> str:
+    return f"{thread_id}.json"
+
+
+def _read(name: str, at: int) -> bytes:
+    fd = os.open(name, os.O_RDONLY | _PLAIN, dir_fd=at)
+    with os.fdopen(fd, "rb") as file:
+        return file.read(KNOWN_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+
+
+def _replace(name: str, data: bytes, at: int) -> None:
+    fresh = f"{name}.{os.getpid()}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh, dir_fd=at)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600, dir_fd=at), "wb") as file:
+        file.write(data)
+    os.replace(fresh, name, src_dir_fd=at, dst_dir_fd=at)

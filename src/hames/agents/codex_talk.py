@@ -13,6 +13,7 @@ from hames.agents.codex_items import (
     ELICITATION,
     asks_for_mcp,
     completed_item,
+    elicited,
     intent,
     opened_item,
     streamed,
@@ -129,10 +130,10 @@ class Talk:
     async def _question(self, number: Json, method: str, params: dict[str, Json]) -> None:
         their_id = params.get("itemId") or self._called(params)
         item = self._open.get(their_id)
-        wanted = intent(method, params, item, self._turn.settings.cwd)
-        if method == ELICITATION and wanted is None:
-            await self._program.answer(number, {"action": "decline"})
+        if method == ELICITATION and not asks_for_mcp(method, params):
+            await self._program.answer(number, await self._elicit(item, params))
             return
+        wanted = intent(method, params, item, self._turn.settings.cwd)
         if wanted is None or item is None:
             await self._program.refuse(number, f"nobody here answers {method}")
             return
@@ -141,6 +142,15 @@ class Talk:
             self._declined.add(their_id)
         answer = ELICITED[decision] if asks_for_mcp(method, params) else {"decision": WORDS[decision]}
         await self._program.answer(number, answer)
+
+    async def _elicit(self, item: Item | None, params: dict[str, Json]) -> Json:
+        question = elicited(params)
+        if question is None or item is None:
+            return {"action": "decline"}
+        answer = await self._turn.elicit(item.id, question)
+        if answer.decision in ("once", "always"):
+            return {"action": "accept", "content": answer.content}
+        return {"action": "decline" if answer.decision == "reject" else "cancel"}
 
     def _called(self, params: dict[str, Json]) -> str:
         """The call that a question about an MCP server is about: such a question names no item."""

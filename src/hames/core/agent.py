@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from hames.core.approvals import Questions
+from hames.core.elicitation import NOBODY_ASKED
 from hames.core.thread import Thread
 from hames.core.turn import OUR_STREAMS
-from hames.domain.approvals import Approval, Harmless, Intent
+from hames.domain import forms
+from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed, UsageReported
 from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, Stream, UserMessage
@@ -74,6 +76,18 @@ class AgentTurnWork:
         )
         answer = await self._questions.ask(self._thread, approval, workspace=self.settings.cwd)
         return answer.decision, answer.note
+
+    async def elicit(self, item_id: ItemId, intent: Elicit) -> Answer:
+        if self.settings.approval_policy == "never":
+            return Answer(decision="reject", note=NOBODY_ASKED)
+        approval = Approval(
+            id=ApprovalId(self._ids.new("apr")),
+            turn_id=self.turn_id,
+            item_id=item_id,
+            intent=intent,
+            reason=forms.question(intent),
+        )
+        return await self._questions.ask(self._thread, approval, workspace=self.settings.cwd)
 
     async def report(self, usage: Usage) -> None:
         await self._thread.emit(UsageReported(turn_id=self.turn_id, model=self._model, usage=usage))
