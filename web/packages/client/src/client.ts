@@ -126,7 +126,7 @@ export class HarnessClient {
 
   /** Returns the id the message will have. Not lost when the connection is. */
   submit(prompt: string, { id = newId("p"), attachments = [] }: { id?: string; attachments?: AttachmentInput[] } = {}) {
-    const submit: Sent = { id, prompt, attachments, after: this.snapshot.state?.messages.length ?? 0, sent: false };
+    const submit: Sent = { id, prompt, attachments, after: 0, sent: false };
     this.submits.push(submit);
     this.deliver(submit);
     this.publish({ pending: this.pending() });
@@ -237,9 +237,10 @@ export class HarnessClient {
 
   private deliver(submit: Sent): void {
     const { id, prompt, attachments } = submit;
-    submit.sent =
-      this.send([{ type: "submit", prompt, id, ...(attachments.length > 0 && { attachments: [...attachments] }) }]) ||
-      submit.sent;
+    const more = { ...(attachments.length > 0 && { attachments: [...attachments] }) };
+    if (!this.send([{ type: "submit", prompt, id, ...more }])) return;
+    if (!submit.sent) submit.after = this.snapshot.state?.messages.length ?? 0;
+    submit.sent = true;
   }
 
   private lost(code: number): void {
@@ -323,6 +324,7 @@ function confirmed(submit: Sent, state: HarnessState): boolean {
   if (state.messages.some(({ id }) => id === submit.id)) return true;
   if (state.queue) return state.queue.some(({ id }) => id === submit.id);
   // No queue, no ids: the words themselves, said after we said them.
+  if (!submit.sent) return false;
   return state.messages.slice(submit.after).some(({ role, content }) => role === "user" && content === submit.prompt);
 }
 

@@ -307,6 +307,21 @@ test("a prompt that a server without ids may hold unseen is not sent twice", () 
   expect(client.getSnapshot().pending).toEqual([]);
 });
 
+test("a prompt written while offline is not taken for an older one with the same words", () => {
+  const strict: HarnessState = { status: "idle", messages: [message("x", "hello", "user")] };
+  const client = connected();
+  client.submit("hello", { id: "p1" });
+  FakeSocket.last.says({ type: "state", state: strict });
+  expect(FakeSocket.last.commands()).toEqual([{ type: "submit", prompt: "hello", id: "p1" }]);
+  FakeSocket.last.says({ type: "delta", operations: [{ type: "set", path: ["status"], value: "running" }] });
+  expect(client.getSnapshot().pending).toMatchObject([{ id: "p1" }]);
+  FakeSocket.last.says({
+    type: "delta",
+    operations: [{ type: "set", path: ["messages", "1"], value: message("y", "hello", "user") }],
+  });
+  expect(client.getSnapshot().pending).toEqual([]);
+});
+
 test("a refused prompt is given up, and the sender is told", () => {
   const client = connected();
   FakeSocket.last.says({ type: "state", state: state() });
