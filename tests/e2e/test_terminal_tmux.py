@@ -1,5 +1,6 @@
 """`hames` in a real terminal: a pty of tmux, keys as they are typed, the screen as it is seen."""
 
+import base64
 import json
 import os
 import shlex
@@ -13,6 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.needs("tmux")
 SECONDS = 20
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
 class Terminal:
@@ -69,6 +71,12 @@ class Terminal:
             if not missing:
                 return screen
             assert time.monotonic() < until, f"never seen: {missing}\n{screen}"
+            time.sleep(0.05)
+
+    def hides(self, word: str) -> None:
+        until = time.monotonic() + SECONDS
+        while word in (screen := self.screen()):
+            assert time.monotonic() < until, f"still seen: {word}\n{screen}"
             time.sleep(0.05)
 
     def close(self) -> None:
@@ -139,6 +147,65 @@ def test_it_goes_on_with_the_last_thread_and_leaves_the_terminal_as_it_was(termi
 
     terminal.start("tui", "--continue", "--model", f"scripted/{terminal.workspace.parent / 'script.json'}")
     terminal.shows("› one", "The first answer.")
+
+
+def test_a_day_s_work_files_steering_a_queue_a_picture_and_threads(terminal: Terminal) -> None:
+    (terminal.workspace / "cart.py").write_text("x = 1\n")
+    picture = terminal.workspace / "shot.png"
+    picture.write_bytes(base64.b64decode(PIXEL))
+    look = {"call": "glob", "with": {"pattern": "*"}}
+    model = script(
+        terminal,
+        "First answer.",
+        [{"say": "Long work."}, {"wait_ms": 3000}, look],
+        "Steered answer.",
+        "Queued answer.",
+        "Saw it.",
+        "In the copy.",
+    )
+    terminal.start("--model", model, columns=100)
+    terminal.shows("Say what you want done.", "asks unless trusted")
+    terminal.types("look at @car")
+    terminal.shows("  @cart.py")
+    terminal.presses("Tab", "Enter")
+    terminal.shows("› look at @cart.py", "[file cart.py]", "First answer.")
+
+    terminal.types("work")
+    terminal.presses("Enter")
+    terminal.shows("Long work.", "enter steers · tab queues")
+    terminal.types("rather so")
+    terminal.presses("Enter")
+    terminal.shows("› rather so")
+    terminal.types("and later")
+    terminal.presses("Tab")
+    terminal.shows("1. waiting: and later")
+    terminal.shows("Steered answer.", "› and later", "Queued answer.")
+
+    terminal.tmux("set-buffer", str(picture))
+    terminal.tmux("paste-buffer", "-p")
+    terminal.shows("shot.png ")
+    terminal.types("what is it")
+    terminal.presses("Enter")
+    terminal.shows("[image shot.png]", "Saw it.")
+
+    terminal.types("/rename My work")
+    terminal.presses("Enter")
+    terminal.shows("hames  My work")
+    terminal.types("/fork")
+    terminal.presses("Enter")
+    terminal.shows("this is a copy")
+    terminal.types("on")
+    terminal.presses("Enter")
+    terminal.shows("In the copy.")
+    terminal.presses("C-t")
+    terminal.shows("● My work  just now · scripted", "  My work  just now · scripted")
+    terminal.types("nobody said this")
+    terminal.shows("╭─ Threads", "nobody said this")
+    terminal.hides("My work  just now")
+    terminal.presses("Escape")
+    terminal.types("/archive")
+    terminal.presses("Enter")
+    terminal.shows("archived; hames threads --archived lists it")
 
 
 def test_lines_break_with_control_j_and_a_paste_is_one_prompt(terminal: Terminal) -> None:

@@ -1,5 +1,6 @@
 """What begins with a slash."""
 
+import time
 from pathlib import Path
 from typing import Any, Protocol, get_args
 
@@ -18,7 +19,7 @@ from hames.tui.pickers import Choice, Line, Picked, Picker
 from hames.tui.remembered import Remembered
 from hames.tui.session import Session
 from hames.tui.status import POLICIES, SANDBOXES, sandbox_name, sandbox_of, shown_sandbox, tokens
-from hames.tui.text import described_model
+from hames.tui.text import ago, described_model
 
 COMMANDS = {
     "help": "keys and commands",
@@ -51,6 +52,7 @@ KEYS = {
     "shift+tab": "when to ask",
     "ctrl+o": "unfold or fold everything; a click does one",
     "ctrl+t": "threads",
+    "ctrl+n": "a new thread",
     "ctrl+l": "models",
     "ctrl+g": "options",
     "ctrl+r": "earlier prompts; up and down walk through them",
@@ -58,6 +60,7 @@ KEYS = {
     "pageup, pagedown": "scroll; ctrl+home and ctrl+end to the ends",
     "ctrl+c": "copy what is selected, clear, stop, leave",
     "ctrl+d": "leave",
+    "f1": "this help",
 }
 
 
@@ -137,11 +140,11 @@ class Commands:
 
     def _thread(self, thread: m.Thread) -> Choice:
         status = thread.status.type if thread.status else ""
-        running = "running · " if status == "active" else ""
+        when = "running" if status == "active" else ago(time.time() - thread.updated_at)
         return Choice(
             id=thread.id,
             label=(thread.name or thread.preview or thread.id).replace("\n", " ")[:50],
-            detail=f"{running}{thread.model} · {thread.id}",
+            detail=f"{when} · {thread.model} · {thread.id}",
             current=thread.id == self._session.talk.thread_id,
         )
 

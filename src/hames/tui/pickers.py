@@ -178,6 +178,7 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = "Help"
+            box.border_subtitle = "esc leaves · arrows scroll"
             box.styles.overflow_y = "auto"
             yield Static(self._text)
 

@@ -90,7 +90,7 @@ def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
     room = width - taken - right.cell_len
     # The end of a model's name tells it apart, its provider is the first to go.
     model = talk.model if len(talk.model) <= room else talk.model.rpartition("/")[2]
-    left.append(cut(visible(model or "no model"), max(8, room)), palette.text)
+    left.append(cut(visible(model or "starting …"), max(8, room)), palette.text)
     left.append(dot, palette.faint)
     left.append(policy, palette.warn if talk.policy == "never" else palette.quiet)
     left.append(dot, palette.faint)

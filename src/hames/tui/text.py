@@ -22,7 +22,7 @@ def shown_input(content: list[wire.UserInput]) -> str:
             case wire.LocalImageInput(path=path):
                 parts.append(f"[image {PurePath(path).name}]")
             case wire.FileInput(path=path):
-                parts.append(f"[file {path}]")
+                parts.append(f"[file {PurePath(path).name}]")
             case _ as never:
                 assert_never(never)
     return "\n".join(parts)
@@ -39,6 +39,18 @@ def described_model(model: m.Model) -> str:
     if isinstance(model.description, str) and model.description:
         parts.append(model.description)
     return " · ".join(parts)
+
+
+def ago(seconds: float) -> str:
+    """
+    >>> ago(20), ago(300), ago(7200), ago(260_000)
+    ('just now', '5 min ago', '2 h ago', '3 d ago')
+    """
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min ago"
+    return f"{seconds / 3600:.0f} h ago" if seconds < 86_400 else f"{seconds / 86_400:.0f} d ago"
 
 
 def _rounded(count: int) -> str:
