@@ -42,7 +42,12 @@ def test_the_lock_names_no_host() -> None:
     )
 
 
-@pytest.mark.spec("sync/converter-thread-messages")
+@pytest.mark.spec(
+    "sync/converter-thread-messages",
+    "sync/client-sends-commands",
+    "sync/flow-render-each-delta",
+    "sync/reconnect-replaces",
+)
 @pytest.mark.usefixtures("installed")
 def test_the_client_and_the_page_pass_their_own_tests() -> None:
     done = npm("test")

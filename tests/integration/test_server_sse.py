@@ -9,7 +9,7 @@ from hames.domain.approvals import RunCommand
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, fail, hang, say, think
+from hames.testing.scripts import ScriptedModel, call, fail, hang, say, think, wait_for
 from server_support import HandClock, events, http, running
 from support import ASKING, ECHO, PlainTool, created, echo, engine
 
@@ -18,7 +18,6 @@ from support import ASKING, ECHO, PlainTool, created, echo, engine
     "core/http-server",
     "core/sse-get-events",
     "core/sse-content-type",
-    "core/sse-real-time",
     "core/rest-prompt",
     "core/event-user",
     "core/event-text",
@@ -57,6 +56,22 @@ async def test_a_prompt_is_submitted_and_the_work_is_told(tmp_path: Path) -> Non
     assert (called["id"], called["input"]) == (result["id"], {"text": "x"})
     assert (result["result"], result["isError"]) == ("echo {'text': 'x'}", False)
     assert all(isinstance(event["timestamp"], int) for event in reader.events)
+
+
+@pytest.mark.spec("core/sse-real-time")
+async def test_events_arrive_while_the_agent_still_works(tmp_path: Path) -> None:
+    going = anyio.Event()
+    model = ScriptedModel([say("Let me see."), wait_for(going), call("echo", text="x")], [say("Done.")])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+        events(client) as reader,
+    ):
+        await client.post("/prompt", json={"content": "Hi"})
+        await reader.until("text", content="Let me see.")
+        going.set()  # the model says nothing more before this
+        await reader.until("status", state="idle")
 
 
 async def test_a_prompt_while_one_runs_is_a_conflict(tmp_path: Path) -> None:

@@ -37,9 +37,8 @@ async def submit(client: SyncFollower, prompt: str = "go", **more: object) -> No
     "sync/server-sends-state",
     "sync/json-messages",
     "sync/type-field",
-    "sync/commands-any-time",
+    "sync/server-delta-message",
     "sync/command-submit",
-    "sync/submit-queues",
     "sync/flow-initial-idle",
     "sync/flow-status-running",
     "sync/flow-user-message-complete",
@@ -48,7 +47,6 @@ async def submit(client: SyncFollower, prompt: str = "go", **more: object) -> No
     "sync/flow-tool-status",
     "sync/flow-assistant-complete",
     "sync/flow-status-idle",
-    "sync/flow-render-each-delta",
 )
 async def test_the_typical_flow(tmp_path: Path) -> None:
     model = ScriptedModel([think("Hm."), say("Let me see.", pieces=4), call("echo", text="x")], [say("Done.")])
@@ -69,11 +67,68 @@ async def test_the_typical_flow(tmp_path: Path) -> None:
     assert [message["type"] for message in client.heard] == ["state"] + ["delta"] * (len(client.heard) - 1)
     revisions = [message["rev"] for message in client.heard]
     assert revisions == sorted(revisions)
+    assert told(client) == [
+        ("set", "status", "running"),
+        ("set", "messages.0", "user complete"),
+        ("set", "messages.1", "assistant pending"),
+        ("set", "messages.1.status", "streaming"),
+        ("append-text", "messages.1.content", ""),
+        ("set", "messages.1.toolCalls.0", "echo running"),
+        ("set", "messages.1.toolCalls.0.status", "complete"),
+        ("set", "messages.1.status", "complete"),
+        ("set", "messages.2", "assistant streaming"),
+        ("append-text", "messages.2.content", ""),
+        ("set", "messages.2.status", "complete"),
+        ("set", "status", "idle"),
+    ]
+
+
+def told(client: SyncFollower) -> list[tuple[str, str, str]]:
+    """The operations on what the specification knows, in their order; neighbouring appends count once."""
+    found: list[tuple[str, str, str]] = []
+    for operation in (one for message in client.heard[1:] for one in message["operations"]):
+        kind, path, value = operation["type"], ".".join(operation["path"]), operation["value"]
+        match value:
+            case {"role": role, "status": status}:
+                found.append((kind, path, f"{role} {status}"))
+            case {"name": name, "status": status}:
+                found.append((kind, path, f"{name} {status}"))
+            case str() if path.endswith("content"):
+                found += [(kind, path, "")] if found[-1][1] != path else []
+            case str() if path.endswith("status"):
+                found.append((kind, path, value))
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.spec("sync/commands-any-time", "sync/submit-queues")
+async def test_commands_are_taken_before_the_state_is_read_and_while_a_run_goes_on(tmp_path: Path) -> None:
+    going = anyio.Event()
+    model = ScriptedModel([wait_for(going), say("One.")], [say("Two.")], [hang()])
+    async with (
+        engine(model, clock=SystemClock()) as house,
+        running(house, tmp_path / "data") as server,
+        following(server) as client,
+    ):
+        await submit(client, "one")
+        with anyio.fail_after(5):
+            await model.asked(1)
+        await submit(client, "two")
+        await submit(client, "three")
+        state = await client.until(lambda state: len(state["queue"]) == 2)
+        assert [waiting["prompt"] for waiting in state["queue"]] == ["two", "three"]
+        going.set()
+        with anyio.fail_after(5):
+            await model.hanging.wait()
+        await client.send({"type": "cancel"})
+        state = await client.until(lambda state: len(state["messages"]) == 6 and settled(state))
+    assert [message["content"] for message in state["messages"]] == ["one", "One.", "two", "Two.", "three", ""]
+    assert client.errors == []
 
 
 @pytest.mark.spec(
     "sync/reconnect-snapshot",
-    "sync/reconnect-replaces",
     "sync/reconnect-no-handshake",
     "sync/state-on-reconnect",
     "sync/flow-initial-resumed",

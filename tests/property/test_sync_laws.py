@@ -155,13 +155,26 @@ def test_messages_only_grow_and_keep_their_names(history: list[Record]) -> None:
         names = now
 
 
-@pytest.mark.spec("sync/status-idle", "sync/status-running", "sync/error-when-status-error")
+@pytest.mark.spec(
+    "sync/state-status",
+    "sync/message-status",
+    "sync/message-role",
+    "sync/tool-call-status",
+    "sync/status-idle",
+    "sync/status-running",
+    "sync/error-when-status-error",
+)
 @given(cut_histories())
 def test_the_status_is_that_of_the_last_turn(history: list[Record]) -> None:
     for change in changes(history):
         state, shown = change.after, view(change.after, OFFER)
         assert (shown.status == "running") == (state.running is not None)
         assert (shown.status == "error") == bool(shown.error)
+        assert shown.status in ("idle", "running", "error")
+        assert {message.role for message in shown.messages} <= {"user", "assistant"}
+        assert {message.status for message in shown.messages} <= {"pending", "streaming", "complete", "error"}
+        calls = [call for message in shown.messages for call in message.tool_calls]
+        assert {call.status for call in calls} <= {"running", "complete", "error"}
         if shown.status != "running":
             assert all(message.status in ("complete", "error") for message in shown.messages)
             assert all(call.status != "running" for message in shown.messages for call in message.tool_calls)

@@ -189,6 +189,7 @@ def test_every_event_is_one_json_object(history: list[Record]) -> None:
         for line, event in zip(lines, project(change), strict=True):
             assert line.count(b"\n\n") == 1
             assert line.endswith(b"\n\n")
+            assert [part[:7] for part in line.split(b"\n") if part.startswith(b"data")] == [b"data: {"]
             reader = Reader()
             reader.feed(line)
             assert reader.events == [msgspec.json.decode(msgspec.json.encode(event))]
@@ -248,6 +249,7 @@ def test_text_cannot_forge_an_event(poison: str) -> None:
 
 @pytest.mark.spec("core/sse-heartbeat")
 def test_a_heartbeat_is_a_comment_that_moves_nothing() -> None:
+    assert stream.HEARTBEAT == b": heartbeat\n\n"
     reader = Reader()
     reader.feed(stream.opening(3) + stream.HEARTBEAT)
     assert (reader.comments, reader.events, reader.last_id) == (["heartbeat"], [], "3")
