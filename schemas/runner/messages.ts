@@ -4,6 +4,7 @@
 export interface ApprovalAnswer {
   decision: "always" | "once" | "reject";
   note?: string;
+  content?: unknown;
 }
 
 /** The tool `item` waits for `POST /approvals/{id}`. `intent` is what it would do, in full. */

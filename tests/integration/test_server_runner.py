@@ -11,9 +11,11 @@ from hypothesis import given
 
 from hames.agents.runner import RunnerAgent, RunnerShelf
 from hames.agents.runner_events import EVENT_BYTES, EventParser, TooLong
+from hames.domain.approvals import Elicit
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.events import Record
 from hames.domain.json import Json
+from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
 from hames.protocols.runner.outbound import frame, project
 from hames.providers.catalogue import Catalogue
@@ -26,7 +28,7 @@ from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running
 from server_support import SyncFollower, following, http, running
-from support import ASKING, BROKEN, ECHO, STUCK, engine
+from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, echo, engine
 
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
@@ -98,13 +100,7 @@ async def submit(client: SyncFollower, prompt: str = "go") -> Json:
     return await client.until(lambda state: settled(state) and len(state["messages"]) > before)
 
 
-@pytest.mark.spec(
-    "sync/runner-sse",
-    "sync/runner-run-started",
-    "sync/runner-assistant-delta",
-    "sync/runner-tool-started",
-    "sync/runner-run-completed",
-)
+@pytest.mark.spec("sync/runner-sse")
 async def test_a_run_elsewhere_looks_like_a_turn_here(tmp_path: Path) -> None:
     model = ScriptedModel(
         [think("Hm."), say("Let me see.", pieces=3), call("echo", text="x"), usage(input_tokens=5, output_tokens=2)],
@@ -123,6 +119,58 @@ async def test_a_run_elsewhere_looks_like_a_turn_here(tmp_path: Path) -> None:
         assert (state["usage"]["inputTokens"], state["usage"]["outputTokens"]) == (11, 3)
         appended = [o for heard in client.heard[1:] for o in heard["operations"] if o["type"] == "append-text"]
         assert appended, "it streamed"
+
+
+@pytest.mark.spec(
+    "sync/runner-sse",
+    "sync/runner-run-started",
+    "sync/runner-assistant-delta",
+    "sync/runner-tool-started",
+    "sync/runner-run-completed",
+)
+async def test_each_event_of_a_runner_is_told_as_it_comes(tmp_path: Path) -> None:
+    turns: list[anyio.Event] = []
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        said = [
+            event("run.started", prompt="go"),
+            event("assistant.delta", text="Look"),
+            event("assistant.delta", text="ing"),
+            event("tool.started", id="t1", name="grep"),
+            event("run.completed"),
+        ]
+        turns.extend(anyio.Event() for _ in said)
+
+        async def paced() -> None:
+            for chunk, turn in zip(said, turns, strict=True):
+                await turn.wait()
+                await stream.send(chunk)
+
+        await telling(STREAM, then=paced)(stream)
+
+    def shape(state: Json) -> tuple[str, list[tuple[str, str, str, list[tuple[str, str]]]]]:
+        return state["status"], [
+            (one["role"], one["content"], one["status"], [(tool["name"], tool["status"]) for tool in one["toolCalls"]])
+            for one in state["messages"]
+        ]
+
+    prompt = ("user", "go", "complete", [])
+    async with stranger(serve) as url, front(url, tmp_path) as client:
+        await client.send({"type": "submit", "prompt": "go"})
+        for number, (status, answer) in enumerate(
+            [
+                ("running", ("assistant", "", "pending", [])),
+                ("running", ("assistant", "Look", "streaming", [])),
+                ("running", ("assistant", "Looking", "streaming", [])),
+                ("running", ("assistant", "Looking", "streaming", [("grep", "running")])),
+                ("idle", ("assistant", "Looking", "complete", [("grep", "complete")])),
+            ]
+        ):
+            with anyio.fail_after(5):
+                while len(turns) <= number:
+                    await anyio.sleep(0.01)  # until the request has come
+                turns[number].set()
+                await client.until(lambda state, now=(status, [prompt, answer]): shape(state) == now)
 
 
 async def test_runs_of_one_thread_share_a_conversation(tmp_path: Path) -> None:
@@ -346,11 +394,13 @@ def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
 
 
 @asynccontextmanager
-async def asking(directory: Path, *replies: list[Step]) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
+async def asking(
+    directory: Path, *replies: list[Step], tool: PlainTool = ASKING
+) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
     agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
     async with (
-        engine(ScriptedModel(*replies), ASKING, clock=SystemClock(), policy="never") as there,
+        engine(ScriptedModel(*replies), tool, clock=SystemClock(), policy="never") as there,
         runner_running(there, Address(port=0), version="0") as its_runner,
     ):
         agent = RunnerAgent(its_runner.url, stall_s=5)
@@ -418,3 +468,32 @@ async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path:
         assert "queue" in client.errors[0]["message"]
         await client.send({"type": "cancel"})
         assert len((await client.until(settled))["messages"]) == 2
+
+
+class Curious(PlainTool):
+    """A tool that asks for a name while it runs."""
+
+    async def prepare(self, job: Job) -> Work:
+        asking_for = Elicit(
+            server="names", message="Who?", schema={"type": "object", "properties": {"name": {"type": "string"}}}
+        )
+
+        async def run(arguments: Json, tell: Tell) -> str:
+            assert job.ask is not None
+            answer = await job.ask(asking_for)
+            return f"{answer.decision} {answer.content}"
+
+        return await PlainTool("curious", run).prepare(job)
+
+
+async def test_a_form_is_filled_in_here_and_handed_in_there(tmp_path: Path) -> None:
+    replies: list[list[Step]] = [[call("curious")], [say("Done.")]]
+    async with asking(tmp_path, *replies, tool=Curious("curious", echo)) as (client, _):
+        await client.send({"type": "submit", "prompt": "go"})
+        state = await client.until(lambda state: bool(state["approvals"]))
+        [form] = state["approvals"]
+        assert form["kind"] == "elicitation"
+        await client.send({"type": "approve", "id": form["id"], "decision": "once", "content": {"name": "Ada"}})
+        state = await client.until(settled)
+        [tool] = state["messages"][1]["toolCalls"]
+        assert tool["output"] == "once {'name': 'Ada'}"

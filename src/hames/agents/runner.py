@@ -14,6 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.agents.runner_events import EventParser, Told, TooLong
+from hames.domain.approvals import Answer, Elicit
 from hames.domain.errors import ErrorInfo, HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.ids import CallId, ItemId
 from hames.domain.items import (
@@ -86,12 +87,16 @@ class RunnerAgent:
         import httpx2
 
         if told.intent is None:
-            decision, note = "reject", "this question cannot be passed on"
+            answer = Answer(decision="reject", note="this question cannot be passed on")
+        elif isinstance(told.intent, Elicit):
+            answer = await turn.elicit(item.id, told.intent)
         else:
             decision, note = await turn.ask(item.id, told.intent, told.reason)
+            answer = Answer(decision=decision, note=note)
         try:
             await self._http().post(
-                f"{self._url}/approvals/{quote(told.id, safe='')}", json={"decision": decision, "note": note}
+                f"{self._url}/approvals/{quote(told.id, safe='')}",
+                json={"decision": answer.decision, "note": answer.note, "content": answer.content},
             )
         except httpx2.HTTPError as why:
             # Its stream says the rest.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hames.domain.approvals import CallMcp, ChangeFiles, RunCommand, UseTool
+from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.usage import Usage
@@ -38,7 +38,7 @@ class Told(Value, rename="camel"):
     stop_reason: str = ""
     usage: Usage = Usage()
     item: str = ""
-    intent: RunCommand | ChangeFiles | CallMcp | UseTool | None = None
+    intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit | None = None
     reason: str = ""
 
 

@@ -160,7 +160,9 @@ class RunnerApi:
     async def approve(self, request: Request) -> Response:
         given = await read_json(request, ApprovalAnswer)
         approval_id = ApprovalId(request.path_params["id"])
-        await self._engine.execute(ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note))
+        await self._engine.execute(
+            ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note, content=given.content)
+        )
         return reply(Ok())
 
     async def health(self, _request: Request) -> Response:

@@ -128,3 +128,5 @@ class ApprovalAnswer(Value):
 
     decision: Literal["once", "always", "reject"]
     note: str = ""
+    content: Json = None
+    """A form filled in, where an MCP server asks for one."""
