@@ -203,6 +203,7 @@ def test_a_day_s_work_files_steering_a_queue_a_picture_and_threads(terminal: Ter
     terminal.shows("╭─ Threads", "nobody said this")
     terminal.hides("My work  just now")
     terminal.presses("Escape")
+    terminal.hides("╭─ Threads")
     terminal.types("/archive")
     terminal.presses("Enter")
     terminal.shows("archived; hames threads --archived lists it")
