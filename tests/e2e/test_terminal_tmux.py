@@ -157,7 +157,7 @@ def test_a_day_s_work_files_steering_a_queue_a_picture_and_threads(terminal: Ter
     model = script(
         terminal,
         "First answer.",
-        [{"say": "Long work."}, {"wait_ms": 3000}, look],
+        [{"say": "Long work."}, {"wait_ms": 6000}, look],
         "Steered answer.",
         "Queued answer.",
         "Saw it.",
