@@ -24,9 +24,11 @@ def test_the_version_is_the_packages(tmp_path: Path) -> None:
     assert run(tmp_path, [BIN / "hames", "--version"]).stdout == f"hames {__version__}\n".encode()
 
 
-def test_an_unknown_command_is_an_error_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_an_error_that_says_where_the_list_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["teleport"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert "no command 'teleport'" in said.err
-    assert "harness" in said.err
+    assert "--help lists them" in said.err
+    assert main(["--help"]) == 0
+    assert "harness" in capsys.readouterr().out
