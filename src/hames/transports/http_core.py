@@ -118,9 +118,7 @@ class CoreApi:
         given = await read_json(request, m.ApprovalAnswer)
         approval_id = ApprovalId(request.path_params["id"])
         await self._service.engine.execute(
-            ResolveApproval(
-                approval_id=approval_id, decision=given.decision, note=given.note, content=given.content
-            )
+            ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note, content=given.content)
         )
         return reply(Ok())
 
