@@ -1,0 +1,50 @@
+"""What a cloned repository may bring beside its threads for Codex: nothing that leads out of its directory."""
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hames.agents.codex_memory import Known, Memory
+from hames.domain.ids import ThreadId
+
+THREAD = ThreadId("ses_planted")
+KEPT = Known(thread="theirs", turns={"turn_1": "t1"})
+
+
+async def _kept(memory: Memory) -> Known | None:
+    def keep() -> Known | None:
+        memory.keep(THREAD, "theirs", {"turn_1": "t1"})
+        return memory.known(THREAD)
+
+    with anyio.fail_after(5):
+        return await anyio.to_thread.run_sync(keep, abandon_on_cancel=True)
+
+
+@pytest.mark.parametrize("name", ["ses_planted.json", "ses_planted.new", f"ses_planted.json.{os.getpid()}.new"])
+async def test_CFG_7_a_link_planted_where_codex_is_remembered_is_not_written_through(tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    directory = tmp_path / "codex"
+    directory.mkdir()
+    (directory / name).symlink_to(victim)
+    assert await _kept(Memory(directory)) == KEPT
+    assert victim.read_text() == "mine"
+
+
+async def test_CFG_7_a_planted_directory_that_is_a_link_is_not_entered(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "codex").symlink_to(outside)
+    assert await _kept(Memory(tmp_path / "codex")) is None
+    assert list(outside.iterdir()) == []
+
+
+async def test_CFG_7_what_never_ends_and_what_never_answers_is_not_read(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    os.mkfifo(tmp_path / "ses_planted.json")
+    assert await _kept(memory) == KEPT
+    (tmp_path / "ses_planted.json").unlink()
+    (tmp_path / "ses_planted.json").symlink_to("/dev/zero")
+    assert await _kept(memory) == KEPT
