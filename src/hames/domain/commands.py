@@ -163,7 +163,7 @@ Standing = Literal["away", "idle", "running", "asking"]
 """`away`: on the disk alone. `asking`: it runs, and waits for an answer."""
 
 
-class ThreadSummary(Value):
+class ThreadSummary(Value, omit_defaults=True):
     """A thread as a list shows it. `standing` is of the moment, and kept nowhere."""
 
     id: ThreadId
