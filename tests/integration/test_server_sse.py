@@ -137,12 +137,14 @@ async def test_a_prompt_that_is_none_is_refused(tmp_path: Path, body: bytes) -> 
 async def test_a_heartbeat_comes_every_thirty_seconds(tmp_path: Path) -> None:
     clock = HandClock()
     async with (
-        engine(ScriptedModel(), clock=clock) as house,
+        engine(ScriptedModel([say("Hi.")]), clock=clock) as house,
         running(house, tmp_path / "data") as server,
         http(server) as client,
         events(client) as reader,
     ):
         await clock.advance(29)
+        await client.post("/prompt", json={"content": "Hi"})
+        await reader.until("status", state="idle")  # a heartbeat would stand before it
         assert reader.comments == []
         await clock.advance(1)
         await reader.line()
