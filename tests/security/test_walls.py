@@ -2,6 +2,7 @@
 
 import os
 import socket
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,19 @@ async def test_SBX_5_nothing_is_written_under_read_only_whoever_allowed_it(tmp_p
     done = await run(command, tmp_path, ReadOnly())
     assert done.code != 0
     assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("a", 0o644)]
+
+
+@pytest.mark.parametrize("policy", WALLED, ids=["readOnly", "workspaceWrite"])
+async def test_SBX_1_a_workspace_below_tmp_has_nothing_writable_beside_it(policy: SandboxPolicy) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as top:
+        workspace = Path(top, "deep", "ws")
+        workspace.mkdir(parents=True)
+        said = await run(
+            "touch ../out; touch ../../out; mkdir ../new; touch /tmp/scratch && echo mine", workspace, policy
+        )
+        assert said.text.count("Read-only file system") == 3
+        assert said.text.splitlines()[-1] == "mine"
+        assert [path.name for path in Path(top).rglob("*")] == ["deep", "ws"]
 
 
 @pytest.mark.spec("flint/sandbox-workspace-write-roots")

@@ -59,7 +59,8 @@ def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd:
     for mount in layers:
         if mount.path != "/":
             words += _mount_words(bubblewrap, mount, view)
-    words += ["--remount-ro", "/dev"]
+    for path in ("/dev", *(mount.path for mount in layers if mount.how == "passage")):
+        words += ["--remount-ro", path]
     return [*words, "--seccomp", str(filter_fd), "--chdir", cwd]
 
 
@@ -74,7 +75,20 @@ def mounts(view: View) -> list[Mount]:
     gone = [*fresh, *(mount for mount in secrets if mount.how == "hidden")]
     found = socket_mounts() if view.sockets else []
     sockets = [mount for mount in found if _visible(mount, gone, (*kept, *shown))]
-    return ordered([*fresh, *kept, *shown, *secrets, *sockets, *view.guards])
+    passages = _passages(fresh, (*kept, *shown))
+    return ordered([*fresh, *passages, *kept, *shown, *secrets, *sockets, *view.guards])
+
+
+def _passages(fresh: Sequence[Mount], shown: Sequence[Mount]) -> list[Mount]:
+    """The way from a fresh directory down to what was put back in it. Without them a command could write beside its
+    workspace, into what is thrown away, and think that it had."""
+    ways = {
+        f"{over.path}/{seen.path[len(over.path) + 1 :].partition('/')[0]}"
+        for over in fresh
+        for seen in shown
+        if seen.path != over.path and inside(seen.path, over.path)
+    }
+    return [Mount(path=way, how="passage") for way in ways if not any(inside(way, seen.path) for seen in shown)]
 
 
 def _visible(mount: Mount, gone: Sequence[Mount], shown: Sequence[Mount]) -> bool:
@@ -105,6 +119,8 @@ def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View) -> list[str]:
             return ["--bind", mount.path, mount.path]
         case "hidden":
             return ["--perms", "0555", *_size(bubblewrap, _SMALL_BYTES), "--tmpfs", mount.path]
+        case "passage":
+            return [*_size(bubblewrap, _SMALL_BYTES), "--tmpfs", mount.path]
         case "masked":
             return ["--dev-bind", "/dev/null", mount.path]
         case "scratch":

@@ -12,8 +12,9 @@ from typing import Literal
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
 
-How = Literal["read", "write", "hidden", "masked", "scratch"]
-"""`hidden` is an empty directory instead, `masked` an empty file instead, `scratch` a private writable directory."""
+How = Literal["read", "write", "hidden", "masked", "scratch", "passage"]
+"""`hidden` is an empty directory instead, `masked` an empty file instead, `scratch` a private writable directory,
+`passage` a directory that holds nothing but what is mounted below it, and takes nothing else."""
 
 
 class Mount(Value):
