@@ -18,6 +18,8 @@ from hames.domain.usage import Usage
 FULL = 0.85
 """How much of the window may be used before room is made."""
 SUMMARY_TOKENS = 4096
+SUMMARY_CHARS = 1 << 20
+"""Beyond what that many tokens can be: a service that says more does not stop by itself."""
 ASK = TextBlock(
     text="The conversation is getting too long for your context window. Write a summary that lets you go on without"
     " the rest of it: what the user asked for, in their words where they matter; what was decided and why; which files"
@@ -56,6 +58,8 @@ async def compact(work: TurnWork) -> bool:
             async for event in events:
                 if isinstance(event, TextDelta):
                     text += event.text
+                    if len(text) > SUMMARY_CHARS:
+                        raise ProviderError("the summary does not end")
                     await work.thread.delta(work.turn_id, item.id, "summary", event.text)
                 elif isinstance(event, UsageSeen):
                     usage = event.usage

@@ -46,6 +46,11 @@ from hames.domain.usage import Usage
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
 
+REPLY_CHARS = 8 << 20
+"""No model says more in one reply; a service that goes on for ever would fill the disk."""
+BLOCK_CHARS = 8 << 10
+"""What a block costs of it, however little is in it."""
+
 _OURS = frozenset({"retry", "cut_off"})
 """The notices that are not the provider's."""
 
@@ -78,6 +83,13 @@ class Reply:
         self.usage: Usage | None = None
         self.ended: ReplyEnded | None = None
         self.anything = False
+        self._chars = 0
+
+    def grow(self, chars: int) -> None:
+        """Raises for a reply that does not end."""
+        self._chars += chars
+        if self._chars > REPLY_CHARS:
+            raise ProviderError(f"the model's reply was longer than {REPLY_CHARS:,} characters, and was stopped")
 
     @property
     def paused(self) -> bool:
@@ -141,8 +153,12 @@ async def _listen(work: TurnWork, reply: Reply) -> None:
                     if block not in reply.items and opaque is not None:
                         await _open(work, reply, block, REASONING)
                     await _finish(work, reply, block, provider=work.provider.name, opaque=opaque)
-                case ToolCallStarted() | ToolCallDelta():
+                case ToolCallStarted():
                     reply.anything = True
+                    reply.grow(BLOCK_CHARS)
+                case ToolCallDelta(text=text):
+                    reply.anything = True
+                    reply.grow(len(text))
                 case ToolCallEnded(call=call):
                     await _call(work, reply, call)
                 case SearchStarted(block=block, query=query):
@@ -164,12 +180,14 @@ async def _listen(work: TurnWork, reply: Reply) -> None:
 
 
 async def _stream(work: TurnWork, reply: Reply, block: int, blank: Item, *, text: str, stream: Stream = "text") -> None:
+    reply.grow(len(text))
     item_id = reply.items.get(block) or await _open(work, reply, block, blank)
     await work.thread.delta(work.turn_id, item_id, stream, text)
 
 
 async def _open(work: TurnWork, reply: Reply, block: int, blank: Item) -> ItemId:
     reply.anything = True
+    reply.grow(BLOCK_CHARS)
     item_id = reply.items[block] = work.new_item_id()
     await work.start(replace(blank, id=item_id, step=work.step))
     return item_id
