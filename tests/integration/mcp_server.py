@@ -36,7 +36,7 @@ async def steps(context: Context) -> str:  # type: ignore[type-arg]
 @server.tool()
 def picture() -> Image:
     """A picture."""
-    return Image(data=b"\x89PNG\r\n\x1a\n....", format="png")
+    return Image(data=b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08", format="png")
 
 
 @server.tool()

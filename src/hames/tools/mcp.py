@@ -5,6 +5,7 @@ servers runs its first turn. Servers are the user's own programs: they are start
 a small environment and outside the sandbox, and end with their thread.
 """
 
+import base64
 import json
 import logging
 import os
@@ -15,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp
 from hames.domain.items import McpToolCall, Picture, ToolResult
 from hames.domain.json import Json
+from hames.domain.pictures import shape
 from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
 from hames.ports import Ask, Job, Place, Tell, Tool, ToolFailed, Tools, ToolSpec
@@ -37,6 +40,11 @@ log = logging.getLogger(__name__)
 START_SECONDS = 15.0
 CALL_SECONDS = 120.0
 RESULT_CHARS = 60_000
+PROGRESS_CHARS = 20_000
+"""Of what a call tells on its way: all of it is kept in the log."""
+STRUCTURED_BYTES = 1 << 20
+PICTURE_CHARS = 14 << 20
+"""Of the pictures of an answer together, in base64."""
 NAME_CHARS = 64
 TOOLS_PER_SERVER = 200
 DESCRIPTION_CHARS = 2000
@@ -130,10 +138,15 @@ class Connection:
     async def call(self, tool: str, arguments: dict[str, Json], tell: Tell, ask: Ask | None) -> "CallToolResult":
         """Raises `ToolFailed`. What the server asks meanwhile is over when the call is."""
         client = self._client or await self._restarted()
+        room = PROGRESS_CHARS
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal room
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-            await tell(f"{share}{f': {message}' if message else ''}\n")
+            line = f"{share}{f': {message[:room]}' if message else ''}\n"
+            if room > 0:
+                room -= len(line)
+                await tell(line if room > 0 else f"{line}[… more progress is not shown …]\n")
 
         outcome: CallToolResult | ToolFailed = ToolFailed("interrupted")
         async with anyio.create_task_group() as questions:
@@ -206,7 +219,7 @@ class McpWork:
         return replace(
             self.item,
             status="failed" if answer.is_error else "completed",
-            structured=answer.structured_content,
+            structured=_structured(answer),
             result=ToolResult(text=text, failed=answer.is_error, pictures=pictures),
         )
 
@@ -267,7 +280,12 @@ def _read(answer: "CallToolResult") -> tuple[str, tuple[Picture, ...]]:
             case "text":
                 texts.append(block.text)
             case "image":
-                pictures.append(Picture(media_type=block.mime_type, base64=block.data))
+                held = sum(len(one.base64) for one in pictures)
+                picture, complaint = _picture(block.data, held)
+                if picture is not None:
+                    pictures.append(picture)
+                else:
+                    texts.append(f"[a picture that cannot be shown: {complaint}]")
             case "resource":
                 texts.append(getattr(block.resource, "text", "") or f"[resource {block.resource.uri}]")
             case "resource_link":
@@ -281,6 +299,31 @@ def _read(answer: "CallToolResult") -> tuple[str, tuple[Picture, ...]]:
         cut = len(text) - RESULT_CHARS
         text = f"{text[: RESULT_CHARS // 2]}\n[… {cut} characters omitted …]\n{text[-RESULT_CHARS // 2 :]}"
     return text or "(no output)", tuple(pictures)
+
+
+def _structured(answer: "CallToolResult") -> Json:
+    """What it is worth keeping: the log has to be read again as a whole."""
+    try:
+        size = len(msgspec.json.encode(answer.structured_content))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return None
+    return answer.structured_content if size <= STRUCTURED_BYTES else None
+
+
+def _picture(data: str, held: int) -> tuple[Picture | None, str]:
+    """A picture by what its bytes say: one that no service takes would be refused again with every later request.
+
+    `held`: how much of the same answer is kept already.
+    """
+    if held + len(data) > PICTURE_CHARS:
+        return None, "there is too much of it"
+    try:
+        found = shape(base64.b64decode(data, validate=True))
+    except ValueError:
+        found = None
+    if found is None or found.complaint:
+        return None, found.complaint if found else "it cannot be read"
+    return Picture(media_type=found.media_type, base64=data), ""
 
 
 def _sentence(problem: BaseException) -> str:
