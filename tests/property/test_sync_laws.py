@@ -158,6 +158,8 @@ def test_messages_only_grow_and_keep_their_names(history: list[Record]) -> None:
 @pytest.mark.spec(
     "sync/state-status",
     "sync/message-status",
+    "sync/message-id",
+    "sync/message-content",
     "sync/message-role",
     "sync/tool-call-status",
     "sync/status-idle",
@@ -171,6 +173,7 @@ def test_the_status_is_that_of_the_last_turn(history: list[Record]) -> None:
         assert (shown.status == "running") == (state.running is not None)
         assert (shown.status == "error") == bool(shown.error)
         assert shown.status in ("idle", "running", "error")
+        assert all(message.id and isinstance(message.content, str) for message in shown.messages)
         assert {message.role for message in shown.messages} <= {"user", "assistant"}
         assert {message.status for message in shown.messages} <= {"pending", "streaming", "complete", "error"}
         calls = [call for message in shown.messages for call in message.tool_calls]

@@ -179,13 +179,42 @@ def test_a_token_is_one_append_and_nothing_else() -> None:
 @pytest.mark.spec("sync/message-lifecycle", "sync/flow-assistant-pending-streaming", "sync/message-status")
 def test_an_assistant_message_is_pending_then_streaming_then_complete() -> None:
     told = Told(*ASKED)
-    seen = [told.messages[1]["status"]]
-    for event in (started(MESSAGE), delta(MESSAGE, "Hi"), completed(MESSAGE, text="Hi")):
+    later = replace(MESSAGE, id=ItemId("item_b"), step=2)
+    seen: list[list[str]] = []
+    for event in (
+        started(MESSAGE),
+        delta(MESSAGE, "Hi"),
+        completed(MESSAGE, text="Hi"),
+        started(command()),
+        completed(command()),
+        started(later),
+        delta(later, "Bye"),
+        TurnEnded(turn_id=TURN, status="completed", stop_reason="end_turn"),
+    ):
         told.tell(event)
-        seen.append(told.messages[1]["status"])
-    told.tell(TurnEnded(turn_id=TURN, status="completed", stop_reason="end_turn"))
-    assert seen == ["pending", "streaming", "streaming", "streaming"]
-    assert (told.messages[1]["status"], told.messages[1]["stopReason"]) == ("complete", "end_turn")
+        seen.append([message["status"] for message in told.messages[1:]])
+    assert seen == [
+        ["pending"],
+        ["streaming"],
+        ["streaming"],
+        ["streaming"],
+        ["streaming"],
+        ["complete", "pending"],
+        ["complete", "streaming"],
+        ["complete", "complete"],
+    ]
+    assert told.messages[2]["stopReason"] == "end_turn"
+
+
+@pytest.mark.spec("sync/flow-assistant-pending-streaming")
+def test_the_first_word_and_no_other_sets_a_message_streaming() -> None:
+    told = Told(*ASKED, started(MESSAGE))
+    streaming = {"type": "set", "path": ["messages", "1", "status"], "value": "streaming"}
+    assert told.tell(delta(MESSAGE, "Hel")) == [
+        streaming,
+        {"type": "append-text", "path": ["messages", "1", "content"], "value": "Hel"},
+    ]
+    assert streaming not in told.tell(delta(MESSAGE, "lo"))
 
 
 @pytest.mark.spec("sync/flow-assistant-complete", "sync/flow-status-idle", "sync/status-idle")
@@ -463,7 +492,7 @@ def test_names_from_outside_are_values_and_never_steps_of_a_path() -> None:
     assert not {"__proto__", "constructor", "prototype", "item_e"} & set(seen)
 
 
-@pytest.mark.spec("sync/server-state-message", "sync/type-field", "sync/message-id", "sync/message-content")
+@pytest.mark.spec("sync/server-state-message", "sync/type-field")
 def test_a_snapshot_says_which_record_it_stands_at() -> None:
     told = Told(*ASKED)
     message = wire(snapshot(told.state, OFFER))

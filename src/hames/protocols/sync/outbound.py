@@ -65,19 +65,30 @@ class Projector:
         if turn is None or turn.id != delta.turn_id:
             return None
         item = next((item for item in reversed(turn.items) if item.id == delta.item_id), None)
+        first = False
         match item:
-            case items.AgentMessage() if delta.stream == "text":
-                member = "content"
-            case items.Reasoning(summary="") if delta.stream == "text":
-                member = "reasoning"
+            case items.AgentMessage(text=text) if delta.stream == "text":
+                member, first = "content", len(text) == len(delta.text)
+            case items.Reasoning(summary="", text=text) if delta.stream == "text":
+                member, first = "reasoning", len(text) == len(delta.text)
             case items.CommandExecution() | items.FileChange() | items.McpToolCall() | items.ToolCall():
                 if delta.stream != "output" or not self._extends_tail(item, delta.text):
                     return None
                 member = "output"
             case _:
                 return None
+        if not delta.text:
+            return []
         path = self._place(change.after, turn, delta.item_id)
-        return [AppendText(path=(*path, member), value=delta.text)] if delta.text else []
+        append = AppendText(path=(*path, member), value=delta.text)
+        return [*self._begun(change, turn, path), append] if first else [append]
+
+    def _begun(self, change: Change, turn: Turn, path: Path) -> Iterator[Operation]:
+        """The first word of a message takes it out of its waiting."""
+        before, number = change.before.running, int(path[1]) - self._offset
+        now = standing(turn, layout(turn), number)
+        if before is None or standing(before, layout(before), number) != now:
+            yield Set(path=(*path[:2], "status"), value=now)
 
     def _extends_tail(
         self, item: items.CommandExecution | items.FileChange | items.McpToolCall | items.ToolCall, text: str

@@ -1,7 +1,7 @@
 """A turn as messages. One item always has the same place: messages only grow, and so do their tool calls.
 
 Inside an assistant message come reasoning, then content, then tool calls; what arrives out of that order starts
-a new message. A message that stands in a turn before anything was said is the pending one.
+a new message. It is pending until its first word.
 """
 
 from hames.domain import items
@@ -23,8 +23,10 @@ class Draft:
         self.tools: list[Shown] = []
 
     @property
-    def empty(self) -> bool:
-        return self.user is None and self.reasoning is None and self.text is None and not self.tools
+    def silent(self) -> bool:
+        """Nothing in it has said a word yet."""
+        words = (self.text.text if self.text else "") or (thought(self.reasoning) if self.reasoning else "")
+        return self.user is None and not words and not self.tools
 
     @property
     def running(self) -> bool:
@@ -89,7 +91,7 @@ def standing(turn: Turn, drafts: list[Draft], number: int) -> MessageStatus:
         return "complete"
     if turn.status == "running":
         if number == len(drafts) - 1:
-            return "pending" if draft.empty else "streaming"
+            return "pending" if draft.silent else "streaming"
         return "streaming" if draft.running else "complete"
     return "error" if number == last_reply(drafts) and _failed(turn) else "complete"
 
