@@ -22,13 +22,13 @@ async def _kept(memory: Memory) -> Known | None:
         return await anyio.to_thread.run_sync(keep, abandon_on_cancel=True)
 
 
-@pytest.mark.parametrize("name", ["ses_planted.json", "ses_planted.new", f"ses_planted.json.{os.getpid()}.new"])
+@pytest.mark.parametrize("name", ["ses_planted.json", "ses_planted.new", "ses_planted.json.{pid}.new"])
 async def test_CFG_7_a_link_planted_where_codex_is_remembered_is_not_written_through(tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     directory = tmp_path / "codex"
     directory.mkdir()
-    (directory / name).symlink_to(victim)
+    (directory / name.format(pid=os.getpid())).symlink_to(victim)
     assert await _kept(Memory(directory)) == KEPT
     assert victim.read_text() == "mine"
 
