@@ -226,6 +226,8 @@ async def test_a_runner_of_the_specification_alone_is_understood(tmp_path: Path)
         event("something.new", x=1),
         b": a comment\n\n",
         event("tool.started", id="t2", name="read", input={"path": "a"}),
+        event("tool.started", name="glob"),
+        event("tool.started", name="list"),
         event("assistant.delta", text="Found."),
         event("tool.started", id="t1", name="grep"),
         event("run.completed"),
@@ -239,6 +241,8 @@ async def test_a_runner_of_the_specification_alone_is_understood(tmp_path: Path)
         assert [(tool["name"], tool["status"]) for tool in first["toolCalls"]] == [
             ("grep", "complete"),
             ("read", "complete"),
+            ("glob", "complete"),
+            ("list", "complete"),
         ]
         assert [tool["name"] for tool in second["toolCalls"]] == ["grep"]
         assert state["status"] == "idle"

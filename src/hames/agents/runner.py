@@ -211,10 +211,10 @@ class _Translation:
 
     async def _start_tool(self, told: Told) -> None:
         await self._close_talk()
-        if told.id in self._tools:
+        if told.id and told.id in self._tools:
             return
         item = _tool(told, self._turn, self._step)
-        self._tools[told.id] = item
+        self._tools[told.id or item.id] = item  # a runner that names none starts another one each time
         await self._turn.start(item)
 
     async def _end_tool(self, told: Told, status: ItemStatus, text: str) -> None:
