@@ -116,8 +116,8 @@ def pages(screen: Screen, count: int, key: bytes, pattern: bytes, *, gap_s: floa
     return times
 
 
-def poured(screen: Screen, seconds: float) -> None:
-    """What the pieces cost when nobody touches a key."""
+def poured(screen: Screen, seconds: float) -> int:
+    """What pieces cost when nobody touches a key. How many of them come in a second: fewer on a busy machine."""
     before, started, last = screen.cpu_s(), time.perf_counter(), _newest(screen, 1.0)
     newest = _newest(screen, seconds)
     spent, took = screen.cpu_s() - before, time.perf_counter() - started
@@ -125,6 +125,7 @@ def poured(screen: Screen, seconds: float) -> None:
         f"{'nobody at the keys':<34} {(newest - last) / seconds:.0f} pieces a second, {spent / took:.0%} of a core, "
         f"{spent / took * seconds / max(1, newest - last) * 1e6:.0f} µs of CPU a piece"
     )
+    return round((newest - last) / seconds)
 
 
 def _newest(screen: Screen, seconds: float) -> int:
@@ -162,11 +163,11 @@ def main() -> None:
         screen.press(b"go\r")
         screen.until(rb"row000500")
         print(f"{'load average of this machine':<34} {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-        poured(screen, args.seconds)
+        rate = poured(screen, args.seconds)
         before, started = screen.cpu_s(), time.perf_counter()
         count = int(args.seconds / 0.1)
-        told(f"keys, {args.rate} pieces a second", keys(screen, count))
-        told(f"pages, {args.rate} pieces a second", pages(screen, count // 2, b"\x1b[5~", rb"row\d{4}"))
+        told(f"keys, {rate} pieces a second", keys(screen, count))
+        told(f"pages, {rate} pieces a second", pages(screen, count // 2, b"\x1b[5~", rb"row\d{4}"))
         spent = (screen.cpu_s() - before) / (time.perf_counter() - started)
         print(f"{'the terminal meanwhile':<34} {spent:.0%} of a core, {screen.rss_mib():.0f} MiB")
         screen.close()

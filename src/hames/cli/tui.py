@@ -64,6 +64,7 @@ def run(args: Namespace) -> int:
         ),
         hint=hint,
     )
+    sys.setswitchinterval(0.0005)  # keys and the screen have threads of their own, and wait for the one that draws
     gc.freeze()  # what is loaded stays: looking through it again and again would hold up keys
     app.run()
     if app.unreachable is not None:
