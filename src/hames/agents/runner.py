@@ -211,7 +211,7 @@ class _Translation:
 
     async def _start_tool(self, told: Told) -> None:
         await self._close_talk()
-        if told.id and told.id in self._tools:
+        if told.id in self._tools:
             return
         item = _tool(told, self._turn, self._step)
         self._tools[told.id or item.id] = item  # a runner that names none starts another one each time

@@ -78,6 +78,20 @@ test("a snapshot at any time replaces everything", () => {
   expect(client.getSnapshot().state?.messages).toEqual([message("m1", "new")]);
 });
 
+test("the snapshot of a new connection replaces everything, and needs no word from the client", () => {
+  const client = connected();
+  FakeSocket.last.says({
+    type: "state",
+    state: state({ status: "error", error: "no credit", messages: [message("m1")] }),
+  });
+  FakeSocket.last.breaks();
+  vi.advanceTimersByTime(250);
+  const fresh: HarnessState = { status: "idle", messages: [] };
+  FakeSocket.last.says({ type: "state", state: fresh });
+  expect(client.getSnapshot().state).toStrictEqual(fresh);
+  expect(FakeSocket.last.commands()).toEqual([]);
+});
+
 test.each([
   [
     "cannot be applied",

@@ -38,7 +38,12 @@ export class FakeSocket {
     this.onclose?.({ code });
   }
 
+  /** What the client sent: commands, and nothing else. */
   commands(): unknown[] {
-    return this.sent.flatMap((text) => JSON.parse(text).commands);
+    return this.sent.flatMap((text) => {
+      const { type, commands, ...rest } = JSON.parse(text) as Record<string, unknown>;
+      if (type !== "commands" || !Array.isArray(commands) || Object.keys(rest).length > 0) throw new Error(text);
+      return commands as unknown[];
+    });
   }
 }
