@@ -53,6 +53,11 @@ class Config(Value):
     max_turns: int = 10
     base_url: str = "https://api.anthropic.com"
 
+    def __repr__(self) -> str:
+        """Without the key: configurations end up in logs and tracebacks."""
+        told = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "api_key")
+        return f"Config(api_key=…, {', '.join(told)})"
+
 
 class PromptCancelled(HarnessError):
     """`cancel()` was called while the prompt ran."""

@@ -100,6 +100,12 @@ def test_a_key_is_required() -> None:
         Harness(Config(api_key=""))
 
 
+def test_a_configuration_that_is_printed_keeps_its_key_to_itself() -> None:
+    shown = repr(Config(api_key="sesame", model="claude-3-opus-20240229"))
+    assert "sesame" not in shown
+    assert "model='claude-3-opus-20240229'" in shown
+
+
 @pytest.mark.spec(
     "core/uses-anthropic",
     "core/config-api-key",
