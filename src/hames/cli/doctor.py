@@ -20,6 +20,7 @@ from hames.cli import flags
 from hames.cli.paint import Paint
 from hames.cli.places import usable
 from hames.config.options import Options
+from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.domain.value import Value
@@ -56,7 +57,7 @@ def _show(findings: list[Finding]) -> None:
     paint = Paint.for_stream(sys.stdout)
     for finding in findings:
         mark = paint.good("✓") if finding.good else paint.bad("✗") if finding.needed else paint.warn("–")
-        print(f"{mark} {paint.bold(f'{finding.name:<12}')} {finding.says}")
+        print(f"{mark} {paint.bold(f'{finding.name:<12}')} {visible(finding.says)}")
 
 
 def _machine() -> list[Finding]:

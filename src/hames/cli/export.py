@@ -11,13 +11,17 @@ from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui.text import said, shown_input
 
+# JSON leaves these as they are, and a terminal obeys them.
+_COMMANDING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 
 def as_json(thread: m.Thread) -> str:
     """What `thread/read` answers. An item of an unknown type is written as it came."""
     told = msgspec.to_builtins(thread)
     for turn, source in zip(told["turns"], thread.turns, strict=True):
         turn["items"] = [_item(item) for item in source.items]
-    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+    return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _item(item: wire.ThreadItem) -> Json:

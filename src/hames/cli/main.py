@@ -62,12 +62,13 @@ def _run(words: list[str], start: object) -> int:
     args = parser.parse_args(words[1:])
     args.start = start
 
+    from hames.domain.display import printable
     from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
 
     try:
         return module.run(args)
     except HarnessError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program}: {printable(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, InvalidCommand | Misconfigured) else 1
 
 

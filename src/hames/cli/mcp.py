@@ -23,7 +23,7 @@ import anyio
 from hames.cli import flags
 from hames.config.mcp import McpServer
 from hames.config.paths import user_config
-from hames.domain.display import printable
+from hames.domain.display import printable, visible
 from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.policy import ReadOnly
@@ -62,7 +62,7 @@ def _list(args: Namespace) -> int:
     options = flags.options(args)
     for name, server in options.mcp_servers.items():
         target = server.url or " ".join([server.command, *server.args])
-        print(f"{name:<16} {printable(target)}{'' if server.enabled else '  (disabled)'}")
+        print(f"{visible(name):<16} {visible(target)}{'' if server.enabled else '  (disabled)'}")
     if not options.mcp_servers:
         print("no MCP servers are configured; hames mcp add --help says how")
     if options.untrusted:

@@ -24,6 +24,7 @@ from hames.app import open_engine
 from hames.cli import flags
 from hames.cli.serve import add_address, address_of, token_of, until_stopped
 from hames.config.options import Options
+from hames.domain.display import visible
 from hames.transports.server_listener import Address
 from hames.transports.server_runner import running
 
@@ -50,6 +51,9 @@ async def _run(options: Options, address: Address, token: str | None, *, asks: b
         running(engine, address, version=__version__, token=token, asks=asks) as runner,
     ):
         print(f"Hames runs on {runner.url}", flush=True)
-        print(f"  workspace  {options.cwd}\n  model      {engine.rules.defaults.model}\nCtrl+C stops it.", flush=True)
+        print(
+            f"  workspace  {visible(str(options.cwd))}\n  model      {engine.rules.defaults.model}\nCtrl+C stops it.",
+            flush=True,
+        )
         await until_stopped()
     return 0

@@ -31,6 +31,7 @@ from hames.app import catalogue, open_engine
 from hames.cli import flags
 from hames.config.options import Options
 from hames.core.engine import Engine
+from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.flint.protocol import Flint
@@ -180,7 +181,7 @@ async def _welcome(server: Server, options: Options, engine: Engine) -> None:
     lines = [
         f"Hames listens on {server.url}",
         f"  page       {server.link()}" + ("  (this link works once)" if server.service.keyring else ""),
-        f"  workspace  {options.cwd}",
+        f"  workspace  {visible(str(options.cwd))}",
         f"  model      {engine.rules.defaults.model}",
         f"  sandbox    {'ready' if report.ok else report.message}",
         "Ctrl+C stops it.",

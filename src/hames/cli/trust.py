@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hames.config.paths import user_state
 from hames.config.project import ProjectTrust, identity, read_obeyed
-from hames.domain.display import printable
+from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 
 
@@ -38,10 +38,11 @@ def run(args: Namespace) -> int:
     waiting = trust.asks_for(directory)
     for name in ("hames.toml", ".mcp.json"):
         if text := read_obeyed(directory, name).decode(errors="replace"):
-            print(f"--- {name}\n{printable(text).rstrip()}")
+            # Judged, not just read: what a terminal would swallow could be the part that is obeyed.
+            print(f"--- {name}", *map(visible, text.rstrip("\n").split("\n")), sep="\n")
     if args.show:
         print(f"--- {'not trusted' if waiting else 'trusted'}")
         return 1 if waiting else 0
     trust.trust(directory)
-    print(f"--- trusted: {directory.resolve()}")
+    print(f"--- trusted: {visible(str(directory.resolve()))}")
     return 0
