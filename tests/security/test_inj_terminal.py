@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hames.tui.diffs import diff_lines
+from hames.tui.palette import DARK, palette
+
 HAMES = [sys.executable, "-c", "import sys; from hames.cli.main import main; sys.exit(main())"]
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 TITLE = "\x1b]0;evil\x07"
@@ -65,3 +68,13 @@ def test_INJ_1_a_thread_that_is_written_out_does_not_command_the_terminal(tmp_pa
     if "json" in words:
         [turn] = json.loads(shown)["turns"]
         assert any(item.get("text") == said for item in turn["items"])
+
+
+def test_CMD_8_nothing_in_a_diff_is_hidden_from_the_eye() -> None:
+    hidden = '\x9d"; os.system("evil"); b = "\x9c'
+    diff = f'@@ -1 +1 @@\n-a = 1\r\n+\t{" " * 20}a = "{hidden}\u202e\u200b"\n'
+    rows = diff_lines(diff, 200, palette(DARK.to_color_system().generate(), dark=True))
+    shown = "\n".join(row.plain for row in rows)
+    assert f'{" " * 24}a = "\\x9d"; os.system("evil"); b = "\\x9c\\u202e\\u200b"' in shown
+    assert "a = 1 " in f"{shown} "
+    assert not COMMANDING.search(shown)

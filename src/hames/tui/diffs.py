@@ -5,7 +5,7 @@ import re
 from rich.style import Style
 from rich.text import Text
 
-from hames.domain.display import printable
+from hames.domain.display import visible
 from hames.tui.lines import filled, line, wrapped
 from hames.tui.palette import Palette
 
@@ -28,7 +28,7 @@ def diff_lines(diff: str, width: int, palette: Palette) -> list[Text]:
             if made:
                 made.append(line(("   ⋮", palette.faint)))
             continue
-        mark, text = row[:1], printable(row[1:]).expandtabs(4)
+        mark, text = row[:1], _judged(row[1:])
         if mark == "+":
             made += _rows(new, ("+", text), palette.added, width, palette)
             new += 1
@@ -36,11 +36,18 @@ def diff_lines(diff: str, width: int, palette: Palette) -> list[Text]:
             made += _rows(old, ("-", text), palette.removed, width, palette)
             old += 1
         elif mark == "\\":
-            made.append(line((f"     {printable(row)}", palette.faint)))
+            made.append(line((f"     {visible(row)}", palette.faint)))
         else:
             made += _rows(new, (" ", text), palette.quiet, width, palette)
             old, new = old + 1, new + 1
     return made
+
+
+def _judged(row: str) -> str:
+    """A person decides on it, so nothing in it is hidden; indentation stays what it looks like."""
+    row = row.removesuffix("\r").expandtabs(4)
+    code = row.lstrip(" ")
+    return " " * (len(row) - len(code)) + visible(code)
 
 
 def _body(diff: str) -> list[str]:
