@@ -57,7 +57,7 @@ async def spoken(sandbox: LocalSandbox, workspace: Path, command: str) -> tuple[
 async def test_a_command_runs_once_whatever_vanishes_meanwhile(tmp_path: Path) -> None:
     probe.bubblewrap_here.cache_clear()
     sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
-    with coming_and_going(0.05):
+    with coming_and_going(0.05), coming_and_going(0.01):
         for number in range(12):
             code, said = await spoken(sandbox, tmp_path, f"echo {number} >> ran; echo out")
             assert (code, said) == (0, b"out\n")

@@ -16,6 +16,7 @@ from hames.ports import Launch
 from hames.sandbox import bubblewrap as bwrap
 from hames.sandbox import landlock as locks
 from hames.sandbox import macos, seccomp
+from hames.sandbox.covers import socket_mounts
 from hames.sandbox.guards import guards
 from hames.sandbox.limits import confine, limited
 from hames.sandbox.mounts import Mount
@@ -32,6 +33,8 @@ class Reach(Value):
     home: str
     hidden: tuple[str, ...] = ()
     scratch: str = ""
+    sockets: frozenset[str] | None = None
+    """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
 
 
 def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
@@ -50,6 +53,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             held.append(placeholders)
             placeholders.lock()
             guarded += placeholders.stand(guards(root, home=reach.home))
+        sockets = [mount for mount in socket_mounts() if reach.sockets is None or mount.path in reach.sockets]
         view = bwrap.View(
             workspace=os.path.realpath(launch.workspace),
             roots=reach.roots,
@@ -58,6 +62,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             home=reach.home,
             hidden=reach.hidden,
             scratch=reach.scratch,
+            sockets=tuple(sockets),
         )
         filter_fd = seccomp.file()
         reader, writer = os.pipe()
@@ -85,6 +90,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         tmp="/tmp",
         files=[filter_fd, reader, status.writer],
         kept=[writer],
+        sockets=frozenset(mount.path for mount in sockets),
         mistaken=lambda: not status.began() and any(not Path(path).exists() for path in others),
         release=release,
         closing=closing,

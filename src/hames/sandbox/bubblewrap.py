@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.covers import secret_mounts, socket_mounts
+from hames.sandbox.covers import secret_mounts
 from hames.sandbox.mounts import Mount, inside, ordered
 
 _SMALL_BYTES = 64 * 1024
@@ -42,8 +42,8 @@ class View(Value):
     hidden: tuple[str, ...] = ()
     scratch: str = ""
     """A directory of ours that is `/tmp` inside, so that it lasts from one command to the next."""
-    sockets: bool = True
-    """Whether other programs' sockets are covered. One that vanishes meanwhile fails the run."""
+    sockets: tuple[Mount, ...] = ()
+    """Covers for other programs' sockets. One that vanishes meanwhile fails the run."""
 
 
 def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd: str, filter_fd: int) -> list[str]:
@@ -73,8 +73,7 @@ def mounts(view: View) -> list[Mount]:
     secrets = secret_mounts(view.home, more=view.hidden, keep=(*view.roots, view.workspace))
     secrets = [mount for mount in secrets if _visible(mount, fresh, (*kept, *shown))]
     gone = [*fresh, *(mount for mount in secrets if mount.how == "hidden")]
-    found = socket_mounts() if view.sockets else []
-    sockets = [mount for mount in found if _visible(mount, gone, (*kept, *shown))]
+    sockets = [mount for mount in view.sockets if _visible(mount, gone, (*kept, *shown))]
     passages = _passages(fresh, (*kept, *shown))
     return ordered([*fresh, *passages, *kept, *shown, *secrets, *sockets, *view.guards])
 

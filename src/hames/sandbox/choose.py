@@ -72,21 +72,23 @@ class LocalSandbox:
     async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
-        process, mistaken = await self._start(launch)
-        if mistaken is None:
+        process, plan = await self._start(launch)
+        if plan.mistaken is None:
             return process
 
         async def again() -> tuple[LocalProcess, Callable[[], bool]]:
-            process, mistaken = await self._start(launch)
-            assert mistaken is not None
-            return process, mistaken
+            # What has begun to listen since is no more covered than what begins after the program: so this ends.
+            process, another = await self._start(launch, plan.sockets)
+            assert another.mistaken is not None
+            return process, another.mistaken
 
-        return SteadyProcess(process, mistaken=mistaken, again=again)
+        return SteadyProcess(process, mistaken=plan.mistaken, again=again)
 
-    async def _start(self, launch: Launch) -> tuple[LocalProcess, Callable[[], bool] | None]:
+    async def _start(self, launch: Launch, sockets: frozenset[str] | None = None) -> tuple[LocalProcess, Plan]:
+        """`sockets`: cover these and no others."""
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
-        plan = await to_thread.run_sync(self._plan, launch) if walled else self._plan(launch)
+        plan = await to_thread.run_sync(self._plan, launch, sockets) if walled else self._plan(launch)
         closing = partial(self._closed, plan, job)
         # The kernel counts nobody's processes for root, so the guardian does.
         counted = launch.limits.processes if os.geteuid() == 0 else 0
@@ -110,7 +112,7 @@ class LocalSandbox:
             plan.close_files()
         if counted or not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted)
-        return process, plan.mistaken
+        return process, plan
 
     async def walls(self) -> Walls:
         """What a policy that wants walls gets here. No walls is an answer, not an error."""
@@ -135,18 +137,18 @@ class LocalSandbox:
             tmp=plan.tmp,
         )
 
-    def _plan(self, launch: Launch) -> Plan:
+    def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> Plan:
         if not Path(launch.cwd).is_dir():
             raise ToolFailed(f"no directory {launch.cwd!r}")
         match launch.policy:
             case DangerFullAccess() | ExternalSandbox():
                 return none.planned(launch)
             case ReadOnly():
-                return self._walled(launch, [], network=False)
+                return self._walled(launch, [], network=False, sockets=sockets)
             case WorkspaceWrite(writable_roots=named, network_access=network):
                 roots = writable_roots(launch.workspace, named)
                 self._check_still(roots)
-                return self._walled(launch, list(roots.values()), network=network)
+                return self._walled(launch, list(roots.values()), network=network, sockets=sockets)
             case _ as never:
                 assert_never(never)
 
@@ -156,13 +158,14 @@ class LocalSandbox:
             if self._resolved.setdefault(name, root) != root:
                 raise SandboxUnavailable(f"{name!r} is no longer the directory it was when it was first used")
 
-    def _walled(self, launch: Launch, roots: list[str], *, network: bool) -> Plan:
+    def _walled(self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None) -> Plan:
         reach = Reach(
             roots=tuple(roots),
             network=network,
             home=self._home,
             hidden=self._settings.hidden,
             scratch=self._settings.scratch if roots else "",
+            sockets=sockets,
         )
         walls = self._walls()
         match walls.kind:

@@ -26,6 +26,8 @@ class Plan:
     files: list[int] = field(default_factory=list[int])
     kept: list[int] = field(default_factory=list[int])
     """Also closed here afterwards, and not handed over."""
+    sockets: frozenset[str] = frozenset()
+    """Other programs' sockets that were there when it was planned."""
     mistaken: Callable[[], bool] | None = None
     """Once it has ended: whether the program never began because something of the plan is no longer there.
     None: nobody knows."""
