@@ -46,7 +46,7 @@ from hames.domain.usage import Usage
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
 
-REPLY_CHARS = 8 << 20
+REPLY_CHARS = 16 << 20
 """No model says more in one reply; a service that goes on for ever would fill the disk."""
 BLOCK_CHARS = 8 << 10
 """What a block costs of it, however little is in it."""
