@@ -198,7 +198,7 @@ async def test_a_question_is_void_when_the_server_does_not_wait_for_it(tmp_path:
             await deciding("once")(engine, event)
             return
         (tmp_path / "work" / "go").touch()
-        while (state := engine.loaded(thread)) and state.approvals:
+        while (state := engine.loaded(thread)) and event.approval in state.approvals:
             await anyio.sleep(0.01)
         (tmp_path / "work" / "on").touch()
 
