@@ -161,7 +161,7 @@ async def play(protocol: str, side: Side) -> None:
 
         ran = await turn(client, "Run a command", asked=COMMAND)
         assert kinds(ran) == ["user", "command", "text"]
-        assert ran[1].outcome == "completed", ran[1]
+        assert ran[1].outcome == "completed", ran[1].text
         assert "the output" in ran[1].text
         assert ran[2].text == "The command has run."
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from tempfile import mkdtemp
 
 from hames.domain.value import Value
@@ -68,7 +67,6 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         reader, writer = os.pipe()
         status = Status()
         layers = bwrap.mounts(view)
-        others = {layer.path for layer in layers} - {guard.path for guard in guarded}  # placeholders leave with us
         options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd)
     except BaseException:
         closing()
@@ -91,7 +89,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         files=[filter_fd, reader, status.writer],
         kept=[writer],
         sockets=frozenset(mount.path for mount in sockets),
-        mistaken=lambda: not status.began() and any(not Path(path).exists() for path in others),
+        began=status.began,
         release=release,
         closing=closing,
     )

@@ -73,16 +73,16 @@ class LocalSandbox:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
         process, plan = await self._start(launch)
-        if plan.mistaken is None:
+        if plan.began is None:
             return process
 
         async def again() -> tuple[LocalProcess, Callable[[], bool]]:
             # What has begun to listen since is no more covered than what begins after the program: so this ends.
             process, another = await self._start(launch, plan.sockets)
-            assert another.mistaken is not None
-            return process, another.mistaken
+            assert another.began is not None
+            return process, another.began
 
-        return SteadyProcess(process, mistaken=plan.mistaken, again=again)
+        return SteadyProcess(process, began=plan.began, again=again)
 
     async def _start(self, launch: Launch, sockets: frozenset[str] | None = None) -> tuple[LocalProcess, Plan]:
         """`sockets`: cover these and no others."""

@@ -28,9 +28,8 @@ class Plan:
     """Also closed here afterwards, and not handed over."""
     sockets: frozenset[str] = frozenset()
     """Other programs' sockets that were there when it was planned."""
-    mistaken: Callable[[], bool] | None = None
-    """Once it has ended: whether the program never began because something of the plan is no longer there.
-    None: nobody knows."""
+    began: Callable[[], bool] | None = None
+    """Once it has ended: whether the program ever began. None: nobody knows."""
     release: Callable[[int], None] | None = None
     """Called with the number of the process, which does nothing until then."""
     closing: Callable[[], Sequence[str]] = tuple

@@ -1,8 +1,8 @@
 """Walls that are put up again when what they were to cover has vanished in the meantime.
 
-Other programs' sockets come and go. One that goes between being looked up and being covered makes
-bubblewrap give up before the program has begun; then, and only then, it is tried again: bubblewrap itself
-says on a descriptor of its own whether the program began, and the disk says whether something is gone.
+Other programs' sockets come and go, and so does what a run beside this one stood on the disk for itself. What goes
+between being looked up and being mounted makes bubblewrap give up before the program has begun; then, and only then,
+it is tried again: bubblewrap says on a descriptor of its own whether the program began.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -11,25 +11,28 @@ import anyio
 
 from hames.sandbox.process import LocalProcess
 
-PATIENCE_SECONDS = 5.0
-"""How long walls are put up again. Counting tries would give up on a busy machine, where each of them takes long."""
-
+TRIES = 12
 _VOICE = b"bwrap: "
+_NO_PROGRAM = b"bwrap: execvp "
 _LONGEST_BYTES = 4096
 
 Again = Callable[[], Awaitable[tuple[LocalProcess, Callable[[], bool]]]]
 
 
 class SteadyProcess:
-    """Implements `ports.Process`. `mistaken` says, of an ended process, whether it never began for that reason."""
+    """Implements `ports.Process`. `began` says, of an ended process, whether the program ever began.
 
-    def __init__(self, process: LocalProcess, *, mistaken: Callable[[], bool], again: Again) -> None:
+    Whoever reads the output decides whether there is another try, because bubblewrap's complaint is in it.
+    """
+
+    def __init__(self, process: LocalProcess, *, began: Callable[[], bool], again: Again) -> None:
         self._process = process
-        self._mistaken = mistaken
+        self._began = began
         self._again = again
-        self._deadline = anyio.current_time() + PATIENCE_SECONDS
+        self._tries = TRIES
         self._stopped = False
-        self._restarting = anyio.Lock()
+        self._read: anyio.Event | None = None
+        """Set when the output has been read to its end."""
 
     @property
     def pid(self) -> int:
@@ -40,41 +43,44 @@ class SteadyProcess:
         return self._process.notes
 
     async def output(self) -> AsyncGenerator[bytes, None]:
-        while True:
-            process, held, clear = self._process, b"", False
-            async for chunk in process.output():
-                if clear:
-                    yield chunk
-                    continue
-                held += chunk
-                clear = len(held) > _LONGEST_BYTES or held[: len(_VOICE)] != _VOICE[: len(held)]
-                if clear:
-                    yield held
-            if await self._restarted(process):
-                continue
+        self._read = anyio.Event()
+        try:
+            while True:
+                held, clear = b"", False
+                async for chunk in self._process.output():
+                    if clear:
+                        yield chunk
+                        continue
+                    held += chunk
+                    clear = len(held) > _LONGEST_BYTES or held[: len(_VOICE)] != _VOICE[: len(held)]
+                    if clear:
+                        yield held
+                if clear or held.startswith(_NO_PROGRAM) or not await self._restarted():
+                    break
             if not clear and held:
                 yield held
-            return
+        finally:
+            self._read.set()
 
     async def wait(self) -> int:
         while True:
             process = self._process
             code = await process.wait()
-            if not await self._restarted(process):
+            if self._read is not None:
+                await self._read.wait()
+            if self._process is process:
                 return code
 
     async def kill(self) -> None:
         self._stopped = True
         await self._process.kill()
 
-    async def _restarted(self, process: LocalProcess) -> bool:
+    async def _restarted(self) -> bool:
         """Whether there is another process to turn to."""
+        if self._stopped or not self._tries or self._began():
+            return False
         with anyio.CancelScope(shield=True):
-            async with self._restarting:
-                if self._process is process and not self._stopped and self._patient() and self._mistaken():
-                    await process.kill()
-                    self._process, self._mistaken = await self._again()
-        return self._process is not process
-
-    def _patient(self) -> bool:
-        return anyio.current_time() < self._deadline
+            await self._process.kill()
+            self._tries -= 1
+            self._process, self._began = await self._again()
+        return True
