@@ -85,7 +85,7 @@ class OpenProcess:
 
     async def output(self) -> AsyncIterator[bytes]:
         ended: float | None = None
-        while True:
+        while not self._pipe.closed:
             chunk = self._pipe.raw.read(65536)  # type: ignore[attr-defined]
             if chunk:
                 yield chunk
