@@ -147,11 +147,14 @@ def main() -> None:
         (folder / "ws").mkdir()
         words = [f"row{number:06d} " + ("\n\n" if number % 60 == 59 else "") for number in range(args.rate * 120)]
         pour = {"say": "".join(words), "pieces": len(words), "pace_ms": 1000 // args.rate}
-        many = [
+        said = [
             {"say": f"item{number:05d} has **two**\n\nlines of `text`", "pieces": 1} for number in range(args.items)
         ]
+        look = {"call": "list", "with": {"path": "."}}
+        many = [[*said[first : first + 1000], look] for first in range(0, args.items, 1000)]
+        many[-1].pop()
         (folder / "pour.json").write_text(json.dumps([[pour]]))
-        (folder / "many.json").write_text(json.dumps([many]))
+        (folder / "many.json").write_text(json.dumps(many))
 
         screen = Screen(folder, "--model", f"scripted/{folder / 'pour.json'}")
         first = screen.until(rb"Say what you want")

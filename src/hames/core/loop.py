@@ -48,7 +48,7 @@ BROKEN_REPLIES = 2
 
 REPLY_CHARS = 16 << 20
 """No model says more in one reply; a service that goes on for ever would fill the disk."""
-BLOCK_CHARS = 1 << 10
+BLOCK_CHARS = 8 << 10
 """What a block costs of it, however little is in it."""
 
 _OURS = frozenset({"retry", "cut_off"})
