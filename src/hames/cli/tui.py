@@ -66,6 +66,7 @@ def run(args: Namespace) -> int:
     )
     sys.setswitchinterval(0.0005)  # keys and the screen have threads of their own, and wait for the one that draws
     gc.freeze()  # what is loaded stays: looking through it again and again would hold up keys
+    gc.set_threshold(5_000, 1_000_000, 1_000_000)  # the young alone; `HamesApp` looks through the rest when it rests
     app.run()
     if app.unreachable is not None:
         print(f"hames: {app.unreachable}", file=sys.stderr)

@@ -3,6 +3,7 @@
 Everything on it comes from the client's events; everything it does is one of the client's requests.
 """
 
+import gc
 import os
 import time
 from collections.abc import Awaitable, Iterable
@@ -43,6 +44,9 @@ QUIET_SECONDS = 0.7
 QUIT_SECONDS = 2.0
 LONG_TURN_MS = 10_000
 """After a longer one a bell calls back whoever went for coffee."""
+
+
+TIDY_SECONDS = 30.0
 
 
 class HamesApp(App[int]):
@@ -138,6 +142,12 @@ class HamesApp(App[int]):
         self.show_terms()
         self._converse()
         self._find_files()
+        self.set_interval(TIDY_SECONDS, self._tidy)
+
+    def _tidy(self) -> None:
+        """Looking through everything takes a tenth of a second, so it is not done while words pour in."""
+        if not self.talk.running:
+            gc.collect()
 
     # -- the connection
 
