@@ -1,6 +1,8 @@
 """A real server on a real port, and clients that speak to it the way strangers would."""
 
+import os
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -78,6 +80,33 @@ async def http(server: Server, **headers: str) -> AsyncGenerator[httpx2.AsyncCli
 
 def port_of(server: Server) -> int:
     return int(server.url.rpartition(":")[2])
+
+
+@asynccontextmanager
+async def serve_process(directory: Path, script: Json, *flags: str) -> AsyncGenerator[tuple[anyio.abc.Process, str]]:
+    """`hames serve` as people start it, on a scripted model and in `directory / "work"`; and its address."""
+    (directory / "work").mkdir(exist_ok=True)
+    path = directory / "script.json"
+    path.write_bytes(msgspec.json.encode(script))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "HAMES_STATE": str(directory / "state"),
+        "HAMES_CONFIG": str(directory / "none"),
+    }
+    command = [sys.executable, "-c", "import sys; from hames.cli.main import main; sys.exit(main())", "serve"]
+    command += ["--port", "0", "--cwd", str(directory / "work"), "--model", f"scripted/{path}", *flags]
+    async with await anyio.open_process(command, env=environment, stderr=None) as process:
+        assert process.stdout is not None
+        said = b""
+        with anyio.fail_after(20):
+            while b"Ctrl+C" not in said:
+                said += await process.stdout.receive()
+        try:
+            yield process, said.split()[3].decode()
+        finally:
+            if process.returncode is None:
+                process.kill()
 
 
 class SyncFollower:

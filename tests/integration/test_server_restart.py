@@ -1,47 +1,19 @@
 """A server that is killed: whatever a client was told is there when the next one starts."""
 
-import json
-import os
 import signal
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import httpx2
 import pytest
 
-from server_support import EventReader, events
+from server_support import EventReader, events, serve_process
 
 SCRIPT = [
     [{"say": "One two three.", "pace_ms": 10}, {"call": "read", "with": {"path": "a.txt"}}],
     [{"say": "Four five six.", "pace_ms": 10}, {"call": "read", "with": {"path": "a.txt"}}],
     [{"say": "The end.", "pace_ms": 10}],
 ]
-
-
-@asynccontextmanager
-async def serving(directory: Path) -> AsyncGenerator[tuple[anyio.abc.Process, str]]:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(directory),
-        "HAMES_STATE": str(directory / "state"),
-        "HAMES_CONFIG": str(directory / "none"),
-    }
-    command = [sys.executable, "-c", "import sys; from hames.cli.main import main; sys.exit(main())", "serve"]
-    command += ["--port", "0", "--cwd", str(directory / "work"), "--model", f"scripted/{directory / 'script.json'}"]
-    async with await anyio.open_process(command, env=environment, stderr=None) as process:
-        assert process.stdout is not None
-        said = b""
-        with anyio.fail_after(20):
-            while b"Ctrl+C" not in said:
-                said += await process.stdout.receive()
-        try:
-            yield process, said.split()[3].decode()
-        finally:
-            if process.returncode is None:
-                process.kill()
 
 
 async def _heard(reader: EventReader, count: int) -> None:
@@ -54,9 +26,8 @@ async def test_what_was_told_before_a_kill_is_kept_and_told_again(tmp_path: Path
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("hello")
-    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
     async with (
-        serving(tmp_path) as (process, url),
+        serve_process(tmp_path, SCRIPT) as (process, url),
         httpx2.AsyncClient(base_url=url, trust_env=False) as client,
         events(client) as before,
     ):
@@ -65,7 +36,10 @@ async def test_what_was_told_before_a_kill_is_kept_and_told_again(tmp_path: Path
         process.send_signal(signal.SIGKILL)
         with anyio.fail_after(5):
             await process.wait()
-    async with serving(tmp_path) as (process, url), httpx2.AsyncClient(base_url=url, trust_env=False) as client:
+    async with (
+        serve_process(tmp_path, SCRIPT) as (process, url),
+        httpx2.AsyncClient(base_url=url, trust_env=False) as client,
+    ):
         async with events(client, "/events?after=0") as again:
             await again.until("status", state="idle")
         assert again.events[: len(before.events)] == before.events

@@ -3,12 +3,8 @@
 `make test` lives a few dozen lives, `make soak` (HAMES_LIVES=…) thousands.
 """
 
-import json
 import os
 import random
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -18,7 +14,7 @@ from websockets.asyncio.client import connect
 
 from hames.core.threads import IDLE_SECONDS, KEPT
 from hames.domain.value import Value
-from server_support import SyncFollower
+from server_support import SyncFollower, serve_process
 
 LIVES = int(os.environ.get("HAMES_LIVES", "48"))
 AT_ONCE = 6
@@ -57,35 +53,6 @@ def holdings(pid: int) -> Holdings:
         children=len(children),
         memory_kib=int(status["VmRSS"].split()[0]),
     )
-
-
-@asynccontextmanager
-async def served(directory: Path) -> AsyncGenerator[tuple[int, str]]:
-    """A real server, its number and its address."""
-    (directory / "work").mkdir()
-    (directory / "script.json").write_text(json.dumps(SCRIPT))
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(directory),
-        "HAMES_STATE": str(directory / "state"),
-        "HAMES_CONFIG": str(directory / "none"),
-    }
-    command = [sys.executable, "-c", "import sys; from hames.cli.main import main; sys.exit(main())", "serve"]
-    command += ["--port", "0", "--cwd", str(directory / "work"), "--model", f"scripted/{directory / 'script.json'}"]
-    command += ["--approval-policy", "never"]
-    async with await anyio.open_process(command, env=environment, stderr=None) as process:
-        assert process.stdout is not None
-        said = b""
-        with anyio.fail_after(20):
-            while b"Ctrl+C" not in said:
-                said += await process.stdout.receive()
-        try:
-            yield process.pid, said.split()[3].decode()
-        finally:
-            if process.returncode is None:
-                process.terminate()
-                with anyio.move_on_after(10):
-                    await process.wait()
 
 
 async def life(url: str, client: httpx2.AsyncClient, number: int, chance: random.Random) -> None:
@@ -144,7 +111,8 @@ async def settled(pid: int) -> Holdings:
 @pytest.mark.needs("bwrap")
 async def test_a_server_holds_no_more_after_many_turns_than_after_some(tmp_path: Path) -> None:
     lived = LIVES - LIVES // 3
-    async with served(tmp_path) as (pid, url):
+    async with serve_process(tmp_path, SCRIPT, "--approval-policy", "never") as (process, url):
+        pid = process.pid
         await lives(url, range(LIVES // 3))
         first = await settled(pid)
         await lives(url, range(LIVES // 3, LIVES))

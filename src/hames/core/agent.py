@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from hames.core.approvals import Questions
-from hames.core.elicitation import NOBODY_ASKED
+from hames.core.elicitation import Elicitations
 from hames.core.thread import Thread
 from hames.core.turn import OUR_STREAMS
-from hames.domain import forms
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed, UsageReported
 from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
@@ -78,16 +77,8 @@ class AgentTurnWork:
         return answer.decision, answer.note
 
     async def elicit(self, item_id: ItemId, intent: Elicit) -> Answer:
-        if self.settings.approval_policy == "never":
-            return Answer(decision="reject", note=NOBODY_ASKED)
-        approval = Approval(
-            id=ApprovalId(self._ids.new("apr")),
-            turn_id=self.turn_id,
-            item_id=item_id,
-            intent=intent,
-            reason=forms.question(intent),
-        )
-        return await self._questions.ask(self._thread, approval, workspace=self.settings.cwd)
+        turn = Elicitations(self._thread, self.turn_id, questions=self._questions, ids=self._ids)
+        return await turn.ask(item_id, intent)
 
     async def report(self, usage: Usage) -> None:
         await self._thread.emit(UsageReported(turn_id=self.turn_id, model=self._model, usage=usage))

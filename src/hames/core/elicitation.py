@@ -1,34 +1,47 @@
-"""Questions that come up while a tool runs: asked like approvals, answered by a person or not at all."""
+"""Questions of MCP servers while their tool runs: asked like approvals, answered by a person or not at all."""
 
 import logging
 
+from hames.core.approvals import Questions
+from hames.core.thread import Thread
 from hames.core.turn import TurnWork
 from hames.domain import forms
 from hames.domain.approvals import Answer, Approval, Elicit
-from hames.domain.ids import ApprovalId, ItemId
-from hames.ports import Ask
+from hames.domain.ids import ApprovalId, ItemId, TurnId
+from hames.ports import Ask, Ids
 
 log = logging.getLogger(__name__)
 
 NOBODY_ASKED = "declined: the approval policy is `never`, so nobody is asked"
 
 
-def asking(work: TurnWork, item_id: ItemId) -> Ask:
-    """How the tool behind this item asks. Trust and grants answer nothing here: only a person knows."""
+class Elicitations:
+    """The questions of one turn. Trust and grants answer nothing here: only a person knows."""
 
-    async def ask(question: Elicit) -> Answer:
-        if work.settings.approval_policy == "never":
+    def __init__(self, thread: Thread, turn_id: TurnId, *, questions: Questions, ids: Ids) -> None:
+        self._thread = thread
+        self._turn_id = turn_id
+        self._questions = questions
+        self._ids = ids
+
+    async def ask(self, item_id: ItemId, question: Elicit) -> Answer:
+        settings = self._thread.state.settings
+        if settings.approval_policy == "never":
             log.warning(
                 "elicitation.declined", extra={"server": question.server, "why": "the approval policy is never"}
             )
             return Answer(decision="reject", note=NOBODY_ASKED)
         approval = Approval(
-            id=ApprovalId(work.ids.new("apr")),
-            turn_id=work.turn_id,
+            id=ApprovalId(self._ids.new("apr")),
+            turn_id=self._turn_id,
             item_id=item_id,
             intent=question,
             reason=forms.question(question),
         )
-        return await work.questions.ask(work.thread, approval, workspace=work.place.workspace)
+        return await self._questions.ask(self._thread, approval, workspace=settings.cwd)
 
-    return ask
+
+def asking(work: TurnWork, item_id: ItemId) -> Ask:
+    """How the tool behind this item asks."""
+    turn = Elicitations(work.thread, work.turn_id, questions=work.questions, ids=work.ids)
+    return lambda question: turn.ask(item_id, question)

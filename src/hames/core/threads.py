@@ -108,8 +108,7 @@ class Threads:
         live = self.live.get(thread_id)
         if live is None:
             return "away"
-        state = live.thread.state
-        return "idle" if state.running is None else "asking" if state.approvals else "running"
+        return live.thread.state.standing
 
     async def read(self, thread_id: ThreadId) -> ThreadState:
         """Opening it closes what a dead process left open; where another process writes it, we only look."""

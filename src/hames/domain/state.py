@@ -10,7 +10,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from hames.domain.approvals import Approval
-from hames.domain.commands import ThreadSummary
+from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -107,6 +107,10 @@ class ThreadState(Value):
     @property
     def running(self) -> Turn | None:
         return self.turns[-1] if self.turns and self.turns[-1].status == "running" else None
+
+    @property
+    def standing(self) -> Standing:
+        return "idle" if self.running is None else "asking" if self.approvals else "running"
 
     def turn(self, turn_id: TurnId) -> Turn | None:
         return next((turn for turn in reversed(self.turns) if turn.id == turn_id), None)

@@ -308,7 +308,7 @@ def provider_of(name: str) -> str:
 
 
 def status(state: ThreadState) -> m.ThreadStatus:
-    return STANDINGS["idle" if state.running is None else "asking" if state.approvals else "running"]
+    return STANDINGS[state.standing]
 
 
 def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
