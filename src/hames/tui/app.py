@@ -47,6 +47,7 @@ LONG_TURN_MS = 10_000
 
 
 TIDY_SECONDS = 30.0
+REST_SECONDS = 2.0
 
 
 class HamesApp(App[int]):
@@ -101,6 +102,7 @@ class HamesApp(App[int]):
         self.unreachable: Unreachable | None = None
         """Why there never was an agent to talk to."""
         self._leaving_at = 0.0
+        self._touched = 0.0
         self._laid_out = False
         self._met = False
         self._begun = anyio.Event()
@@ -144,9 +146,14 @@ class HamesApp(App[int]):
         self._find_files()
         self.set_interval(TIDY_SECONDS, self._tidy)
 
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent):
+            self._touched = time.monotonic()
+        await super().on_event(event)
+
     def _tidy(self) -> None:
-        """Looking through everything takes a tenth of a second, so it is not done while words pour in."""
-        if not self.talk.running:
+        """Looking through everything takes a tenth of a second, so it is not done while words pour in or keys come."""
+        if not self.talk.running and time.monotonic() - self._touched > REST_SECONDS:
             gc.collect()
 
     # -- the connection
