@@ -1,34 +1,35 @@
 """The door: the one place that knows every room. Configuration in, an engine out."""
 
 import contextlib
+import threading
 import zlib
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
-from hames.agents.codex import NAME as CODEX
-from hames.agents.codex import CodexAgent, codex_command
-from hames.agents.codex_models import CodexShelf
+from hames.agents.codex_command import NAME as CODEX
+from hames.agents.codex_command import codex_command
 from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
 from hames.domain.options import Settings
-from hames.ports import Agent, Models, Store, Tools
-from hames.providers.catalogue import Catalogue
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.choose import Settings as SandboxSettings
+from hames.ports import Agent, Clock, Models, Place, Store, Tool, Tools
+from hames.providers.catalogue import Catalogue, Shelf
 from hames.sandbox.conceal import conceal
 from hames.sandbox.trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
-from hames.tools.mcp import McpTools, Server
-from hames.tools.registry import BuiltinTools
+
+if TYPE_CHECKING:
+    from hames.sandbox.choose import LocalSandbox
 
 CLOSING_SECONDS = 1.0
+WARM_UP_SECONDS = 0.05
 
 
 @asynccontextmanager
@@ -47,12 +48,11 @@ async def open_engine(
     conceal()  # what holds keys can be read by nobody it starts
     clock = SystemClock()
     known = catalogue(options)
-    walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
-    sandbox = LocalSandbox(walls, environ=options.environment)
+    toolbox = Toolbox(options, clock)
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
         models=models or known,
-        tools=tools or offered_tools(options, BuiltinTools(sandbox, clock, search_command=options.search_command)),
+        tools=tools or toolbox,
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
@@ -61,12 +61,12 @@ async def open_engine(
     )
     try:
         async with engine:
-            engine.beside(lambda: _warm(known, engine.rules.defaults.model))
+            engine.beside(lambda: _warm(known, engine.rules.defaults.model, toolbox))
             yield engine
     finally:
         with anyio.move_on_after(CLOSING_SECONDS, shield=True):
             await known.aclose()
-        sandbox.close()
+        toolbox.close()
 
 
 def own_agents(options: Options) -> dict[str, Agent]:
@@ -74,18 +74,62 @@ def own_agents(options: Options) -> dict[str, Agent]:
     command = codex_command(options.environment)
     if not command:
         return {}
+    from hames.agents.codex import CodexAgent
+
     memory, models = options.data_dir / "codex", _codex_models(options)
     return {CODEX: CodexAgent([command], memory=memory, models=models, environment=options.environment)}
 
 
-async def _warm(known: Catalogue, model: str) -> None:
-    """Have the first request's connection pool ready while nobody waits for it yet."""
+class Toolbox:
+    """Our own tools and the sandbox they run in. Implements `ports.Tools`.
+
+    Imported when a thread first needs them: a server answers before it has any.
+    """
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self._options = options
+        self._clock = clock
+        self._loading = threading.Lock()
+        self._opened: tuple[Tools, LocalSandbox] | None = None
+
+    def load(self) -> Tools:
+        with self._loading:
+            if self._opened is None:
+                self._opened = self._made()
+            return self._opened[0]
+
+    def _made(self) -> "tuple[Tools, LocalSandbox]":
+        from hames.sandbox.choose import LocalSandbox, Settings
+        from hames.tools.registry import BuiltinTools
+
+        options = self._options
+        settings = Settings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+        sandbox = LocalSandbox(settings, environ=options.environment)
+        own = BuiltinTools(sandbox, self._clock, search_command=options.search_command)
+        return offered_tools(options, own), sandbox
+
+    def open(self, place: Place) -> AbstractAsyncContextManager[Sequence[Tool]]:
+        return self.load().open(place)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened[1].close()
+
+
+async def _warm(known: Catalogue, model: str, toolbox: Toolbox) -> None:
+    """Have ready what the first turn needs. Not at once: a client that starts a server sends its first request now."""
+    await anyio.sleep(WARM_UP_SECONDS)
+    await anyio.to_thread.run_sync(toolbox.load)
     with contextlib.suppress(HarnessError):
         await known.warm(known.find(model))
 
 
 def offered_tools(options: Options, own: Tools) -> Tools:
     """Our own tools, and those of the MCP servers that are configured."""
+    if not options.mcp_servers:
+        return own
+    from hames.tools.mcp import McpTools, Server
+
     servers = [
         Server(
             name=name,
@@ -103,8 +147,11 @@ def offered_tools(options: Options, own: Tools) -> Tools:
 
 def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment)
-    found = CodexShelf([command], models=_codex_models(options), environment=options.environment) if command else None
-    shelves = [found] if found is not None else []
+    shelves: list[Shelf] = []
+    if command:
+        from hames.agents.codex_models import CodexShelf
+
+        shelves = [CodexShelf([command], models=_codex_models(options), environment=options.environment)]
     return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
 
 

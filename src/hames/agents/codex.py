@@ -5,7 +5,6 @@ has a process of its own, which ends with it. What Codex has not seen (a thread 
 it has lost) it is told before the turn.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -101,8 +100,3 @@ async def _granted(program: Program, method: str, **params: Json) -> Json:
         return await program.call(method, params)
     except Refused:
         return None
-
-
-def codex_command(environment: Mapping[str, str]) -> str | None:
-    """Where Codex is: named by `HAMES_CODEX`, or on the PATH."""
-    return environment.get("HAMES_CODEX") or shutil.which("codex", path=environment.get("PATH"))

@@ -12,6 +12,7 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -68,12 +69,12 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
     for name in sorted(options.environment):
         if name.endswith(ENDPOINTS):
             shown = without_secrets(options.environment[name]) if name.endswith("_BASE_URL") else HIDDEN
-            origin = "environment" if name in environment else str(user_config(environment))
+            origin = "environment" if name in environment else user_config(environment)
             rows.append({"name": name, "value": shown, "origin": origin})
     places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
     rows += [{"name": name, "value": str(path), "origin": "place"} for name, path in places.items()]
-    there = "is there" if user_config(environment).exists() else "is not there"
-    rows.append({"name": "config.toml", "value": str(user_config(environment)), "origin": there})
+    there = "is there" if Path(user_config(environment)).exists() else "is not there"
+    rows.append({"name": "config.toml", "value": user_config(environment), "origin": there})
     return rows
 
 

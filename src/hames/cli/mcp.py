@@ -76,7 +76,7 @@ def _add(args: Namespace) -> int:
     if bool(args.url) == bool(args.program):
         raise Misconfigured("name a program to start, or an address with --url")
     pairs = dict(pair.partition("=")[::2] for pair in args.env)
-    file = user_config(os.environ)
+    file = Path(user_config(os.environ))
     text = file.read_text() if file.exists() else ""
     if _section(args.name) in text:
         raise Misconfigured(f"there is a server {args.name!r} already; hames mcp remove {args.name} first")
@@ -91,7 +91,7 @@ def _add(args: Namespace) -> int:
 
 
 def _remove(args: Namespace) -> int:
-    file = user_config(os.environ)
+    file = Path(user_config(os.environ))
     text = file.read_text() if file.exists() else ""
     kept, inside, found = [], False, False
     for line in text.splitlines():

@@ -28,7 +28,7 @@ def run(args: Namespace) -> int:
     directory = Path(args.directory)
     if not directory.is_dir():
         raise Misconfigured(f"no directory {str(directory)!r}")
-    trust = ProjectTrust(user_state(os.environ))
+    trust = ProjectTrust(Path(user_state(os.environ)))
     if args.revoke:
         print("no longer trusted" if trust.revoke(directory) else "was not trusted")
         return 0

@@ -3,7 +3,6 @@
 Keys and endpoints come from the process environment or the user's own file, never from a workspace.
 """
 
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -109,9 +108,9 @@ DEFAULTS: Final[dict[str, Json]] = {
 def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
     """Raises `Misconfigured` with one sentence; nothing is written."""
     cwd = _directory(flags.get("cwd"))
-    state = user_state(environment)
+    state = Path(user_state(environment))
     settings = {name: Setting(value=value, origin="default") for name, value in DEFAULTS.items()}
-    path = user_config(environment)
+    path = Path(user_config(environment))
     user = _toml(_bytes(path), str(path))
     providers = _table(user.pop("providers", {}), "providers", str(path))
     _take(settings, user, str(path))
@@ -130,7 +129,7 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag")
     return Options(
         cwd=cwd,
-        data_dir=data_directory(cwd, flags.get("data_dir")),
+        data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
         environment=_provider_environment(providers, environment),
         model=settings["model"].value,
@@ -182,6 +181,8 @@ def _bytes(path: Path) -> bytes:
 
 
 def _toml(data: bytes, origin: str) -> dict[str, Json]:
+    import tomllib
+
     try:
         return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:

@@ -4,7 +4,6 @@ Trust is bound to the directory itself (its real path, device and inode) and to
 what was in it: a look-alike, a moved copy or a changed file asks again.
 """
 
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -69,13 +68,18 @@ def identity(directory: Path) -> Trusted:
     """The directory and a digest of what it would have us obey; no digest: there is nothing to obey."""
     real = directory.resolve(strict=True)
     found = real.stat()
-    digest = hashlib.sha256()
     contents = _contents(real)
+    digest = _digest(contents) if contents else ""
+    return Trusted(path=str(real), device=found.st_dev, inode=found.st_ino, digest=digest)
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    import hashlib
+
+    digest = hashlib.sha256()
     for name, data in sorted(contents.items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    return Trusted(
-        path=str(real), device=found.st_dev, inode=found.st_ino, digest=digest.hexdigest() if contents else ""
-    )
+    return digest.hexdigest()
 
 
 def _contents(directory: Path) -> dict[str, bytes]:
