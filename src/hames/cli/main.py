@@ -4,6 +4,8 @@ A command is a module of this package with a docstring (what it does, with examp
 `run(args) -> int`. Nothing is imported here that a server does not need before its first answer.
 """
 
+import gc
+import os
 import sys
 
 from hames.cli import fast
@@ -29,15 +31,28 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    words = sys.argv[1:] if argv is None else argv
+    """The exit code. Without `argv` this is the program itself, which ends here."""
+    if argv is not None:
+        return _main(argv)
+    code = _main(sys.argv[1:])
+    # Everything is closed by now; taking the interpreter apart would cost as much as starting it.
+    from contextlib import suppress
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
+
+
+def _main(words: list[str]) -> int:
+    # Imports make many objects and no garbage: collecting meanwhile takes a tenth of the start.
+    gc.disable()
     try:
         start = fast.start(words)
         return _run(words, start)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read us has enough
-        import os
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
 
@@ -65,6 +80,8 @@ def _run(words: list[str], start: object) -> int:
     from hames.domain.display import printable
     from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
 
+    gc.freeze()
+    gc.enable()
     try:
         return module.run(args)
     except HarnessError as error:

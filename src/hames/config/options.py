@@ -181,6 +181,8 @@ def _bytes(path: Path) -> bytes:
 
 
 def _toml(data: bytes, origin: str) -> dict[str, Json]:
+    if not data:
+        return {}
     import tomllib
 
     try:
