@@ -19,6 +19,7 @@ import msgspec
 from hames.app import catalogue
 from hames.cli import flags
 from hames.cli.paint import Paint
+from hames.config.credentials import Credentials
 from hames.config.options import SECRET, Options
 from hames.config.paths import user_config
 from hames.domain.display import visible
@@ -66,10 +67,14 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
     rows: list[dict[str, Json]] = [
         {"name": name, "value": value, "origin": origin} for name, (value, origin) in found.items()
     ]
+    credentials = Credentials.of_user(environment)
+    saved = credentials.values()
     for name in sorted(options.environment):
         if name.endswith(ENDPOINTS):
             shown = without_secrets(options.environment[name]) if name.endswith("_BASE_URL") else HIDDEN
             origin = "environment" if name in environment else user_config(environment)
+            if name not in environment and saved.get(name) == options.environment[name]:
+                origin = str(credentials.file)
             rows.append({"name": name, "value": shown, "origin": origin})
     places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
     rows += [{"name": name, "value": str(path), "origin": "place"} for name, path in places.items()]

@@ -23,6 +23,7 @@ import anyio
 from hames.cli import flags
 from hames.config.mcp import McpServer
 from hames.config.paths import user_config
+from hames.config.user_file import write_private
 from hames.domain.display import printable, visible
 from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId, TurnId
@@ -85,7 +86,7 @@ def _add(args: Namespace) -> int:
     lines += [f"command = {json.dumps(args.program[0])}"] if args.program else []
     lines += [f"args = {json.dumps(args.program[1:])}"] if args.program[1:] else []
     lines += [f"env = {{ {', '.join(f'{k} = {json.dumps(v)}' for k, v in pairs.items())} }}"] if pairs else []
-    _write(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
+    write_private(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
     print(f"added {args.name} to {file}; hames mcp test {args.name} tries it")
     return 0
 
@@ -102,7 +103,7 @@ def _remove(args: Namespace) -> int:
             kept.append(line)
     if not found:
         raise Misconfigured(f"the user's file has no MCP server {args.name!r}")
-    _write(file, "\n".join(kept).rstrip() + "\n")
+    write_private(file, "\n".join(kept).rstrip() + "\n")
     print(f"removed {args.name} from {file}")
     return 0
 
@@ -141,11 +142,3 @@ async def _try(name: str, server: McpServer, cwd: str) -> int:
 
 def _section(name: str) -> str:
     return f"[mcp_servers.{name}]"
-
-
-def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = file.with_suffix(".new")
-    fresh.touch(mode=0o600)
-    fresh.write_text(text)
-    fresh.replace(file)

@@ -131,7 +131,7 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         cwd=cwd,
         data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
-        environment=_provider_environment(providers, environment),
+        environment={**_saved_keys(environment), **_provider_environment(providers, environment)},
         model=settings["model"].value,
         approval_policy=_approval_policy(settings["approval_policy"]),
         sandbox=sandbox_policy(settings["sandbox"]),
@@ -230,6 +230,13 @@ def _provider_environment(providers: Mapping[str, Json], environment: Mapping[st
                 raise Misconfigured(f"providers.{provider}.{name} must be text")
             found[f"{provider}_{name}".upper().replace("-", "_")] = value
     return {**found, **environment}
+
+
+def _saved_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """What `hames login` saved. Everything else that names a key comes before it."""
+    from hames.config.credentials import Credentials
+
+    return Credentials.of_user(environment).values()
 
 
 def _approval_policy(setting: Setting) -> ApprovalPolicy:
