@@ -113,8 +113,8 @@ def test_the_terminal_without_one_says_what_needs_none(shell: Shell, words: tupl
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("thread",), "hames: no command 'thread'; there is hames threads\n"),
-        (("why does it fail",), "and hames run 'why does it fail' sends it to the agent\n"),
+        (("thread",), "hames: no command 'thread'; did you mean hames threads?\n"),
+        (("explain",), "hames --help lists the commands; hames run 'explain' sends it to the agent\n"),
         (("threads", "--limit", "-3"), "argument --limit: '-3' is not a number above 0\n"),
         (("threads", "--limit", "0"), "argument --limit: '0' is not a number above 0\n"),
         (("doctor", "--model", "x"), "unrecognized arguments: --model x\n"),
@@ -143,6 +143,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         "config": ["--cwd", "--data-dir"],
         "doctor": ["--cwd", "--data-dir"],
         "models": ["--cwd"],
+        "setup": ["--model"],
         "mcp": ["--cwd"],
         "sandbox": ["--cwd"],
     }
