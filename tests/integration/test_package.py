@@ -1,5 +1,6 @@
 """What people install: the wheel and the sdist, in an environment that has nothing else, on a machine without Node."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -137,3 +138,16 @@ def _pythons(version: str) -> list[str]:
         for path in named
         if path and subprocess.run([path, "-c", "import venv"], capture_output=True, check=False).returncode == 0
     ]
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog() -> None:
+    specification = importlib.util.spec_from_file_location("release", ROOT / "scripts" / "release.py")
+    assert specification is not None
+    assert specification.loader is not None
+    release = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(release)
+    changelog = "# Changelog\n\n## [Unreleased]\n\n- later\n\n## [1.1] - today\n\n- new\n\n## [1.0]\n\n- old\n"
+    assert release.section(changelog, "1.1") == "- new"
+    assert release.section(changelog, "1.0") == "- old"
+    with pytest.raises(SystemExit, match="no section"):
+        release.section(changelog, "2.0")
