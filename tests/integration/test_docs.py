@@ -38,7 +38,7 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     assert (work / "note.txt").read_text() == "I was here\n"
     (work / "note.txt").unlink()
     heard = run(sys.executable, "-c", blocks("python")[0])
-    assert "may I?" in heard
+    assert "approve?" in heard
     assert "CommandExecutionItem" in heard
     assert (work / "note.txt").exists()
 
