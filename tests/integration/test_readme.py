@@ -74,5 +74,5 @@ def test_every_link_leads_somewhere(name: str) -> None:
 def test_every_command_that_is_named_exists() -> None:
     from hames.cli.main import COMMANDS
 
-    named = set(re.findall(r"`hames ([a-z-]+)", README)) | set(re.findall(r"\$ hames ([a-z-]+)", README))
+    named = set(re.findall(r"`hames ([a-z][a-z-]*)", README)) | set(re.findall(r"\$ hames ([a-z][a-z-]*)", README))
     assert named <= set(COMMANDS)
