@@ -89,7 +89,8 @@ def users() -> list[str]:
 
 
 def as_user(user: str, function: str, *arguments: Any) -> Any:
-    """Calls `MODULE:NAME`, a coroutine function of this directory, as `user`, in a process of its own.
+    """Calls `MODULE:NAME`, a coroutine function of this directory, as `user` (a name or a number), in a process of its
+    own.
 
     The process starts as we are, because the interpreter may be in a place only we can read, and then lets go.
     """
@@ -115,10 +116,11 @@ def _main() -> None:
     module, _, function = name.partition(":")
     work = getattr(import_module(module), function)
     anyio.run(_nothing)  # imports what is imported late, while it can still be read
-    if user == "nobody":
+    if user == "nobody" or user.isdigit():
+        number = int(user) if user.isdigit() else NOBODY
         os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        os.setgid(number)
+        os.setuid(number)
         os.environ["HOME"] = "/nonexistent"
         ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # changing the user makes a process unreadable, even to itself
     print(msgspec.json.encode(anyio.run(work, *arguments)).decode())

@@ -58,11 +58,13 @@ class Outside:
             return await anyio.connect_tcp(address, port)
 
     def is_this_machine(self, address: Address) -> bool:
-        """Whether one of our own interfaces has it. Nothing is sent: to reach itself, a machine uses that address."""
+        """Whether the kernel would deliver it here. Nothing is sent: to reach itself, a machine uses the same address
+        or a loopback one as its own."""
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
             probe.connect((str(address), 9))
-            return ipaddress.ip_address(probe.getsockname()[0]) == address
+            source = ipaddress.ip_address(probe.getsockname()[0])
+            return source == address or source.is_loopback
         return False
 
 
