@@ -15,6 +15,7 @@ from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
+from hames.domain.guardrails import SOCKET
 from hames.domain.options import Settings
 from hames.ports import Agent, Models, Store, Tools
 from hames.providers.catalogue import Catalogue
@@ -47,7 +48,9 @@ async def open_engine(
     conceal()  # what holds keys can be read by nobody it starts
     clock = SystemClock()
     known = catalogue(options)
-    walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+    walls = SandboxSettings(
+        extra_path=options.extra_path, allow_degraded=options.allow_degraded, hidden=(str(options.data_dir / SOCKET),)
+    )
     sandbox = LocalSandbox(walls, environ=options.environment)
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 from anyio import to_thread
 
 from hames.domain.errors import SandboxUnavailable
+from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, ToolFailed
@@ -188,7 +189,7 @@ class LocalSandbox:
             roots=tuple(roots),
             network=network,
             home=self._home,
-            hidden=self._settings.hidden,
+            hidden=(*self._settings.hidden, *_own_sockets((launch.workspace, *roots))),
             scratch=self._settings.scratch if roots else "",
             sockets=sockets,
         )
@@ -236,6 +237,11 @@ class LocalSandbox:
             return Walls(kind="landlock", degraded=True, sentence=sentence, version=str(landlock.abi()))
         sentence = f"bubblewrap {found.version} with a system-call filter"
         return Walls(kind="bubblewrap", degraded=False, sentence=sentence, path=found.path, version=found.version)
+
+
+def _own_sockets(directories: Sequence[str]) -> tuple[str, ...]:
+    """Where a server of ours listens if one runs there. Its path may be too long to stand in the kernel's list."""
+    return tuple(f"{directory}/.harness/{SOCKET}" for directory in directories)
 
 
 def _named_roots(policy: SandboxPolicy) -> tuple[str, ...]:
