@@ -16,6 +16,7 @@ from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
+from hames.domain.guardrails import SOCKET
 from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Store, Tool, Tools
 from hames.providers.catalogue import Catalogue, Shelf
@@ -103,7 +104,11 @@ class Toolbox:
         from hames.tools.registry import BuiltinTools
 
         options = self._options
-        settings = Settings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+        settings = Settings(
+            extra_path=options.extra_path,
+            allow_degraded=options.allow_degraded,
+            hidden=(str(options.data_dir / SOCKET),),
+        )
         sandbox = LocalSandbox(settings, environ=options.environment)
         own = BuiltinTools(sandbox, self._clock, search_command=options.search_command)
         return offered_tools(options, own), sandbox

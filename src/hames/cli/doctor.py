@@ -82,8 +82,12 @@ async def _sandbox() -> list[Finding]:
     found = [Finding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
     if walls.kind == "none":
         return found
-    for policy in (ReadOnly(), WorkspaceWrite()):
-        name = type(policy).__name__[0].lower() + type(policy).__name__[1:]
+    tried_policies = {
+        "readOnly": ReadOnly(),
+        "workspaceWrite": WorkspaceWrite(),
+        "workspaceWrite with networkAccess": WorkspaceWrite(network_access=True),
+    }
+    for name, policy in tried_policies.items():
         try:
             tried = await prove(policy)
         except HarnessError as problem:

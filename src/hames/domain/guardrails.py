@@ -3,6 +3,9 @@
 Each of them makes some program act later, outside every sandbox: git, an editor, a shell, another agent.
 """
 
+SOCKET = "hames.sock"
+"""In a data directory: how programs of the user reach the running server. Commands in a sandbox do not see it."""
+
 GUARDED: tuple[str, ...] = (
     ".git",
     ".harness",

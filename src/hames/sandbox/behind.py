@@ -3,18 +3,21 @@
 import io
 import json
 import os
+import select
 import shutil
 import sys
 import time
 from collections.abc import Sequence
 from functools import partial
 from tempfile import mkdtemp
+from typing import TYPE_CHECKING
 
+from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
 from hames.ports import Launch
 from hames.sandbox import bubblewrap as bwrap
+from hames.sandbox import family, macos, seccomp
 from hames.sandbox import landlock as locks
-from hames.sandbox import macos, seccomp
 from hames.sandbox.covers import socket_mounts
 from hames.sandbox.guards import guards
 from hames.sandbox.limits import confine, limited
@@ -22,6 +25,11 @@ from hames.sandbox.mounts import Mount
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
 from hames.sandbox.planted import planted
+
+if TYPE_CHECKING:
+    from hames.sandbox.network.access import CommandNetwork
+
+_CHILD_SECONDS = 10.0
 
 
 class Reach(Value):
@@ -36,14 +44,15 @@ class Reach(Value):
     """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
 
 
-def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
-    """Puts placeholders on the disk; the plan's `closing` takes them away."""
+def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, network: "CommandNetwork | None" = None) -> Plan:
+    """Puts placeholders on the disk; the plan's `closing` takes them away. `network`: what the command gets of it."""
     held: list[Placeholders] = []
     guarded: list[Mount] = []
     started = time.time()
 
     def closing() -> list[str]:
-        notes = [note for placeholders in held for note in placeholders.leave()]
+        notes = list(network.close()) if network is not None else []
+        notes += [note for placeholders in held for note in placeholders.leave()]
         return [*notes, *(_planted_note(path) for root in reach.roots for path in planted(root, since=started))]
 
     try:
@@ -57,7 +66,6 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             workspace=os.path.realpath(launch.workspace),
             roots=reach.roots,
             guards=tuple(guarded),
-            network=reach.network,
             home=reach.home,
             hidden=reach.hidden,
             scratch=reach.scratch,
@@ -67,7 +75,8 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         reader, writer = os.pipe()
         status = Status()
         layers = bwrap.mounts(view)
-        options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd)
+        gate = network.gate if network is not None else None
+        options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd, gate_fd=gate)
     except BaseException:
         closing()
         raise
@@ -86,13 +95,29 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         cwd="/",
         contained=True,
         tmp="/tmp",
-        files=[filter_fd, reader, status.writer],
+        files=[filter_fd, reader, status.writer, *([gate] if gate is not None else [])],
         kept=[writer],
         sockets=frozenset(mount.path for mount in sockets),
         began=status.began,
         release=release,
+        environment=network.environment if network is not None else dict,
+        connect=partial(_connect, network, status) if network is not None else None,
         closing=closing,
     )
+
+
+def _connect(network: "CommandNetwork", status: "Status") -> None:
+    """Raises `SandboxUnavailable`."""
+    child = status.child()
+    if child is None:
+        return  # bubblewrap gave up, and says why in its output
+    pid, namespace = child
+    try:
+        network.open(pid, namespace)
+    except SandboxUnavailable:
+        seen = family.look(pid)
+        if seen is not None and not seen.dead:
+            raise
 
 
 class Status:
@@ -101,22 +126,33 @@ class Status:
     def __init__(self) -> None:
         reader, self.writer = os.pipe()
         self._reader = io.FileIO(reader)
+        self._said = b""
         self._told: bool | None = None
+
+    def child(self) -> tuple[int, int] | None:
+        """The first process inside and the number of its network namespace, 0 if that is not said.
+        Waits for it; None: bubblewrap ended before there was one."""
+        while b"\n" not in self._said:
+            if not select.select([self._reader], [], [], _CHILD_SECONDS)[0] or not (more := self._reader.read(4096)):
+                return None
+            self._said += more
+        said = json.loads(self._said.partition(b"\n")[0])
+        return said["child-pid"], said.get("net-namespace", 0)
 
     def began(self) -> bool:
         if self._told is None:
             os.set_blocking(self._reader.fileno(), False)
-            said = self._reader.read(4096) or b""
+            self._said += self._reader.read(4096) or b""
             self._reader.close()
-            self._told = b'"exit-code"' in said
+            self._told = b'"exit-code"' in self._said
         return self._told
 
 
 def landlock(launch: Launch, reach: Reach) -> Plan:
-    """Landlock cannot give a private `/tmp`, so the program is told of another one."""
+    """Landlock cannot give a private `/tmp`, so the program is told of another one. It has no network at all."""
     tmp = mkdtemp(prefix="hames-")
     filter_fd = seccomp.file()
-    settings = json.dumps({"writable": [*reach.roots, tmp], "network": reach.network})
+    settings = json.dumps({"writable": [*reach.roots, tmp]})
     inner = limited(launch.argv, launch.limits)
     argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), settings, *inner)
     closing = partial(_without, tmp)

@@ -18,7 +18,7 @@ _SMALL_BYTES = 64 * 1024
 _SCRATCH_BYTES = min(4 * 1024**3, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 _FRESH = ("/run", "/tmp", "/dev/shm")
 
-# Parts of /run that programs need to find: where NixOS keeps its programs, and who resolves names.
+# Parts of /run that programs need to find: where NixOS keeps its programs.
 _KEPT = ("/run/current-system", "/run/wrappers", "/run/opengl-driver")
 
 
@@ -37,7 +37,6 @@ class View(Value):
     workspace: str
     roots: tuple[str, ...]
     guards: tuple[Mount, ...]
-    network: bool
     home: str
     hidden: tuple[str, ...] = ()
     scratch: str = ""
@@ -46,12 +45,17 @@ class View(Value):
     """Covers for other programs' sockets. One that vanishes meanwhile fails the run."""
 
 
-def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd: str, filter_fd: int) -> list[str]:
-    """What bubblewrap is told before the command itself. `layers` are the mounts of the view, in order."""
-    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+def options(
+    bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd: str, filter_fd: int, gate_fd: int | None = None
+) -> list[str]:
+    """What bubblewrap is told before the command itself. `layers` are the mounts of the view, in order.
+
+    The network is always a new one; `gate_fd`: the command waits until somebody has put a way out into it.
+    """
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    if not view.network:
-        words.append("--unshare-net")
+    if gate_fd is not None:
+        words += ["--block-fd", str(gate_fd)]
     everything = Mount(path="/", how="write") in layers
     words += ["--bind" if everything else "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     # Root may write sysctls, whatever namespace it is in, unless the mount says no.
@@ -67,7 +71,7 @@ def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd:
 def mounts(view: View) -> list[Mount]:
     """Parents first."""
     fresh = [Mount(path=path, how="scratch") for path in (*_FRESH, *_real_run())]
-    kept = [Mount(path=path, how="read") for path in _kept(view) if Path(path).exists()]
+    kept = [Mount(path=path, how="read") for path in _kept() if Path(path).exists()]
     # Below a fresh directory the workspace would be gone; it is put back, if only to be read.
     shown = [Mount(path=root, how="write") for root in view.roots] or [Mount(path=view.workspace, how="read")]
     secrets = secret_mounts(view.home, more=view.hidden, keep=(*view.roots, view.workspace))
@@ -102,12 +106,10 @@ def _real_run() -> tuple[str, ...]:
     return (str(path),) if path.is_dir() and not path.is_symlink() else ()
 
 
-def _kept(view: View) -> tuple[str, ...]:
+def _kept() -> tuple[str, ...]:
     """What stays visible below a fresh directory. An installation of ours may lie there: its tools must be found."""
     own = [path for path in {sys.prefix, str(Path(__file__).parents[1])} if any(inside(path, hid) for hid in _FRESH)]
-    resolver = os.path.realpath("/etc/resolv.conf")
-    name_service = (resolver,) if view.network and resolver.startswith("/run/") else ()
-    return (*_KEPT, *name_service, *own)
+    return (*_KEPT, *own)
 
 
 def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View) -> list[str]:

@@ -7,25 +7,32 @@ by name; what cannot be walled is refused.
 import os
 import secrets
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from anyio import to_thread
 
 from hames.domain.errors import SandboxUnavailable
+from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, ToolFailed
 from hames.sandbox import behind, landlock, macos, none, probe
 from hames.sandbox.behind import Reach
+from hames.sandbox.bubblewrap import Bubblewrap
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
 from hames.sandbox.mounts import writable_roots
 from hames.sandbox.plan import Plan
 from hames.sandbox.process import LocalProcess, start
 from hames.sandbox.steady import SteadyProcess
+
+if TYPE_CHECKING:
+    from hames.sandbox.network.access import CommandNetwork, NetworkAccess
+    from hames.sandbox.network.outside import Outside
 
 
 class Settings(Value):
@@ -62,12 +69,22 @@ class Walls(Value):
 class LocalSandbox:
     """Implements `ports.Sandbox`."""
 
-    def __init__(self, settings: Settings = _DEFAULTS, *, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings = _DEFAULTS,
+        *,
+        environ: Mapping[str, str] | None = None,
+        outside: "Outside | None" = None,
+    ) -> None:
+        """`outside` is what network access leads to; tests have one that stays on this machine."""
         self._settings = settings
         self._environ = os.environ if environ is None else environ
         self._home = os.path.realpath(self._environ.get("HOME") or Path("~").expanduser())
         self._guardian = Guardian()
         self._resolved: dict[str, str] = {}
+        self._outside = outside
+        self._network: NetworkAccess | None = None
+        self._network_turn = threading.Lock()
 
     async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
@@ -112,6 +129,12 @@ class LocalSandbox:
             plan.close_files()
         if counted or not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted)
+        if plan.connect is not None:
+            try:
+                await to_thread.run_sync(plan.connect)
+            except BaseException:
+                await process.kill()
+                raise
         return process, plan
 
     async def walls(self) -> Walls:
@@ -121,6 +144,8 @@ class LocalSandbox:
     def close(self) -> None:
         """Ends the guardian, and with it whatever still runs without walls."""
         self._guardian.close()
+        if self._network is not None:
+            self._network.close()
 
     def _closed(self, plan: Plan, job: str) -> Sequence[str]:
         self._guardian.forget(job)
@@ -128,7 +153,7 @@ class LocalSandbox:
 
     def _child_environment(self, launch: Launch, plan: Plan, job: str) -> dict[str, str]:
         writable = (launch.workspace, *_named_roots(launch.policy))
-        return child_environment(
+        usual = child_environment(
             self._environ,
             home=self._home,
             job=job,
@@ -136,6 +161,7 @@ class LocalSandbox:
             inherit=self._settings.inherit,
             tmp=plan.tmp,
         )
+        return dict(plan.environment(usual))
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> Plan:
         if not Path(launch.cwd).is_dir():
@@ -163,7 +189,7 @@ class LocalSandbox:
             roots=tuple(roots),
             network=network,
             home=self._home,
-            hidden=self._settings.hidden,
+            hidden=(*self._settings.hidden, *_own_sockets((launch.workspace, *roots))),
             scratch=self._settings.scratch if roots else "",
             sockets=sockets,
         )
@@ -171,7 +197,12 @@ class LocalSandbox:
         match walls.kind:
             case "bubblewrap":
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
-                return behind.bubblewrap(found, launch, reach)
+                return behind.bubblewrap(found, launch, reach, self._command_network(found) if network else None)
+            case "landlock" if network:
+                raise SandboxUnavailable(
+                    "no network for the command: Landlock cannot keep it away from the services of this machine; "
+                    f"install bubblewrap, run it without networkAccess, {probe.KNOWINGLY}"
+                )
             case "landlock":
                 return behind.landlock(launch, reach)
             case "seatbelt":
@@ -180,6 +211,19 @@ class LocalSandbox:
                 raise SandboxUnavailable(walls.sentence)
             case _ as never:
                 assert_never(never)
+
+    def _command_network(self, found: Bubblewrap) -> "CommandNetwork":
+        if found.setuid and os.geteuid() != 0:
+            raise SandboxUnavailable(
+                f"no network for the command: {found.path} has the setuid bit, so the network it makes belongs to "
+                "root; install a bubblewrap without that bit, or run the command without networkAccess"
+            )
+        from hames.sandbox.network.access import NetworkAccess  # only who needs it pays for it
+
+        with self._network_turn:  # plans are made in worker threads
+            if self._network is None:
+                self._network = NetworkAccess(self._environ, self._outside)
+            return self._network.for_command()
 
     def _walls(self) -> Walls:
         if sys.platform == "darwin":
@@ -193,6 +237,11 @@ class LocalSandbox:
             return Walls(kind="landlock", degraded=True, sentence=sentence, version=str(landlock.abi()))
         sentence = f"bubblewrap {found.version} with a system-call filter"
         return Walls(kind="bubblewrap", degraded=False, sentence=sentence, path=found.path, version=found.version)
+
+
+def _own_sockets(directories: Sequence[str]) -> tuple[str, ...]:
+    """Where a server of ours listens if one runs there. Its path may be too long to stand in the kernel's list."""
+    return tuple(f"{directory}/.harness/{SOCKET}" for directory in directories)
 
 
 def _named_roots(policy: SandboxPolicy) -> tuple[str, ...]:

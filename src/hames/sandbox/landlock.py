@@ -37,14 +37,14 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def restrict(writable: list[str], *, network: bool) -> None:
+def restrict(writable: list[str]) -> None:
     """Confines this process and all its children for good. Raises `OSError`."""
     version = abi()
     if version == 0:
         raise OSError("this kernel has no Landlock")
     files = _ALL_FS_BY_ABI[min(version, len(_ALL_FS_BY_ABI) - 1)]
-    tcp = _TCP if version >= 4 and not network else 0
-    scopes = _SCOPES if version >= 6 and not network else 0
+    tcp = _TCP if version >= 4 else 0
+    scopes = _SCOPES if version >= 6 else 0
     attributes = struct.pack("<QQQ", files, tcp, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     libc = _libc()
     ruleset = _checked(libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
@@ -101,9 +101,8 @@ def _become() -> None:
     program = os.read(filter_fd, 65536)
     os.close(filter_fd)
     try:
-        restrict(settings["writable"], network=settings["network"])
-        if not settings["network"]:
-            filter_calls(without_internet(struct.unpack_from("<I", program, 12)[0]))
+        restrict(settings["writable"])
+        filter_calls(without_internet(struct.unpack_from("<I", program, 12)[0]))
         filter_calls(program)
     except OSError as error:
         sys.exit(f"no sandbox: Landlock: {error}")

@@ -4,7 +4,7 @@ Plans are made in a worker thread (they look at disks); the program is started f
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -32,6 +32,10 @@ class Plan:
     """Once it has ended: whether the program ever began. None: nobody knows."""
     release: Callable[[int], None] | None = None
     """Called with the number of the process, which does nothing until then."""
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = dict
+    """The variables that the program gets, given the usual ones."""
+    connect: Callable[[], None] | None = None
+    """Gives a started program its network. It has not begun before that. Raises `SandboxUnavailable`."""
     closing: Callable[[], Sequence[str]] = tuple
 
     def close_files(self) -> None:

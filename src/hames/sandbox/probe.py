@@ -120,7 +120,7 @@ def _described(path: str) -> Bubblewrap:
 
 def _complaint(found: Bubblewrap) -> str | None:
     """What goes wrong with all walls up, or nothing. Other programs' sockets say nothing about the walls."""
-    view = View(workspace="/", roots=(), guards=(), network=False, home="/nonexistent")
+    view = View(workspace="/", roots=(), guards=(), home="/nonexistent")
     filter_fd = seccomp.file()
     try:
         words = bubblewrap.options(found, view, bubblewrap.mounts(view), cwd="/", filter_fd=filter_fd)

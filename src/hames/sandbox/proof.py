@@ -22,17 +22,6 @@ WHERE = "/var/tmp"
 KNOWN = frozenset({"plant_a_nested_repository"})
 """Gets through wherever anything is writable: every directory can become a repository. See `planted`."""
 
-OPEN_WITH_NETWORK = frozenset(
-    {
-        "connect_to_a_server_on_loopback",
-        "connect_to_a_server_on_loopback_v6",
-        "send_a_datagram",
-        "connect_to_an_abstract_socket",
-        "look_up_a_name",
-    }
-)
-"""What `networkAccess` opens: the machine's own loopback and abstract sockets are part of the network."""
-
 
 class Finding(Value):
     """One attempt. `known`: it gets out, and is documented to."""
@@ -47,8 +36,6 @@ def accepted(policy: SandboxPolicy) -> frozenset[str]:
     match policy:
         case ReadOnly():
             return frozenset()
-        case WorkspaceWrite(network_access=True):
-            return KNOWN | OPEN_WITH_NETWORK
         case WorkspaceWrite():
             return KNOWN
         case _:

@@ -32,6 +32,13 @@ WALL_SIGNS = (
     "name or service not known",
     "temporary failure in name resolution",
     "connection refused",
+    "no route to host",
+    "tunnel failed",
+    "proxyerror",
+    "getaddrinfo",
+    "unknownhost",
+    "econnrefused",
+    "enetunreach",
 )
 """What programs say when they meet the sandbox. They say it for other reasons, too: it only earns a hint."""
 
@@ -196,7 +203,10 @@ def _wall(policy: SandboxPolicy) -> str:
         case ReadOnly():
             return "nothing writable, no network"
         case WorkspaceWrite(network_access=True):
-            return "only the workspace is writable"
+            return (
+                "only the workspace is writable; the network is reached only through the HTTP proxy that HTTP_PROXY "
+                "and HTTPS_PROXY name, and only public addresses; names cannot be looked up and ssh does not work"
+            )
         case WorkspaceWrite():
             return "only the workspace is writable, no network"
         case _:
@@ -206,7 +216,8 @@ def _wall(policy: SandboxPolicy) -> str:
 _DESCRIPTION = (
     "Run a command with bash and read its output (stdout and stderr together) and exit code. "
     "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
-    "only the workspace writable and has no network. Each call is a new shell: `cd` and variables do not last. "
+    "only the workspace writable and has no network, or only an HTTP proxy (see HTTPS_PROXY). "
+    "Each call is a new shell: `cd` and variables do not last. "
     "Processes left in the background end with the command. Long output is cut in the middle. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
 )

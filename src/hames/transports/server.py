@@ -107,7 +107,7 @@ async def serving(
             engine.observers.append(observe)
             stack.callback(engine.observers.remove, observe)
         # Without a token the kernel says who may come in; with one, the token does.
-        doors = Doors(guard_peer.is_ours if keyring is None else None)
+        doors = Doors(guard_peer.refusal if keyring is None else None)
         sockets = {name: RpcSockets(engine, make) for name, make in extras.dialects.items()}
         listener = Listener(server_listener.config(_app(service, sockets), doors, compress=not address.is_loopback))
         listener.on_stop = [hubs.close, *(one.close for one in sockets.values())]

@@ -86,7 +86,7 @@ async def running(
             metrics=metrics,
             clock=engine.clock,
         )
-        doors = Doors(guard_peer.is_ours if keyring is None else None)
+        doors = Doors(guard_peer.refusal if keyring is None else None)
         listener = Listener(server_listener.config(guard, doors, compress=False))
         listener.on_stop = [api.close]
         tasks.start_soon(listener.run_on, door)
