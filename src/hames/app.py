@@ -12,6 +12,7 @@ from hames.agents.codex import NAME as CODEX
 from hames.agents.codex import CodexAgent, codex_command
 from hames.agents.codex_models import CodexShelf
 from hames.config.options import Options
+from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
@@ -26,7 +27,8 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
 from hames.tools.mcp import McpTools, Server
-from hames.tools.registry import BuiltinTools
+from hames.tools.registry import BuiltinTools, ToolLimits
+from hames.tools.shell import ShellLimits
 
 CLOSING_SECONDS = 1.0
 
@@ -47,12 +49,12 @@ async def open_engine(
     conceal()  # what holds keys can be read by nobody it starts
     clock = SystemClock()
     known = catalogue(options)
-    walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
-    sandbox = LocalSandbox(walls, environ=options.environment)
+    sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
+    own = BuiltinTools(sandbox, clock, limits=tool_limits(options), search_command=options.search_command)
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
         models=models or known,
-        tools=tools or offered_tools(options, BuiltinTools(sandbox, clock, search_command=options.search_command)),
+        tools=tools or offered_tools(options, own),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
@@ -67,6 +69,38 @@ async def open_engine(
         with anyio.move_on_after(CLOSING_SECONDS, shield=True):
             await known.aclose()
         sandbox.close()
+
+
+def sandbox_settings(options: Options) -> SandboxSettings:
+    return SandboxSettings(
+        extra_path=options.extra_path,
+        extra_read=options.extra_read,
+        extra_cache=options.extra_cache,
+        allow_degraded=options.allow_degraded,
+        hidden=hidden_paths(options),
+    )
+
+
+def hidden_paths(options: Options) -> tuple[str, ...]:
+    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, other threads.
+
+    Threads in the workspace's own `.harness` can be read, as ever, and not changed.
+    """
+    config = user_config(options.environment)
+    named = options.environment.get("HAMES_CONFIG")
+    data = [] if options.data_dir == options.cwd / DATA else [options.data_dir]
+    log = [Path(options.log_file).absolute()] if options.log_file else []
+    if options.state_dir.is_relative_to(options.cwd):
+        # A directory that does not exist could be made by a command, and would be believed.
+        options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return tuple(str(path.absolute()) for path in (config if named else config.parent, options.state_dir, *data, *log))
+
+
+def tool_limits(options: Options) -> ToolLimits:
+    memory = None if options.max_memory_mb is None else options.max_memory_mb << 20
+    return ToolLimits(
+        shell=ShellLimits(processes=options.max_processes, memory_bytes=memory, file_bytes=options.max_file_mb << 20)
+    )
 
 
 def own_agents(options: Options) -> dict[str, Agent]:

@@ -17,6 +17,7 @@ from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
 from hames.tools.beneath import Beneath
 from hames.tools.headtail import HeadTail
+from hames.tools.limit_hints import limit_hints
 from hames.tools.places import PATH, encodable, locate, relative
 
 LAST_WORDS_SECONDS = 5
@@ -44,8 +45,9 @@ class ShellLimits(Value):
     told_bytes: int = 30_000
     """Of the output, for the model."""
     processes: int = 4096
-    memory_bytes: int = 0
-    file_bytes: int = 0
+    memory_bytes: int | None = None
+    """None: three quarters of the machine's memory."""
+    file_bytes: int = 16 << 30
 
 
 class ShellTool:
@@ -153,6 +155,8 @@ class _Command:
                 f"it ran in the sandbox ({wall}); if that is the reason it failed, ask again with "
                 "`unsandboxed` and a `justification`"
             )
+        if failed:
+            facts += limit_hints(output, code, self._launch.limits, policy)
         facts += self._notes
         text = output.replace("\0", "␀").rstrip("\n") or "(no output)"
         return replace(
@@ -206,7 +210,9 @@ def _wall(policy: SandboxPolicy) -> str:
 _DESCRIPTION = (
     "Run a command with bash and read its output (stdout and stderr together) and exit code. "
     "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
-    "only the workspace writable and has no network. Each call is a new shell: `cd` and variables do not last. "
+    "only the workspace writable and has no network, and shows of the home directory only tools and their downloads. "
+    "`/tmp` and the home directory are private and empty in each call. Each call is a new shell: `cd` and variables do "
+    "not last. "
     "Processes left in the background end with the command. Long output is cut in the middle. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
 )
