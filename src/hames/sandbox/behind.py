@@ -136,7 +136,7 @@ def landlock(launch: Launch, reach: Reach) -> Plan:
     """Landlock cannot give a private `/tmp` or home directory, so the program is told of other ones."""
     tmp = mkdtemp(prefix="hames-")
     filter_fd = seccomp.file()
-    readable = [*_readable(launch, reach), "/dev", "/proc", *(["/run"] if reach.network else [])]
+    readable = [*_readable(launch, reach), "/dev/pts", "/proc", *(["/run"] if reach.network else [])]
     secrets = frozenset(system_secrets())
     if "/etc" in readable:
         # A rule holds for everything below, so the secrets in there are left out one by one.

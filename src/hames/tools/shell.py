@@ -16,8 +16,8 @@ from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
 from hames.tools.beneath import Beneath
+from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.headtail import HeadTail
-from hames.tools.limit_hints import limit_hints
 from hames.tools.places import PATH, encodable, locate, relative
 
 LAST_WORDS_SECONDS = 5
@@ -35,6 +35,9 @@ WALL_SIGNS = (
     "connection refused",
 )
 """What programs say when they meet the sandbox. They say it for other reasons, too: it only earns a hint."""
+
+
+_ASK_AGAIN = "ask again with `unsandboxed` and a `justification`"
 
 
 class ShellLimits(Value):
@@ -150,11 +153,14 @@ class _Command:
         output = self._model_text + self._brief.finish()
         facts = [self._outcome(code)]
         failed = self._timed_out or code != 0
-        if failed and (wall := _wall(policy)) and any(sign in output.lower() for sign in WALL_SIGNS):
-            facts.append(
-                f"it ran in the sandbox ({wall}); if that is the reason it failed, ask again with "
-                "`unsandboxed` and a `justification`"
-            )
+        if failed and (wall := _wall(policy)):
+            if any(sign in output.lower() for sign in WALL_SIGNS):
+                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {_ASK_AGAIN}")
+            elif looks_hidden(output, cwd=self._launch.cwd, roots=(self._launch.workspace, *_roots(policy))):
+                facts.append(
+                    "outside the workspace the sandbox shows only the system's directories and known tools; if that is "
+                    f"the reason it failed, {_ASK_AGAIN}, or the user can show more with extra_read"
+                )
         if failed:
             facts += limit_hints(output, code, self._launch.limits, policy)
         facts += self._notes
@@ -193,6 +199,10 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _roots(policy: SandboxPolicy) -> tuple[str, ...]:
+    return policy.writable_roots if isinstance(policy, WorkspaceWrite) else ()
 
 
 def _wall(policy: SandboxPolicy) -> str:

@@ -1,9 +1,12 @@
-"""What to tell a model whose command has met a limit: which one, how much it is, and what can be done.
+"""What to tell a model whose command has met a limit or looked for something that the sandbox does not show.
 
-Programs report a limit in their own words, or not at all. The words earn a hint, and only when the command failed.
+Programs report such things in their own words, or not at all. The words earn a hint, and only when the command failed.
 """
 
+import os
+import re
 import signal
+from collections.abc import Sequence
 
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Limits
@@ -34,6 +37,10 @@ _PROCESS_SIGNS = (
     "failed to create new os thread",
     "eagain",
 )
+_MISSING_SIGNS = ("no such file or directory", "enoent", "cannot find", "can't open", "not a directory")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/dev", "/sys", "/tmp", "/run")
+_WORDS = re.compile(r"[^\s'\"`‘’:,()\[\]<>|]*/[^\s'\"`‘’:,()\[\]<>|]+")
+_MOST_WORDS = 16
 _SPACE_SIGNS = ("no space left on device", "enospc")
 
 
@@ -53,6 +60,19 @@ def limit_hints(output: str, code: int, limits: Limits, policy: SandboxPolicy) -
     if isinstance(policy, ReadOnly | WorkspaceWrite) and _any(low, _SPACE_SIGNS):
         hints.append("the private /tmp and home directory are small; large files belong in the workspace")
     return hints
+
+
+def looks_hidden(output: str, *, cwd: str, roots: Sequence[str]) -> bool:
+    """Whether a program missed a file outside the workspace and the system's directories. It may exist: nobody looks,
+    so that a command learns nothing about it."""
+    shown = [*_SYSTEM, *roots, *map(os.path.realpath, roots)]
+    for line in output.splitlines():
+        if any(sign in line.lower() for sign in _MISSING_SIGNS):
+            for word in _WORDS.findall(line)[:_MOST_WORDS]:
+                path = os.path.realpath(os.path.join(cwd, word))  # noqa: PTH118
+                if not any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in shown):
+                    return True
+    return False
 
 
 def _any(text: str, signs: tuple[str, ...]) -> bool:
