@@ -16,12 +16,9 @@ JOB = "HAMES_JOB"
 _PASSED = ("LANG", "LANGUAGE", "LOGNAME", "TZ", "USER")
 
 
-COPY_NOT_LINK = {
-    "UV_LINK_MODE": "copy",
-    "npm_config_package_import_method": "copy",
-    "pnpm_config_package_import_method": "copy",
-}
-"""What package managers install is theirs and not a second name for a file in a cache."""
+COPY_NOT_LINK = {"UV_LINK_MODE": "copy", "pnpm_config_package_import_method": "copy"}
+"""What package managers install is a file of its own and not a second name for one in a cache. Older versions of pnpm
+are told by a file (`rendered_config`): npm warns about every variable it does not know."""
 
 
 def child_environment(

@@ -168,6 +168,7 @@ def rendered(home: str) -> list[Mount]:
         ".config/pip/pip.conf": _of(home, ".pip/pip.conf", _pip) + _of(home, ".config/pip/pip.conf", _pip),
         ".config/uv/uv.toml": _of(home, ".config/uv/uv.toml", _uv),
         ".cargo/config.toml": _of(home, ".cargo/config.toml", _cargo) or _of(home, ".cargo/config", _cargo),
+        ".config/pnpm/rc": b"package-import-method=copy\n",
         _KNOWN_HOSTS: _of(home, _KNOWN_HOSTS, _known_hosts),
     }
     return [Mount(path=f"{home}/{name}", how="file", content=text) for name, text in files.items() if text]
