@@ -12,7 +12,9 @@ import anyio
 
 from hames.agents.codex_command import NAME as CODEX
 from hames.agents.codex_command import codex_command
+from hames.config.credentials import Credentials
 from hames.config.options import Options
+from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
@@ -28,6 +30,8 @@ from hames.system import RandomIds, SystemClock
 
 if TYPE_CHECKING:
     from hames.sandbox.choose import LocalSandbox
+    from hames.sandbox.choose import Settings as SandboxSettings
+    from hames.tools.registry import ToolLimits
 
 CLOSING_SECONDS = 1.0
 WARM_UP_SECONDS = 0.05
@@ -70,6 +74,48 @@ async def open_engine(
         toolbox.close()
 
 
+def sandbox_settings(options: Options) -> "SandboxSettings":
+    from hames.sandbox.choose import Settings as SandboxSettings
+
+    return SandboxSettings(
+        extra_path=options.extra_path,
+        extra_read=options.extra_read,
+        extra_cache=options.extra_cache,
+        allow_degraded=options.allow_degraded,
+        hidden=hidden_paths(options),
+    )
+
+
+def hidden_paths(options: Options) -> tuple[str, ...]:
+    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, other threads.
+
+    Threads in the workspace's own `.harness` can be read, as ever, and not changed.
+    """
+    config = Path(user_config(options.environment))
+    # A directory of our own holds nothing else; one that was named may.
+    ours = (
+        [config, Credentials.of_user(options.environment).file]
+        if "HAMES_CONFIG" in options.environment
+        else [config.parent]
+    )
+    data = [options.data_dir / SOCKET] if options.data_dir == options.cwd / DATA else [options.data_dir]
+    log = [Path(options.log_file).absolute()] if options.log_file else []
+    if options.state_dir.is_relative_to(options.cwd):
+        # A directory that does not exist could be made by a command, and would be believed.
+        options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return tuple(str(path.absolute()) for path in (*ours, options.state_dir, *data, *log))
+
+
+def tool_limits(options: Options) -> "ToolLimits":
+    from hames.tools.registry import ToolLimits
+    from hames.tools.shell import ShellLimits
+
+    memory = None if options.max_memory_mb is None else options.max_memory_mb << 20
+    return ToolLimits(
+        shell=ShellLimits(processes=options.max_processes, memory_bytes=memory, file_bytes=options.max_file_mb << 20)
+    )
+
+
 def own_agents(options: Options) -> dict[str, Agent]:
     """Agents with a loop of their own that this machine has."""
     command = codex_command(options.environment)
@@ -100,17 +146,13 @@ class Toolbox:
             return self._opened[0]
 
     def _made(self) -> "tuple[Tools, LocalSandbox]":
-        from hames.sandbox.choose import LocalSandbox, Settings
+        from hames.sandbox.choose import LocalSandbox
         from hames.tools.registry import BuiltinTools
 
         options = self._options
-        settings = Settings(
-            extra_path=options.extra_path,
-            allow_degraded=options.allow_degraded,
-            hidden=(str(options.data_dir / SOCKET),),
-        )
-        sandbox = LocalSandbox(settings, environ=options.environment)
-        own = BuiltinTools(sandbox, self._clock, search_command=options.search_command)
+        sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
+        limits = tool_limits(options)
+        own = BuiltinTools(sandbox, self._clock, limits=limits, search_command=options.search_command)
         return offered_tools(options, own), sandbox
 
     def open(self, place: Place) -> AbstractAsyncContextManager[Sequence[Tool]]:

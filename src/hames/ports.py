@@ -232,8 +232,10 @@ class Limits(Value):
 
     seconds: float = 120.0
     processes: int = 4096
-    memory_bytes: int = 0
-    file_bytes: int = 0
+    memory_bytes: int | None = None
+    """Of the command with everything it starts. None: three quarters of the machine's memory."""
+    file_bytes: int = 16 << 30
+    """Of one file."""
 
 
 class Launch(Value):

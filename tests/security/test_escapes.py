@@ -1,4 +1,4 @@
-"""Ninety-odd attempts to get out, under every policy, with every bubblewrap there is, as root and as nobody."""
+"""A hundred attempts and more to get out, under every policy, with every bubblewrap, as root and as nobody."""
 
 import sys
 from typing import Any
@@ -28,6 +28,7 @@ UNCERTAIN = frozenset(
         "gain_privileges_by_exec",
         "load_a_bpf_program",
         "look_up_a_name",
+        "make_a_huge_file",  # there is a limit without walls, too
         "open_a_file_by_handle",
         "open_a_kernel_crypto_socket",
         "open_a_socket_to_the_hypervisor",
@@ -63,6 +64,7 @@ FOR_ROOT_ONLY = frozenset(
         "open_a_mount_tree",
         "open_a_packet_socket",
         "open_a_raw_socket",
+        "read_a_copy_of_the_shadow_file",
         "read_the_shadow_file",
         "set_the_clock",
         "set_the_host_name",
@@ -82,7 +84,7 @@ async def escapes(policy_name: str, bubblewrap: str) -> list[str]:
 
 
 def test_there_are_enough_attempts() -> None:
-    assert len(ATTEMPTS) >= 90
+    assert len(ATTEMPTS) >= 115
 
 
 # All policies with the bubblewrap that would be used here, and the usual one with every other there is.

@@ -16,6 +16,7 @@ import anyio
 import msgspec
 
 from hames import __version__
+from hames.app import sandbox_settings
 from hames.cli import flags
 from hames.cli.paint import Paint
 from hames.cli.places import usable
@@ -45,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     options = flags.options(args)
-    findings = [*_machine(), *anyio.run(_sandbox), *_programs(), *_keys(options), *_places(options)]
+    findings = [*_machine(), *anyio.run(_sandbox, options), *_programs(), *_keys(options), *_places(options)]
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -76,12 +77,14 @@ def _machine() -> list[Finding]:
     ]
 
 
-async def _sandbox() -> list[Finding]:
+async def _sandbox(options: Options) -> list[Finding]:
     """Which walls there are, and whether they hold: every known way out is tried, from inside."""
-    walls = await LocalSandbox().walls()
+    sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
+    walls = await sandbox.walls()
     found = [Finding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
     if walls.kind == "none":
         return found
+    found.append(_home(sandbox.visible_of_home(str(options.cwd))))
     tried_policies = {
         "readOnly": ReadOnly(),
         "workspaceWrite": WorkspaceWrite(),
@@ -100,6 +103,16 @@ async def _sandbox() -> list[Finding]:
         says += f" (documented: {', '.join(known)})" if known else ""
         found.append(Finding(name="walls", good=bool(tried) and not out, says=says))
     return found
+
+
+def _home(names: list[str] | None) -> Finding:
+    """What commands see of the home directory."""
+    if names is None:
+        says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
+        return Finding(name="home", good=False, says=says, needed=False)
+    shown = ", ".join(names) or "nothing"
+    more = "extra_read and extra_cache in config.toml show more"
+    return Finding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
 
 def _programs() -> list[Finding]:

@@ -60,6 +60,16 @@ class Options(Value):
     log_level: str = "warning"
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
+    extra_read: tuple[str, ...] = ()
+    """Files and directories that commands in the sandbox may read, beside the system's and the usual tools."""
+    extra_cache: tuple[str, ...] = ()
+    """Directories that they may read, and change in a private copy that is thrown away."""
+    max_memory_mb: int | None = None
+    """Of one command with everything it starts. None: three quarters of the machine's. 0: no limit."""
+    max_file_mb: int = 16_384
+    """Of one file that a command writes. 0: no limit."""
+    max_processes: int = 4096
+    """Of one command. 0: no limit."""
     search_command: tuple[str, ...] = ()
     """A program and its arguments that searches the web, for models whose service does not."""
     mcp_servers: dict[str, McpServer] = {}
@@ -79,6 +89,11 @@ NAMES: Final = {
     "log_file": str,
     "log_level": str,
     "extra_path": list,
+    "extra_read": list,
+    "extra_cache": list,
+    "max_memory_mb": (int, str),
+    "max_file_mb": int,
+    "max_processes": int,
     "search_command": list,
     "mcp_servers": dict,
 }
@@ -100,6 +115,11 @@ DEFAULTS: Final[dict[str, Json]] = {
     "log_file": "",
     "log_level": "warning",
     "extra_path": [],
+    "extra_read": [],
+    "extra_cache": [],
+    "max_memory_mb": "auto",
+    "max_file_mb": 16_384,
+    "max_processes": 4096,
     "search_command": [],
     "mcp_servers": {},
 }
@@ -141,6 +161,11 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         log_file=settings["log_file"].value,
         log_level=_log_level(settings["log_level"]),
         extra_path=tuple(settings["extra_path"].value),
+        extra_read=_shown("extra_read", settings["extra_read"], environment),
+        extra_cache=_shown("extra_cache", settings["extra_cache"], environment),
+        max_memory_mb=None if settings["max_memory_mb"].value == "auto" else _limit("max_memory_mb", settings),
+        max_file_mb=_limit("max_file_mb", settings),
+        max_processes=_limit("max_processes", settings),
         search_command=_search_command(settings["search_command"]),
         mcp_servers=_mcp_servers(settings["mcp_servers"]),
         settings=settings,
@@ -252,6 +277,29 @@ def _log_level(setting: Setting) -> str:
     if setting.value not in levels:
         raise Misconfigured(f"log_level is {setting.value!r} ({setting.origin}); it must be one of {', '.join(levels)}")
     return setting.value
+
+
+def _shown(name: str, setting: Setting, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths that a sandbox is to show. A typo must not open everything."""
+    where = f"{name} ({setting.origin})"
+    home = environment.get("HOME") or str(Path.home())
+    for path in setting.value:
+        if not isinstance(path, str) or "\0" in path:
+            raise Misconfigured(f"{where} must be a list of texts, each a path")
+        if not path.startswith(("/", "~/")) or ".." in path.split("/"):
+            raise Misconfigured(f"{where}: {path!r} must be a path from the root, or from the home directory with '~/'")
+        full = Path(home, path[2:]) if path.startswith("~/") else Path(path)
+        if Path(home).is_relative_to(full):
+            raise Misconfigured(f"{where}: {path!r} would show the whole home directory; name what is needed in it")
+    return tuple(setting.value)
+
+
+def _limit(name: str, settings: Mapping[str, Setting]) -> int:
+    value = settings[name].value
+    if not isinstance(value, int) or value < 0:
+        auto = ', or "auto"' if name == "max_memory_mb" else ""
+        raise Misconfigured(f"{name} is {value!r} ({settings[name].origin}); it must be a number, 0 for no limit{auto}")
+    return value
 
 
 def _search_command(setting: Setting) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ claims to have succeeded; where the effect shows outside, `proof` believes its o
 """
 
 # Most of these are about one system call each.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH112, PTH123, PTH208, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH112, PTH119, PTH120, PTH123, PTH208, PTH211
 
 import ctypes
 import fcntl
@@ -307,10 +307,57 @@ def plant_a_nested_repository(stage: Stage) -> None:
     write(f"{stage['ws']}/nested/.git/hooks/pre-commit")
 
 
-def read_the_shadow_file(_: Stage) -> None:
-    with open("/etc/shadow", "rb") as file:
-        if not file.read():
-            raise Failed
+def read_a_system_secret(*paths: str) -> None:
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                if file.read():
+                    return
+        except OSError:
+            continue
+    raise Failed
+
+
+def read_one_of(names: list[str], stage: Stage) -> None:
+    for name in names:
+        try:
+            read_canary(f"{stage['home']}/{name}", stage)
+        except (OSError, Failed):
+            continue
+        return
+    raise Failed
+
+
+def search_the_home_directory(stage: Stage) -> None:
+    for directory, _, names in os.walk(stage["home"]):
+        for name in names:
+            try:
+                read_canary(f"{directory}/{name}", stage)
+            except (OSError, Failed):
+                continue
+            return
+    raise Failed
+
+
+def write_through_a_hard_link_to_an_object(stage: Stage) -> None:
+    path = f"{stage['ws']}/.git/objects/aa/object"
+    os.chmod(path, 0o644)
+    write(path)
+
+
+def make_settings_of_the_harness(stage: Stage) -> None:
+    os.makedirs(os.path.dirname(stage["missing_settings"]), exist_ok=True)
+    write(stage["missing_settings"])
+
+
+def make_a_huge_file(stage: Stage) -> None:
+    path = f"{stage['ws']}/huge"
+    try:
+        with open(path, "wb") as file:
+            file.truncate(1 << 40)
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
 
 
 def stay_in_a_session_of_its_own(stage: Stage) -> None:
@@ -346,7 +393,7 @@ _FILES: dict[str, Attempt] = {
 _NAMESPACES: dict[str, Attempt] = {
     "mount_a_file_system": mount_a_file_system,
     "remount_a_root_writable": lambda stage: libc_says_yes("mount", None, stage["out"].encode(), None, 32 | 4096, None),
-    "take_a_cover_away": lambda stage: libc_says_yes("umount2", f"{stage['home']}/.ssh".encode(), 2),
+    "take_a_cover_away": lambda stage: libc_says_yes("umount2", stage["home"].encode(), 2),
     "open_a_mount_tree": lambda _: call(428, 428, -100, b"/", 1),
     "make_a_mount_by_hand": lambda _: call(430, 430, b"tmpfs", 0),
     "change_the_root": lambda stage: os.chroot(stage["ws"]),
@@ -451,11 +498,47 @@ _GUARD_RAILS: dict[str, Attempt] = {
     "plant_a_nested_repository": plant_a_nested_repository,
 }
 
+_LINKS: dict[str, Attempt] = {
+    "write_through_a_hard_link": lambda stage: write(f"{stage['ws']}/.venv/lib/module.py"),
+    "change_a_mode_through_a_hard_link": lambda stage: os.chmod(f"{stage['ws']}/.venv/lib/mode.py", 0o777),
+    "write_through_a_hard_link_to_an_object": write_through_a_hard_link_to_an_object,
+}
+
+_OWN: dict[str, Attempt] = {
+    "read_the_moved_state_of_the_harness": lambda stage: read_canary(f"{stage['moved_state']}/token", stage),
+    "change_the_moved_state_of_the_harness": lambda stage: write(f"{stage['moved_state']}/forged"),
+    "replace_the_moved_state_of_the_harness": lambda stage: there_and_back(stage["moved_state"]),
+    "make_settings_of_the_harness": make_settings_of_the_harness,
+    "make_a_huge_file": make_a_huge_file,
+}
+
+
+def _to_socket(name: str) -> Attempt:
+    return lambda stage: _connect_through_a_short_name(stage[name])
+
+
+def _connect_through_a_short_name(path: str) -> None:
+    os.chdir(os.path.dirname(path))  # an address has room for 107 bytes
+    _connect(socket.AF_UNIX, socket.SOCK_STREAM, os.path.basename(path))
+
+
+ODD_SOCKETS = ("relative", "dotted", "descriptor", "renamed", "linked", "moved", "newline")
+_SOCKETS: dict[str, Attempt] = {
+    f"connect_to_a_{name}_socket_{where}": _to_socket(f"{name}_{place}")
+    for place, where in (("out", "outside"), ("ws", "in_the_workspace"))
+    for name in ODD_SOCKETS
+}
+
 _SECRETS: dict[str, Attempt] = {
     "read_a_private_key": lambda stage: read_canary(f"{stage['home']}/.ssh/id_rsa", stage),
     "read_cloud_credentials": lambda stage: read_canary(f"{stage['home']}/.aws/credentials", stage),
     "read_a_password_file": lambda stage: read_canary(f"{stage['home']}/.netrc", stage),
-    "read_the_shadow_file": read_the_shadow_file,
+    "read_the_shadow_file": lambda _: read_a_system_secret("/etc/shadow"),
+    "read_a_copy_of_the_shadow_file": lambda _: read_a_system_secret("/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"),
+    "read_a_file_at_home": lambda stage: read_one_of(stage["at_home"], stage),
+    "read_a_file_beside_a_tool": lambda stage: read_one_of(stage["beside_tools"], stage),
+    "search_the_home_directory": search_the_home_directory,
+    "read_a_file_outside": lambda stage: read_canary(f"{stage['out']}/notes.txt", stage),
 }
 
 _STAYING: dict[str, Attempt] = {
@@ -470,6 +553,9 @@ ATTEMPTS: dict[str, Attempt] = {
     **_NETWORK,
     **_PROXY,
     **_GUARD_RAILS,
+    **_LINKS,
+    **_OWN,
+    **_SOCKETS,
     **_SECRETS,
     **_STAYING,
 }

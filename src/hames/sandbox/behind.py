@@ -8,23 +8,28 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
-from hames.ports import Launch
+from hames.ports import Launch, ToolFailed
 from hames.sandbox import bubblewrap as bwrap
-from hames.sandbox import family, macos, seccomp
+from hames.sandbox import family, hard_links, macos, seccomp
 from hames.sandbox import landlock as locks
-from hames.sandbox.covers import socket_mounts
 from hames.sandbox.guards import guards
 from hames.sandbox.limits import confine, limited
-from hames.sandbox.mounts import Mount
+from hames.sandbox.mounts import BOUND, Layers, Mount, inside
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
 from hames.sandbox.planted import planted
+from hames.sandbox.rendered_config import git_settings
+from hames.sandbox.system_view import system_secrets
+from hames.sandbox.visible_paths import Visible
+from hames.sandbox.workspace_survey import Seen
 
 if TYPE_CHECKING:
     from hames.sandbox.network.access import CommandNetwork
@@ -42,17 +47,22 @@ class Reach(Value):
     scratch: str = ""
     sockets: frozenset[str] | None = None
     """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
+    visible: Visible = Visible(mounts=(), private_home=False)
+    """What is shown beside the workspace."""
+    seen: tuple[Seen, ...] = ()
+    """What was found in the workspace and the other roots."""
 
 
 def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, network: "CommandNetwork | None" = None) -> Plan:
     """Puts placeholders on the disk; the plan's `closing` takes them away. `network`: what the command gets of it."""
     held: list[Placeholders] = []
     guarded: list[Mount] = []
+    told = list(reach.visible.notes)
     started = time.time()
 
     def closing() -> list[str]:
         notes = list(network.close()) if network is not None else []
-        notes += [note for placeholders in held for note in placeholders.leave()]
+        notes += [*told, *(note for placeholders in held for note in placeholders.leave())]
         return [*notes, *(_planted_note(path) for root in reach.roots for path in planted(root, since=started))]
 
     try:
@@ -60,8 +70,11 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, network: "
             placeholders = Placeholders(root)
             held.append(placeholders)
             placeholders.lock()
-            guarded += placeholders.stand(guards(root, home=reach.home))
-        sockets = [mount for mount in socket_mounts() if reach.sockets is None or mount.path in reach.sockets]
+            guarded += placeholders.stand(guards(root, home=reach.home, hidden=reach.hidden))
+        closed = [mount.path for mount in guarded if mount.how != "write"]
+        links = hard_links.protect(reach.seen, reach.roots, read_only=closed)
+        told += links.notes
+        guarded += links.mounts
         view = bwrap.View(
             workspace=os.path.realpath(launch.workspace),
             roots=reach.roots,
@@ -69,14 +82,20 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, network: "
             home=reach.home,
             hidden=reach.hidden,
             scratch=reach.scratch,
-            sockets=tuple(sockets),
+            visible=reach.visible.mounts,
+            private_home=reach.visible.private_home,
+            sockets=tuple(path for seen in reach.seen for path in seen.sockets),
+            known_sockets=reach.sockets,
         )
+        layers = bwrap.mounts(view)
+        if not Layers(layers).shows(os.path.realpath(launch.cwd)):
+            raise ToolFailed(f"the directory {launch.cwd!r} is outside what the sandbox shows")
+        files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}
         filter_fd = seccomp.file()
         reader, writer = os.pipe()
         status = Status()
-        layers = bwrap.mounts(view)
         gate = network.gate if network is not None else None
-        options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd, gate_fd=gate)
+        options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd, files=files, gate_fd=gate)
     except BaseException:
         closing()
         raise
@@ -95,9 +114,10 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, network: "
         cwd="/",
         contained=True,
         tmp="/tmp",
-        files=[filter_fd, reader, status.writer, *([gate] if gate is not None else [])],
+        private_home=view.private_home,
+        files=[filter_fd, reader, status.writer, *files.values(), *([gate] if gate is not None else [])],
         kept=[writer],
-        sockets=frozenset(mount.path for mount in sockets),
+        sockets=frozenset(mount.path for mount in layers if mount.how == "masked"),
         began=status.began,
         release=release,
         environment=network.environment if network is not None else dict,
@@ -149,26 +169,70 @@ class Status:
 
 
 def landlock(launch: Launch, reach: Reach) -> Plan:
-    """Landlock cannot give a private `/tmp`, so the program is told of another one. It has no network at all."""
+    """Landlock cannot give a private `/tmp` or home directory, so the program is told of other ones.
+
+    It has no network at all.
+    """
     tmp = mkdtemp(prefix="hames-")
     filter_fd = seccomp.file()
-    settings = json.dumps({"writable": [*reach.roots, tmp]})
+    readable = [*_readable(launch, reach), "/dev/pts", "/proc"]
+    secrets = frozenset(system_secrets())
+    if "/etc" in readable:
+        # A rule holds for everything below, so the secrets in there are left out one by one.
+        readable.remove("/etc")
+        readable += [path for path in _entries("/etc") if not any(inside(secret, path) for secret in secrets)]
+        readable += [path for path in _entries("/etc/ssl", "/etc/ssh", "/etc/apt") if path not in secrets]
+    settings = {"writable": [*reach.roots, tmp], "readable": readable}
     inner = limited(launch.argv, launch.limits)
-    argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), settings, *inner)
-    closing = partial(_without, tmp)
-    return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, files=[filter_fd], closing=closing)
+    argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), json.dumps(settings), *inner)
+    return _unmounted(launch, reach, tmp, argv, files=[filter_fd])
 
 
 def seatbelt(launch: Launch, reach: Reach) -> Plan:
     tmp = os.path.realpath(mkdtemp(prefix="hames-"))
-    text = macos.profile(roots=reach.roots, home=reach.home, scratch=tmp, network=reach.network, hidden=reach.hidden)
-    argv = macos.arguments(text, limited(launch.argv, launch.limits))
-    return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, closing=partial(_without, tmp))
+    text = macos.profile(
+        roots=reach.roots,
+        home=reach.home,
+        scratch=tmp,
+        network=reach.network,
+        hidden=reach.hidden,
+        readable=_readable(launch, reach),
+        private_home=reach.visible.private_home,
+    )
+    return _unmounted(launch, reach, tmp, macos.arguments(text, limited(launch.argv, launch.limits)))
 
 
-def _without(tmp: str) -> Sequence[str]:
+def _unmounted(launch: Launch, reach: Reach, tmp: str, argv: Sequence[str], *, files: Sequence[int] = ()) -> Plan:
+    """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
+    links = hard_links.protect(reach.seen, reach.roots, can_mount=False)
+    variables: dict[str, str] = {}
+    if reach.visible.private_home:
+        settings = Path(tmp, ".gitconfig")
+        settings.write_bytes(git_settings(reach.home))
+        variables["GIT_CONFIG_GLOBAL"] = str(settings)
+    told = [*reach.visible.notes, *links.notes]
+    closing = partial(_without, tmp, told)
+    return Plan(
+        argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
+    )
+
+
+def _readable(launch: Launch, reach: Reach) -> list[str]:
+    shown = [mount.path for mount in reach.visible.mounts if mount.how in BOUND]
+    return [*shown, os.path.realpath(launch.workspace), *reach.roots]
+
+
+def _entries(*directories: str) -> list[str]:
+    found: list[str] = []
+    for directory in directories:
+        with suppress(OSError), os.scandir(directory) as entries:
+            found += [entry.path for entry in entries]
+    return found
+
+
+def _without(tmp: str, notes: Sequence[str]) -> Sequence[str]:
     shutil.rmtree(tmp, ignore_errors=True)
-    return ()
+    return notes
 
 
 def _planted_note(path: str) -> str:

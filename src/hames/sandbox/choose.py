@@ -14,21 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
-from hames.ports import Launch, ToolFailed
+from hames.ports import Launch, Limits, ToolFailed
 from hames.sandbox import behind, landlock, macos, none, probe
 from hames.sandbox.behind import Reach
 from hames.sandbox.bubblewrap import Bubblewrap
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
-from hames.sandbox.mounts import writable_roots
+from hames.sandbox.home_view import names_below
+from hames.sandbox.limits import memory_limit, readable
+from hames.sandbox.mounts import inside, writable_roots
 from hames.sandbox.plan import Plan
 from hames.sandbox.process import LocalProcess, start
 from hames.sandbox.steady import SteadyProcess
+from hames.sandbox.visible_paths import Visible, Wanted, visible
+from hames.sandbox.workspace_survey import BUDGET_SECONDS, Seen, WorkspaceSurvey
 
 if TYPE_CHECKING:
     from hames.sandbox.network.access import CommandNetwork, NetworkAccess
@@ -44,8 +49,12 @@ class Settings(Value):
     """Directories before the system's on PATH; those that others or the agent can write to are left out."""
     inherit: tuple[str, ...] = ()
     """Names of environment variables that children get beside the usual few."""
+    extra_read: tuple[str, ...] = ()
+    """Further files and directories that commands may read. `~/` is the home directory."""
+    extra_cache: tuple[str, ...] = ()
+    """Further directories that commands may read and change privately: what they write is thrown away."""
     hidden: tuple[str, ...] = ()
-    """Files and directories to cover beside the known secrets."""
+    """Files and directories that commands never see, whatever else is shown."""
     scratch: str = ""
     """A directory of ours that is `/tmp` in `workspaceWrite`, so that it lasts from one command to the next.
     None: a fresh one for every command."""
@@ -54,6 +63,11 @@ class Settings(Value):
 
 
 _DEFAULTS = Settings()
+
+NOT_ALL_SEEN = (
+    f"the workspace is so large that not all of it was looked at in {BUDGET_SECONDS:g} s: a file there that is also "
+    "known by a name outside (a hard link), or a listening socket, may be reached by commands"
+)
 
 
 class Walls(Value):
@@ -79,12 +93,16 @@ class LocalSandbox:
         """`outside` is what network access leads to; tests have one that stays on this machine."""
         self._settings = settings
         self._environ = os.environ if environ is None else environ
-        self._home = os.path.realpath(self._environ.get("HOME") or Path("~").expanduser())
+        self._named_home = self._environ.get("HOME") or str(Path("~").expanduser())
+        self._home = os.path.realpath(self._named_home)
         self._guardian = Guardian()
         self._resolved: dict[str, str] = {}
         self._outside = outside
         self._network: NetworkAccess | None = None
         self._network_turn = threading.Lock()
+        self._surveys: dict[str, WorkspaceSurvey] = {}
+        self._overlays: dict[int, bool] = {}
+        self._noted: set[tuple[str, str]] = set()
 
     async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
@@ -106,11 +124,12 @@ class LocalSandbox:
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
         plan = await to_thread.run_sync(self._plan, launch, sockets) if walled else self._plan(launch)
-        closing = partial(self._closed, plan, job)
+        closing = partial(self._closed, plan, job, launch.limits)
         # The kernel counts nobody's processes for root, so the guardian does.
         counted = launch.limits.processes if os.geteuid() == 0 else 0
         # Before it exists: we may be killed in the next instant, and before bubblewrap has said that it dies with us.
         self._guardian.watch(0, job, processes=counted)
+        memory = memory_limit(launch.limits)
         try:
             process = start(
                 plan.argv,
@@ -127,8 +146,8 @@ class LocalSandbox:
             raise
         finally:
             plan.close_files()
-        if counted or not plan.contained:
-            self._guardian.watch(process.pid, job, processes=counted)
+        if counted or memory or not plan.contained:
+            self._guardian.watch(process.pid, job, processes=counted, memory_bytes=memory)
         if plan.connect is not None:
             try:
                 await to_thread.run_sync(plan.connect)
@@ -141,27 +160,44 @@ class LocalSandbox:
         """What a policy that wants walls gets here. No walls is an answer, not an error."""
         return await to_thread.run_sync(self._walls)
 
+    def visible_of_home(self, workspace: str) -> list[str] | None:
+        """For people: the names in the home directory that commands see. None: all of them but known secrets."""
+        launch = Launch(argv=("true",), cwd=workspace, workspace=workspace, policy=ReadOnly())
+        found = self._visible(launch, (os.path.realpath(workspace),), ())
+        return names_below(self._home, found.mounts) if found.private_home else None
+
     def close(self) -> None:
         """Ends the guardian, and with it whatever still runs without walls."""
         self._guardian.close()
         if self._network is not None:
             self._network.close()
 
-    def _closed(self, plan: Plan, job: str) -> Sequence[str]:
-        self._guardian.forget(job)
-        return plan.closing()
+    def _closed(self, plan: Plan, job: str, limits: Limits) -> Sequence[str]:
+        notes = plan.closing()
+        match self._guardian.forget(job):
+            case "memory":
+                return [f"ended: it used more than {readable(memory_limit(limits))} of memory", *notes]
+            case "processes":
+                return [f"ended: it had more than {limits.processes:,} processes", *notes]
+            case _:
+                return notes
 
     def _child_environment(self, launch: Launch, plan: Plan, job: str) -> dict[str, str]:
-        writable = (launch.workspace, *_named_roots(launch.policy))
         usual = child_environment(
             self._environ,
             home=self._home,
             job=job,
-            extra_path=safe_directories(self._settings.extra_path, writable=[os.path.realpath(p) for p in writable]),
+            extra_path=self._path(launch),
             inherit=self._settings.inherit,
             tmp=plan.tmp,
+            private_home=plan.private_home,
         )
-        return dict(plan.environment(usual))
+        return dict(plan.environment({**usual, **plan.variables}))
+
+    def _path(self, launch: Launch) -> tuple[str, ...]:
+        """Directories before the system's on PATH."""
+        writable = (launch.workspace, *_named_roots(launch.policy))
+        return safe_directories(self._settings.extra_path, writable=[os.path.realpath(path) for path in writable])
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> Plan:
         if not Path(launch.cwd).is_dir():
@@ -185,15 +221,23 @@ class LocalSandbox:
                 raise SandboxUnavailable(f"{name!r} is no longer the directory it was when it was first used")
 
     def _walled(self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None) -> Plan:
+        walls = self._walls()
+        if walls.kind == "none":
+            raise SandboxUnavailable(walls.sentence)
+        workspaces = tuple(dict.fromkeys((os.path.realpath(launch.workspace), *roots)))
+        # A root that holds the home directory holds its caches, too, and is too large to look through.
+        seen = tuple(self._survey(root).look() for root in workspaces if not inside(self._home, root))
+        hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
         reach = Reach(
             roots=tuple(roots),
             network=network,
             home=self._home,
-            hidden=(*self._settings.hidden, *_own_sockets((launch.workspace, *roots))),
+            hidden=tuple(dict.fromkeys((*hidden, *map(os.path.realpath, hidden)))),
             scratch=self._settings.scratch if roots else "",
             sockets=sockets,
+            visible=self._visible(launch, workspaces, seen),
+            seen=seen,
         )
-        walls = self._walls()
         match walls.kind:
             case "bubblewrap":
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
@@ -207,8 +251,6 @@ class LocalSandbox:
                 return behind.landlock(launch, reach)
             case "seatbelt":
                 return behind.seatbelt(launch, reach)
-            case "none":
-                raise SandboxUnavailable(walls.sentence)
             case _ as never:
                 assert_never(never)
 
@@ -224,6 +266,46 @@ class LocalSandbox:
             if self._network is None:
                 self._network = NetworkAccess(self._environ, self._outside)
             return self._network.for_command()
+
+    def _visible(self, launch: Launch, workspaces: tuple[str, ...], seen: Sequence[Seen]) -> Visible:
+        settings = self._settings
+        found = visible(
+            Wanted(
+                home=self._home,
+                workspaces=workspaces,
+                named=(self._named_home, launch.workspace, launch.cwd, *_named_roots(launch.policy)),
+                program=launch.argv[0] if launch.argv[0].startswith("/") else "",
+                path=self._path(launch),
+                read=tuple(map(self._expanded, settings.extra_read)),
+                cache=tuple(map(self._expanded, settings.extra_cache)),
+                environments=tuple(path for one in seen for path in one.environments),
+            ),
+            overlays=self._can_overlay,
+        )
+        notes = [*found.notes, *(NOT_ALL_SEEN for one in seen if not one.complete)]
+        # Once for each program that is started: whoever searches with ripgrep does not read notes.
+        fresh = [note for note in notes if (note, launch.argv[0]) not in self._noted]
+        self._noted.update((note, launch.argv[0]) for note in fresh)
+        return replace(found, notes=tuple(fresh))
+
+    def _survey(self, root: str) -> WorkspaceSurvey:
+        return self._surveys.setdefault(root, WorkspaceSurvey(root))
+
+    def _expanded(self, path: str) -> str:
+        return f"{self._home}/{path[2:]}" if path.startswith("~/") else path
+
+    def _can_overlay(self, directory: str) -> bool:
+        """Asked once for each file system."""
+        if self._walls().kind != "bubblewrap":
+            return False
+        found = probe.bubblewrap_here(self._settings.bubblewrap or None)
+        try:
+            device = Path(directory).stat().st_dev
+        except OSError:
+            return False
+        if device not in self._overlays:
+            self._overlays[device] = probe.can_overlay(found, directory)
+        return self._overlays[device]
 
     def _walls(self) -> Walls:
         if sys.platform == "darwin":

@@ -8,6 +8,7 @@ not exist gets a placeholder for the time of the run.
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
@@ -44,7 +45,9 @@ class _Survey:
         self.files: list[tuple[str, str]] = []
         self.links: list[tuple[str, str]] = []
 
-    def take(self) -> Guards:
+    def take(self, hidden: Sequence[str] = ()) -> Guards:
+        for path in hidden:
+            self.hold_place(Path(path))
         for name in GUARDED:
             if name != ".git":
                 self.guard(self.root / name)
@@ -95,6 +98,16 @@ class _Survey:
         else:
             self.guard_file(path)
 
+    def hold_place(self, path: Path) -> None:
+        """The same for a path that may be missing, also together with directories above it."""
+        if not inside(str(path), str(self.root)) or path == self.root:
+            return
+        if path.is_symlink():
+            self.guard(path)
+        while not path.parent.is_dir():
+            path = path.parent
+        self.hold(path, directory=False)
+
     def read(self, *paths: Path) -> None:
         self.mounts += [Mount(path=str(path), how="read") for path in paths if path.exists()]
 
@@ -104,7 +117,7 @@ class _Survey:
             self.repository(git)
             return
         self.guard(git)
-        if mode is not None and stat.S_ISREG(mode) and (admin := _linked_worktree(git)) is not None:
+        if mode is not None and stat.S_ISREG(mode) and (admin := linked_worktree(git)) is not None:
             common = admin.parent.parent
             self.repository(common)
             self.mounts.append(Mount(path=str(admin), how="write"))
@@ -129,9 +142,10 @@ class _Survey:
             self.hold(Path(os.path.realpath((self.root if hooks else git) / named)), directory=hooks)
 
 
-def guards(root: str, *, home: str) -> Guards:
-    """What has to be guarded in one writable root. `root` is a real path."""
-    return _Survey(root, home).take()
+def guards(root: str, *, home: str, hidden: Sequence[str] = ()) -> Guards:
+    """What has to be guarded in one writable root. `root` is a real path. `hidden` are further places, real paths or
+    not, that nobody may make, replace or move."""
+    return _Survey(root, home).take(hidden)
 
 
 def _mode(path: Path) -> int | None:
@@ -160,7 +174,7 @@ def _has_worktree_config(git: Path) -> bool:
     return "worktreeconfig" in _text(git / "config").lower()
 
 
-def _linked_worktree(dot_git: Path) -> Path | None:
+def linked_worktree(dot_git: Path) -> Path | None:
     """The administrative directory of a linked worktree, if it is one that its repository knows.
 
     The `.git` file came with the workspace and may point anywhere; the way back is in the repository.

@@ -23,6 +23,10 @@ class Plan:
     cwd: str
     contained: bool
     tmp: str = ""
+    private_home: bool = False
+    """The home directory is a private one that can be written to."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More for its environment."""
     files: list[int] = field(default_factory=list[int])
     kept: list[int] = field(default_factory=list[int])
     """Also closed here afterwards, and not handed over."""

@@ -16,6 +16,7 @@ from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
 from hames.tools.beneath import Beneath
+from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.headtail import HeadTail
 from hames.tools.places import PATH, encodable, locate, relative
 
@@ -43,6 +44,9 @@ WALL_SIGNS = (
 """What programs say when they meet the sandbox. They say it for other reasons, too: it only earns a hint."""
 
 
+_ASK_AGAIN = "ask again with `unsandboxed` and a `justification`"
+
+
 class ShellLimits(Value):
     default_seconds: float = 120.0
     max_seconds: float = 600.0
@@ -51,8 +55,9 @@ class ShellLimits(Value):
     told_bytes: int = 30_000
     """Of the output, for the model."""
     processes: int = 4096
-    memory_bytes: int = 0
-    file_bytes: int = 0
+    memory_bytes: int | None = None
+    """None: three quarters of the machine's memory."""
+    file_bytes: int = 16 << 30
 
 
 class ShellTool:
@@ -155,11 +160,16 @@ class _Command:
         output = self._model_text + self._brief.finish()
         facts = [self._outcome(code)]
         failed = self._timed_out or code != 0
-        if failed and (wall := _wall(policy)) and any(sign in output.lower() for sign in WALL_SIGNS):
-            facts.append(
-                f"it ran in the sandbox ({wall}); if that is the reason it failed, ask again with "
-                "`unsandboxed` and a `justification`"
-            )
+        if failed and (wall := _wall(policy)):
+            if any(sign in output.lower() for sign in WALL_SIGNS):
+                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {_ASK_AGAIN}")
+            elif looks_hidden(output, cwd=self._launch.cwd, roots=(self._launch.workspace, *_roots(policy))):
+                facts.append(
+                    "outside the workspace the sandbox shows only the system's directories and known tools; if that is "
+                    f"the reason it failed, {_ASK_AGAIN}, or the user can show more with extra_read"
+                )
+        if failed:
+            facts += limit_hints(output, code, self._launch.limits, policy)
         facts += self._notes
         text = output.replace("\0", "␀").rstrip("\n") or "(no output)"
         return replace(
@@ -198,6 +208,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def _roots(policy: SandboxPolicy) -> tuple[str, ...]:
+    return policy.writable_roots if isinstance(policy, WorkspaceWrite) else ()
+
+
 def _wall(policy: SandboxPolicy) -> str:
     match policy:
         case ReadOnly():
@@ -216,7 +230,8 @@ def _wall(policy: SandboxPolicy) -> str:
 _DESCRIPTION = (
     "Run a command with bash and read its output (stdout and stderr together) and exit code. "
     "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
-    "only the workspace writable and has no network, or only an HTTP proxy (see HTTPS_PROXY). "
+    "only the workspace writable, has no network or only an HTTP proxy (see HTTPS_PROXY), and shows of the home "
+    "directory only tools and their downloads. `/tmp` and the home directory are private and empty in each call. "
     "Each call is a new shell: `cd` and variables do not last. "
     "Processes left in the background end with the command. Long output is cut in the middle. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
