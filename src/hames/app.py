@@ -71,11 +71,11 @@ async def open_engine(
 
 def own_agents(options: Options) -> dict[str, Agent]:
     """Agents with a loop of their own that this machine has."""
-    command = codex_command(options.environment)
+    command = codex_command(options.environment, str(options.cwd))
     if not command:
         return {}
     memory, models = options.data_dir / "codex", _codex_models(options)
-    return {CODEX: CodexAgent([command], memory=memory, models=models, environment=options.environment)}
+    return {CODEX: CodexAgent(command, memory=memory, models=models, environment=options.environment)}
 
 
 async def _warm(known: Catalogue, model: str) -> None:
@@ -102,8 +102,8 @@ def offered_tools(options: Options, own: Tools) -> Tools:
 
 
 def catalogue(options: Options) -> Catalogue:
-    clock, command = SystemClock(), codex_command(options.environment)
-    found = CodexShelf([command], models=_codex_models(options), environment=options.environment) if command else None
+    clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
+    found = CodexShelf(command, models=_codex_models(options), environment=options.environment) if command else None
     shelves = [found] if found is not None else []
     return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
 

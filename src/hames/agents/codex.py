@@ -5,7 +5,6 @@ has a process of its own, which ends with it. What Codex has not seen (a thread 
 it has lost) it is told before the turn.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from hames.agents.jsonl import Program, Refused
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.state import Turn
+from hames.executables import find_program, with_interpreter
 from hames.ports import AgentTurn
 
 NAME = codex_models.NAME
@@ -103,6 +103,8 @@ async def _granted(program: Program, method: str, **params: Json) -> Json:
         return None
 
 
-def codex_command(environment: Mapping[str, str]) -> str | None:
-    """Where Codex is: named by `HAMES_CODEX`, or on the PATH."""
-    return environment.get("HAMES_CODEX") or shutil.which("codex", path=environment.get("PATH"))
+def codex_command(environment: Mapping[str, str], workspace: str = "") -> list[str]:
+    """How Codex is started: named by `HAMES_CODEX`, or found on the PATH outside the workspace. Empty: not there."""
+    path, named = environment.get("PATH"), environment.get("HAMES_CODEX", "")
+    found = str(Path(named).absolute()) if "/" in named else find_program(named or NAME, path=path, workspace=workspace)
+    return with_interpreter(found, path=path, workspace=workspace) if found else []

@@ -6,7 +6,11 @@ A command is a module of this package with a docstring (what it does, with examp
 
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # `python -m` puts the current directory there, and what lies in it must not be imported
+
 from hames.cli import fast
+from hames.executables import forget_current_directory
 
 COMMANDS = {
     "tui": "talk to an agent in this terminal (hames alone does the same)",
@@ -30,6 +34,7 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
+    forget_current_directory()
     try:
         start = fast.start(words)
         return _run(words, start)

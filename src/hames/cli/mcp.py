@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import sys
 from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
@@ -29,6 +28,7 @@ from hames.domain.ids import ThreadId, TurnId
 from hames.domain.policy import ReadOnly
 from hames.ports import Place
 from hames.tools.mcp import START_SECONDS, Connection, Server
+from hames.tools.mcp_transport import server_command, server_environment
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -112,11 +112,17 @@ def _test(args: Namespace) -> int:
     server = options.mcp_servers.get(args.name)
     if server is None:
         raise Misconfigured(f"no MCP server {args.name!r} is configured; hames mcp list shows what is")
-    if server.command and shutil.which(server.command, path=options.environment.get("PATH")) is None:
+    if server.command and not _is_installed(server, str(options.cwd)):
         print(f"{args.name} does not work: no program {server.command!r} is installed here", file=sys.stderr)
         return 1
     logging.disable()  # what goes wrong is said here, once
     return anyio.run(_try, args.name, server, str(options.cwd))
+
+
+def _is_installed(server: McpServer, workspace: str) -> bool:
+    environment = server_environment(server.env)
+    words = server_command(server.command, (), environment=environment, workspace=workspace)
+    return bool(words) and os.access(Path(workspace, words[-1]), os.X_OK)
 
 
 async def _try(name: str, server: McpServer, cwd: str) -> int:

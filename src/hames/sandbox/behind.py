@@ -4,13 +4,13 @@ import io
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from functools import partial
 from tempfile import mkdtemp
 
 from hames.domain.value import Value
+from hames.executables import script_command
 from hames.ports import Launch
 from hames.sandbox import bubblewrap as bwrap
 from hames.sandbox import landlock as locks
@@ -118,7 +118,7 @@ def landlock(launch: Launch, reach: Reach) -> Plan:
     filter_fd = seccomp.file()
     settings = json.dumps({"writable": [*reach.roots, tmp], "network": reach.network})
     inner = limited(launch.argv, launch.limits)
-    argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), settings, *inner)
+    argv = script_command(locks.__file__, str(filter_fd), settings, *inner)
     closing = partial(_without, tmp)
     return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, files=[filter_fd], closing=closing)
 

@@ -7,9 +7,9 @@ was killed with SIGKILL.
 import contextlib
 import logging
 import subprocess
-import sys
 import threading
 
+from hames.executables import script_command
 from hames.sandbox import family
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Guardian:
     @staticmethod
     def _start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", family.__file__],
+            script_command(family.__file__),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
