@@ -49,15 +49,16 @@ async def open_engine(
     known = catalogue(options)
     walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
     sandbox = LocalSandbox(walls, environ=options.environment)
+    kept = store or JsonlStore(options.data_dir, places=Places(options.state_dir))
     engine = Engine(
-        store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
+        store=kept,
         models=models or known,
         tools=tools or offered_tools(options, BuiltinTools(sandbox, clock, search_command=options.search_command)),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
         rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
-        agents={**own_agents(options), **(agents or {})},
+        agents={**own_agents(options, kept), **(agents or {})},
     )
     try:
         async with engine:
@@ -69,12 +70,16 @@ async def open_engine(
         sandbox.close()
 
 
-def own_agents(options: Options) -> dict[str, Agent]:
-    """Agents with a loop of their own that this machine has."""
+def own_agents(options: Options, store: Store) -> dict[str, Agent]:
+    """Agents with a loop of their own that this machine has. What they remember belongs to the threads of the store."""
     command = codex_command(options.environment, str(options.cwd))
     if not command:
         return {}
-    memory, models = options.data_dir / "codex", _codex_models(options)
+    models = _codex_models(options)
+
+    def memory() -> Path | None:
+        return store.private_directory(CODEX) if isinstance(store, JsonlStore) else None
+
     return {CODEX: CodexAgent(command, memory=memory, models=models, environment=options.environment)}
 
 

@@ -27,6 +27,7 @@ from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.policy import ReadOnly
 from hames.ports import Place
+from hames.private_files import write_private
 from hames.tools.mcp import START_SECONDS, Connection, Server
 from hames.tools.mcp_transport import server_command, server_environment
 
@@ -150,8 +151,4 @@ def _section(name: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = file.with_suffix(".new")
-    fresh.touch(mode=0o600)
-    fresh.write_text(text)
-    fresh.replace(file)
+    write_private(file, text.encode())
