@@ -85,7 +85,7 @@ async def long_thread(directory: Path, items: int = 10_000) -> None:
     for _ in range(5):
         kept = store(directory)
         wall, start = time.perf_counter(), time.process_time()
-        again = await Thread.opened(await kept.open(ThreadId("ses_bench")), SystemClock())
+        again = await Thread.opened(await kept.open(ThreadId("ses_bench")), SystemClock(), SETTINGS)
         best = min(best, time.process_time() - start)
         wall = time.perf_counter() - wall
         start = time.process_time()

@@ -157,11 +157,13 @@ export interface TextPart {
   text: string;
 }
 
+/** `notice` is what a client should tell its user about the thread, where there is something to tell. */
 export interface Thread {
   threadId: string;
   title: string;
   directory: string;
   time: ThreadTime;
+  notice?: string;
 }
 
 /** `directory` is absolute and exists; without it the thread works where the server does. */

@@ -439,6 +439,7 @@ export interface Thread {
   archived?: boolean;
   projectId?: string | null;
   source?: string;
+  foreign?: boolean;
   _meta?: unknown;
 }
 

@@ -54,15 +54,16 @@ async def open_engine(
     clock = SystemClock()
     known = catalogue(options)
     toolbox = Toolbox(options, clock)
+    kept = store or JsonlStore(options.data_dir, places=Places(options.state_dir))
     engine = Engine(
-        store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
+        store=kept,
         models=models or known,
         tools=tools or toolbox,
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
         rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
-        agents={**own_agents(options), **(agents or {})},
+        agents={**own_agents(options, kept), **(agents or {})},
     )
     try:
         async with engine:
@@ -116,15 +117,19 @@ def tool_limits(options: Options) -> "ToolLimits":
     )
 
 
-def own_agents(options: Options) -> dict[str, Agent]:
-    """Agents with a loop of their own that this machine has."""
-    command = codex_command(options.environment)
+def own_agents(options: Options, store: Store) -> dict[str, Agent]:
+    """Agents with a loop of their own that this machine has. What they remember belongs to the threads of the store."""
+    command = codex_command(options.environment, str(options.cwd))
     if not command:
         return {}
     from hames.agents.codex import CodexAgent
 
-    memory, models = options.data_dir / "codex", _codex_models(options)
-    return {CODEX: CodexAgent([command], memory=memory, models=models, environment=options.environment)}
+    models = _codex_models(options)
+
+    def memory() -> Path | None:
+        return store.private_directory(CODEX) if isinstance(store, JsonlStore) else None
+
+    return {CODEX: CodexAgent(command, memory=memory, models=models, environment=options.environment)}
 
 
 class Toolbox:
@@ -193,12 +198,12 @@ def offered_tools(options: Options, own: Tools) -> Tools:
 
 
 def catalogue(options: Options) -> Catalogue:
-    clock, command = SystemClock(), codex_command(options.environment)
+    clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
     shelves: list[Shelf] = []
     if command:
         from hames.agents.codex_models import CodexShelf
 
-        shelves = [CodexShelf([command], models=_codex_models(options), environment=options.environment)]
+        shelves = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
     return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
 
 

@@ -5,9 +5,9 @@
 
 import json
 import logging
+import os
 import re
 import sys
-from pathlib import Path
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 _SECRETS = re.compile(
@@ -47,7 +47,7 @@ class JsonLines(logging.Formatter):
 def set_up(*, level: str, file: str) -> None:
     """Called once, by the program; the library leaves logging to its host."""
     if file:
-        Path(file).touch(mode=0o600)
+        os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
         handler: logging.Handler = logging.FileHandler(file, encoding="utf-8")
     else:
         handler = logging.StreamHandler(sys.stderr)

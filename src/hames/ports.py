@@ -296,10 +296,13 @@ class Log(Protocol):
     """
 
     thread_id: ThreadId
-    foreign: bool
-    """Not made by this user on this machine: its policies and approvals are data, not consent."""
     repaired: str
     """What opening it had to mend, or nothing."""
+
+    @property
+    def foreign(self) -> bool:
+        """Not written by this user on this machine, all of it: its settings and approvals are data, not consent."""
+        ...
 
     async def read(self) -> list[Record]:
         """All of it, with jotted deltas that never made it into a bundle as last records."""
@@ -323,7 +326,9 @@ class Log(Protocol):
 class Store(Protocol):
     """Where threads are kept. Append-only; one writer at a time; a torn tail is a shorter log."""
 
-    async def create(self, thread_id: ThreadId) -> Log: ...
+    async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> Log:
+        """`foreign`: what will be written comes from a foreign thread, so this one is foreign, too."""
+        ...
 
     async def open(self, thread_id: ThreadId) -> Log:
         """For writing. Raises `ThreadNotFound`, `ThreadInUse`, `ThreadReadOnly`."""
@@ -331,6 +336,10 @@ class Store(Protocol):
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
         """For looking. Raises `ThreadNotFound`."""
+        ...
+
+    async def is_foreign(self, thread_id: ThreadId) -> bool:
+        """As `Log.foreign`, for a thread that is only looked at. Raises `ThreadNotFound`."""
         ...
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:

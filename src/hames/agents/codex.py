@@ -5,7 +5,7 @@ has a process of its own, which ends with it. What Codex has not seen (a thread 
 it has lost) it is told before the turn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -25,12 +25,19 @@ NAME = codex_models.NAME
 
 
 class CodexAgent:
-    """Implements `ports.Agent`. `memory` is the directory that says which of Codex's threads is whose;
-    `models` is the file where its list of models is kept."""
+    """Implements `ports.Agent`. `memory` is the directory that says which of Codex's threads is whose, once there is
+    one; `models` is the file where its list of models is kept."""
 
     name = NAME
 
-    def __init__(self, command: Sequence[str], *, memory: Path, models: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        memory: Callable[[], Path | None],
+        models: Path,
+        environment: Mapping[str, str],
+    ) -> None:
         self._command = tuple(command)
         self._memory = Memory(memory)
         self._models = models

@@ -1,11 +1,15 @@
 """Whether Codex is on this machine. Asked at every start, so nothing heavy is imported here."""
 
-import shutil
 from collections.abc import Mapping
+from pathlib import Path
+
+from hames.executables import find_program, with_interpreter
 
 NAME = "codex"
 
 
-def codex_command(environment: Mapping[str, str]) -> str | None:
-    """Where Codex is: named by `HAMES_CODEX`, or on the PATH."""
-    return environment.get("HAMES_CODEX") or shutil.which("codex", path=environment.get("PATH"))
+def codex_command(environment: Mapping[str, str], workspace: str = "") -> list[str]:
+    """How Codex is started: named by `HAMES_CODEX`, or found on the PATH outside the workspace. Empty: not there."""
+    path, named = environment.get("PATH"), environment.get("HAMES_CODEX", "")
+    found = str(Path(named).absolute()) if "/" in named else find_program(named or NAME, path=path, workspace=workspace)
+    return with_interpreter(found, path=path, workspace=workspace) if found else []

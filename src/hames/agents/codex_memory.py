@@ -1,11 +1,12 @@
 """Which of Codex's threads and turns belong to which of ours: a small file for each thread.
 
-The directory can come with a cloned repository: nothing in it is followed elsewhere, waited for or read without end.
+It is kept in the user's own state directory: one that came with a repository could lead Codex to any thread it has.
+Nothing in it is followed elsewhere, waited for or read without end.
 """
 
 import os
 import stat
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import msgspec
 
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
+from hames.private_files import private_directory
 
 KNOWN_BYTES = 1 << 20
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,7 +33,8 @@ class Known(Value):
 
 
 class Memory:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Callable[[], Path | None]) -> None:
+        """`directory` says where it is kept; None: nowhere, and Codex is told again with every turn."""
         self._directory = directory
 
     def known(self, thread_id: ThreadId) -> Known | None:
@@ -48,14 +51,14 @@ class Memory:
         after = Known(thread=theirs, turns={**seen, **turns})
         if after == before:
             return
-        with suppress(OSError):
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._open() as at:
-                _replace(_name(thread_id), msgspec.json.encode(after), at)
+        with suppress(OSError), self._open() as at:
+            _replace(_name(thread_id), msgspec.json.encode(after), at)
 
     @contextmanager
     def _open(self) -> Generator[int]:
-        at = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if (directory := self._directory()) is None:
+            raise FileNotFoundError("there is no place for it")
+        at = os.open(private_directory(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             yield at
         finally:

@@ -21,6 +21,7 @@ from hames.domain.options import Choice, Selector
 from hames.domain.request import ModelEvent, ModelRequest
 from hames.domain.value import Value
 from hames.ports import Provider
+from hames.private_files import write_private
 
 LIST_SECONDS = 20
 PAUSES = (0.1, 0.5)
@@ -84,10 +85,7 @@ async def learn(program: Program, path: Path) -> Catalog:
     listed = tuple(one for row in rows if isinstance(row, dict) and (one := _listed(row)) is not None)
     found = Catalog(models=listed)
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(found))
-        fresh.replace(path)
+        write_private(path, msgspec.json.encode(found))
     return found
 
 

@@ -29,6 +29,7 @@ from hames.client.appserver_events import (
     UsageUpdated,
 )
 from hames.domain.display import printable, visible
+from hames.executables import hames_command
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.sandbox.choose import LocalSandbox
@@ -62,8 +63,9 @@ async def _demo(directory: Path, ask: bool) -> int:
     if walls.kind == "none":
         print(paint.warn("This machine has no sandbox, so the demo runs without one, in its own directory only."))
     print(f"\n{paint.accent('›')} {paint.bold(TASK)}\n")
-    command = [sys.executable, "-m", "hames", "app-server", "--cwd", str(directory / "shop")]
-    command += ["--model", f"scripted/{script}", "--sandbox", sandbox, "--data-dir", str(directory / "data")]
+    words = ["app-server", "--cwd", str(directory / "shop"), "--data-dir", str(directory / "data")]
+    words += ["--model", f"scripted/{script}", "--sandbox", sandbox]
+    command = hames_command(*words, workspace=str(directory / "shop"))
     screen = Screen(paint, ask=ask)
     async with AppServerClient.spawn(command, on_approval=screen.decide, name="hames-demo") as client:
         opened = await client.start_thread(cwd=str(directory / "shop"))

@@ -6,8 +6,8 @@
 Exit code: 0 when everything hames needs is there, 1 when something is missing.
 """
 
+import os
 import platform
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -25,9 +25,9 @@ from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.domain.value import Value
+from hames.executables import find_program, find_ripgrep
 from hames.sandbox.choose import LocalSandbox
 from hames.sandbox.proof import prove
-from hames.tools.ripgrep import find_ripgrep
 
 KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI"}
 
@@ -116,14 +116,14 @@ def _home(names: list[str] | None) -> Finding:
 
 
 def _programs() -> list[Finding]:
-    rg, git = find_ripgrep(), shutil.which("git")
+    rg, git = find_ripgrep(), find_program("git", path=os.environ.get("PATH"))
     return [
         Finding(
             name="ripgrep",
             good=bool(rg),
             says=rg or "missing: apt install ripgrep, or pip install 'hames[bins]'; without it the agent cannot search",
         ),
-        Finding(name="git", good=git is not None, says=git or "missing: apt install git", needed=False),
+        Finding(name="git", good=bool(git), says=git or "missing: apt install git", needed=False),
     ]
 
 

@@ -6,6 +6,7 @@ import time
 import msgspec
 
 from hames.domain.display import printable
+from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
@@ -32,6 +33,8 @@ def as_markdown(thread: m.Thread) -> str:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(thread.created_at))
     title = printable(thread.name or thread.preview or thread.id).split("\n")[0]
     parts = [f"# {title}", f"`{thread.id}` · {printable(thread.model)} · {when}"]
+    if thread.foreign:
+        parts.append(f"**{FOREIGN}**")
     for turn in thread.turns:
         parts += [block for item in turn.items if (block := _block(item))]
         if turn.status in ("failed", "interrupted"):

@@ -48,7 +48,7 @@ def options(args: Namespace) -> Options:
 
         if agent != "codex":
             raise Misconfigured(f"no agent {agent!r}; there is one: codex")
-        if codex_command(os.environ) is None:
+        if not codex_command(os.environ):
             raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
         said["model"] = f"{agent}/{said['model'] or 'default'}"
     return load(said, os.environ)

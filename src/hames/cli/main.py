@@ -8,7 +8,11 @@ import gc
 import os
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # `python -m` puts the current directory there, and what lies in it must not be imported
+
 from hames.cli import fast
+from hames.executables import forget_current_directory
 
 COMMANDS = {
     "setup": "choose a model, save its key and check the sandbox: run this first",
@@ -50,6 +54,7 @@ def main(argv: list[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     # Imports make many objects and no garbage: collecting meanwhile takes a tenth of the start.
     gc.disable()
+    forget_current_directory()
     try:
         start = fast.start(words)
         return _run(words, start)

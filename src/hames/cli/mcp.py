@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import sys
 from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
@@ -23,13 +22,14 @@ import anyio
 from hames.cli import flags
 from hames.config.mcp import McpServer
 from hames.config.paths import user_config
-from hames.config.user_file import write_private
+from hames.config.user_file import write_user_file
 from hames.domain.display import printable, visible
 from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.policy import ReadOnly
 from hames.ports import Place
 from hames.tools.mcp import START_SECONDS, Connection, Server
+from hames.tools.mcp_transport import server_command, server_environment
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -86,7 +86,7 @@ def _add(args: Namespace) -> int:
     lines += [f"command = {json.dumps(args.program[0])}"] if args.program else []
     lines += [f"args = {json.dumps(args.program[1:])}"] if args.program[1:] else []
     lines += [f"env = {{ {', '.join(f'{k} = {json.dumps(v)}' for k, v in pairs.items())} }}"] if pairs else []
-    write_private(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
+    write_user_file(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
     print(f"added {args.name} to {file}; hames mcp test {args.name} tries it")
     return 0
 
@@ -103,7 +103,7 @@ def _remove(args: Namespace) -> int:
             kept.append(line)
     if not found:
         raise Misconfigured(f"the user's file has no MCP server {args.name!r}")
-    write_private(file, "\n".join(kept).rstrip() + "\n")
+    write_user_file(file, "\n".join(kept).rstrip() + "\n")
     print(f"removed {args.name} from {file}")
     return 0
 
@@ -113,11 +113,17 @@ def _test(args: Namespace) -> int:
     server = options.mcp_servers.get(args.name)
     if server is None:
         raise Misconfigured(f"no MCP server {args.name!r} is configured; hames mcp list shows what is")
-    if server.command and shutil.which(server.command, path=options.environment.get("PATH")) is None:
+    if server.command and not _is_installed(server, str(options.cwd)):
         print(f"{args.name} does not work: no program {server.command!r} is installed here", file=sys.stderr)
         return 1
     logging.disable()  # what goes wrong is said here, once
     return anyio.run(_try, args.name, server, str(options.cwd))
+
+
+def _is_installed(server: McpServer, workspace: str) -> bool:
+    environment = server_environment(server.env)
+    words = server_command(server.command, (), environment=environment, workspace=workspace)
+    return bool(words) and os.access(Path(workspace, words[-1]), os.X_OK)
 
 
 async def _try(name: str, server: McpServer, cwd: str) -> int:

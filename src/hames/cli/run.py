@@ -174,10 +174,9 @@ class Errand:
         args, model = self._args, flags.chosen_model(self._args, self._options)
         thread_id = args.thread
         if args.last:
-            found = (await client.list_threads(limit=1)).data
-            if not found:
+            if (found := await client.latest_thread()) is None:
                 raise AppServerError(0, "there is no thread to go on with")
-            thread_id = found[0].id
+            thread_id = found.id
         policy = flags.chosen_policy(args, self._options)
         sandbox = flags.chosen_sandbox(args, self._options)
         if thread_id:

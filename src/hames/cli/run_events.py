@@ -6,6 +6,7 @@ import anyio
 import msgspec
 
 from hames.client import appserver_events as told
+from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import ThreadItem, UnknownItem
@@ -30,6 +31,10 @@ class EventLines:
             approvalPolicy=opened.approval_policy,
             sandbox=opened.sandbox,
         )
+        if opened.thread.foreign:
+            self._write(
+                "notice", method="hames/foreign_thread", params={"threadId": opened.thread.id, "message": FOREIGN}
+            )
 
     def hear(self, event: told.AgentEvent) -> None:
         match event:
@@ -47,6 +52,8 @@ class EventLines:
                 self._write("usage", turnId=turn_id, usage=usage)
             case told.ApprovalAsked(params=params, method=method):
                 self._write("approval.needed", method=method, params=params)
+            case told.Unknown(method="hames/foreign_thread"):
+                pass  # said when the thread was opened
             case told.Unknown(method=method, params=params):
                 self._write("notice", method=method, params=params)
             case told.TurnCompleted(turn=turn):

@@ -10,6 +10,7 @@ import msgspec
 from hames.cli.paint import Paint, diff_lines
 from hames.client import appserver_events as told
 from hames.domain.display import printable, visible
+from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
@@ -53,6 +54,8 @@ class Readable:
     def opened(self, opened: m.ThreadOpened) -> None:
         self._thread_id = opened.thread.id
         self._line(self._paint.dim(f"{visible(opened.model)} in {visible(opened.cwd)} · {opened.thread.id}"))
+        if opened.thread.foreign:
+            self._always(self._paint.warn(f"! {FOREIGN}"))
 
     def hear(self, event: told.AgentEvent) -> None:
         match event:
@@ -69,6 +72,8 @@ class Readable:
                 marks = {"completed": "✓", "inProgress": "→", "failed": "✗", "pending": "·"}
                 for entry in plan:
                     self._line(self._paint.dim(f"  {marks[entry.status]} {visible(entry.step)}"))
+            case told.Unknown(method="hames/foreign_thread"):
+                pass  # said when the thread was opened
             case told.Unknown(params={"message": str(words)}):
                 self._line(self._paint.dim(f"! {printable(words)}"))
             case _:

@@ -1,19 +1,19 @@
 """The command line of a server of our own, from the flags that were given to us."""
 
-import sys
 from argparse import Namespace
 
 from hames.cli import flags
 from hames.config.options import Options
+from hames.executables import hames_command
 
 
 def server_command(args: Namespace, options: Options, *, attach: bool = False) -> list[str]:
     """`hames app-server` with the same flags, in the same workspace; `attach` leads to the server that runs there."""
-    command = [sys.executable, "-m", "hames", "app-server", f"--cwd={options.cwd}"]
+    words = ["app-server", f"--cwd={options.cwd}"]
     if attach:
-        command.append("--attach")
+        words.append("--attach")
     for name in flags.SHARED:
         value = flags.given(args, name)
         if value is not None and name != "--cwd" and not (attach and name in flags.TERMS):
-            command.append(f"{name}={value}")
-    return command
+            words.append(f"{name}={value}")
+    return hames_command(*words, workspace=str(options.cwd))

@@ -84,10 +84,9 @@ async def find(client: AppServerClient, words: str | None) -> str:
         raise Refused("which thread? Give its id, the beginning of it, or last")
     found = [thread.id for archived in (False, True) for thread in await every(client, archived=archived)]
     if words == "last":
-        newest = (await client.list_threads(limit=1)).data
-        if not newest:
+        if (newest := await client.latest_thread()) is None:
             raise Refused("there is no thread yet")
-        return newest[0].id
+        return newest.id
     matching = [thread_id for thread_id in found if thread_id.startswith(words)]
     if words in matching or len(matching) == 1:
         return words if words in matching else matching[0]
@@ -115,7 +114,8 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
     for thread in page.data:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
         title = visible((thread.name or thread.preview or "(nothing said yet)").replace("\n", " "))[:60]
-        print(f"{paint.accent(thread.id)}  {paint.dim(when)}  {title}  {paint.dim(visible(thread.model))}")
+        whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
+        print(f"{paint.accent(thread.id)}  {paint.dim(when)}  {title}  {paint.dim(visible(thread.model))}{whose}")
     if not page.data:
         print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
     elif isinstance(page.next_cursor, str):

@@ -9,9 +9,13 @@ Without a terminal to ask on, nothing is allowed. Ctrl-C cancels the turn. Exit 
 1 when it failed, 130 when it was cancelled.
 """
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # `python -m` puts the current directory there, and what lies in it must not be imported
+
 import argparse
 import signal
-import sys
 import threading
 from typing import Literal
 
@@ -21,6 +25,7 @@ from anyio.lowlevel import current_token
 
 from hames.client.bootstrap import BootstrapClient, ConnectionClosed, Event, RequestFailed
 from hames.client.show import Screen
+from hames.executables import forget_current_directory, hames_command
 from hames.protocols.bootstrap import messages as m
 
 Decision = Literal["once", "always", "reject"]
@@ -109,13 +114,14 @@ def _code(event: Event) -> int:
 
 
 async def talk(args: argparse.Namespace) -> int:
-    command = args.server or [sys.executable, "-m", "hames.cli.main", "harness", "--cwd", args.cwd]
+    command = args.server or hames_command("harness", "--cwd", args.cwd, workspace=args.cwd)
     async with BootstrapClient.spawn(command) as client:
         await client.initialize("hames-demo")
         return await Demo(client, Screen(), args).run()
 
 
 def main() -> int:
+    forget_current_directory()
     parser = argparse.ArgumentParser(
         prog="python -m hames.client", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -31,6 +31,7 @@ R = TypeVar("R", bound=Value)
 Inputs = str | Sequence[UserInput]
 
 CLOSE_SECONDS = 5.0
+PAGE = 100
 
 
 class AppServerClient(Link):
@@ -126,6 +127,20 @@ class AppServerClient(Link):
     ) -> m.ThreadListResult:
         given = m.ThreadListParams(cursor=cursor, limit=limit, archived=archived, search_term=search)
         return await self._call("thread/list", given, m.ThreadListResult)
+
+    async def latest_thread(self) -> m.Thread | None:
+        """The newest that this user has written; where there is none, the newest of all."""
+        first: m.Thread | None = None
+        cursor: str | None = None
+        while True:
+            page = await self.list_threads(limit=PAGE, cursor=cursor)
+            for thread in page.data:
+                if not thread.foreign:
+                    return thread
+                first = first or thread
+            if not isinstance(page.next_cursor, str):
+                return first
+            cursor = page.next_cursor
 
     async def archive_thread(self, thread_id: str) -> None:
         await self._call("thread/archive", m.ThreadIdParams(thread_id=thread_id), m.Empty)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from hames.config.paths import user_config
-from hames.config.user_file import write_private
+from hames.config.user_file import write_user_file
 from hames.domain.errors import Misconfigured
 from hames.domain.value import Value
 
@@ -93,7 +93,7 @@ class Credentials:
             return ""
 
     def _write(self, credentials: dict[str, Credential]) -> None:
-        write_private(self.file, msgspec.json.format(msgspec.json.encode(credentials)).decode() + "\n")
+        write_user_file(self.file, msgspec.json.format(msgspec.json.encode(credentials)).decode() + "\n")
 
 
 def _keyring() -> "KeyringBackend | None":

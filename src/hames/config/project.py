@@ -12,6 +12,7 @@ import msgspec
 
 from hames.config.paths import PROJECT_CONFIG
 from hames.domain.value import Value
+from hames.private_files import write_private
 
 OBEYED = (PROJECT_CONFIG, ".mcp.json")
 """The files of a workspace that can change what hames does."""
@@ -57,11 +58,7 @@ class ProjectTrust:
             return []
 
     def _write(self, trusted: list[Trusted]) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._file.with_suffix(f".{os.getpid()}.new")
-        temporary.touch(mode=0o600)
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(trusted)))
-        temporary.replace(self._file)
+        write_private(self._file, msgspec.json.format(msgspec.json.encode(trusted)))
 
 
 def identity(directory: Path) -> Trusted:

@@ -1,24 +1,17 @@
 """Changes to the user's own configuration file. What it holds besides stays as it is, comments included."""
 
 import json
-import os
 import re
 from pathlib import Path
 
 from hames.domain.errors import Misconfigured
+from hames.private_files import write_private
 
 
-def write_private(file: Path, text: str) -> None:
+def write_user_file(file: Path, text: str) -> None:
     """Replaces the file in one step; only the user can read it. Raises `Misconfigured`."""
     try:
-        if not file.parent.exists():
-            file.parent.mkdir(parents=True)
-            file.parent.chmod(0o700)
-        fresh = file.with_suffix(f".{os.getpid()}.new")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as opened:
-            opened.write(text)
-        fresh.replace(file)
+        write_private(file, text.encode())
     except OSError as failure:
         raise Misconfigured(f"cannot write {str(file)!r}: {failure.strerror}") from None
 
@@ -26,7 +19,7 @@ def write_private(file: Path, text: str) -> None:
 def set_value(file: Path, name: str, value: str) -> None:
     """Sets a top-level key to a text."""
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    write_private(file, with_value(text, name, value))
+    write_user_file(file, with_value(text, name, value))
 
 
 def with_value(text: str, name: str, value: str) -> str:

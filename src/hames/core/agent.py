@@ -48,7 +48,8 @@ class AgentTurnWork:
 
     @property
     def forked_from(self) -> ThreadId | None:
-        return self._thread.state.forked_from
+        state = self._thread.state
+        return None if state.foreign else state.forked_from
 
     def new_item_id(self) -> ItemId:
         return ItemId(self._ids.new("item"))

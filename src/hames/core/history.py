@@ -16,8 +16,8 @@ from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply, b
 class History(Sequence[Change]):
     """Every record of a thread as a change, folded as it is read: a state per record would be too much to keep."""
 
-    def __init__(self, thread_id: ThreadId, records: Sequence[Record]) -> None:
-        self._thread_id = thread_id
+    def __init__(self, thread_id: ThreadId, records: Sequence[Record], *, foreign: bool = False) -> None:
+        self._start = blank(thread_id, foreign=foreign)
         self._records = records
         self._last: Change | None = None
 
@@ -25,7 +25,7 @@ class History(Sequence[Change]):
         return len(self._records)
 
     def __iter__(self) -> Iterator[Change]:
-        state = blank(self._thread_id)
+        state = self._start
         for record in self._records:
             before, state = state, apply(state, record)
             yield Change(record=record, before=before, after=state)
@@ -61,8 +61,8 @@ def past(records: list[Record], *, after: int, until: ThreadState) -> list[Chang
     whole = [record for record in records if record.seq <= until.seq]
     if whole and isinstance(whole[-1].event, ItemDelta) and whole[-1].seq == until.seq:
         whole.pop()
-    missed = list(History(until.id, whole))
-    before = missed[-1].after if missed else blank(until.id)
+    missed = list(History(until.id, whole, foreign=until.foreign))
+    before = missed[-1].after if missed else blank(until.id, foreign=until.foreign)
     if before.seq < until.seq and (rest := _rest(before, until)) is not None:
         at = Record(seq=until.seq, at_ms=until.updated_at_ms, thread_id=until.id, event=rest)
         missed.append(Change(record=at, before=before, after=until))

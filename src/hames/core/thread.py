@@ -30,8 +30,10 @@ from hames.domain.events import (
     TurnEnded,
     TurnStarted,
 )
+from hames.domain.foreign import disarmed
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, Reasoning, Stream
+from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank, endings, summary
 from hames.ports import Clock, Log
 
@@ -73,14 +75,25 @@ class Thread:
         self._bundle: list[str] = []
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
+        self.foreign_until = 0
+        """The last record that is not ours. What came after it was written by this process."""
 
     @classmethod
-    async def opened(cls, log: Log, clock: Clock) -> "Thread":
-        """From its log. A turn that the last process left running is closed before anyone looks."""
-        state = blank(log.thread_id)
-        for record in await log.read():
+    async def opened(cls, log: Log, clock: Clock, defaults: Settings) -> "Thread":
+        """From its log. A turn that the last process left running is closed before anyone looks.
+
+        `defaults` are what a foreign thread runs with.
+        """
+        records = await log.read()
+        state = blank(log.thread_id, foreign=log.foreign)
+        for record in [disarmed(record, defaults) for record in records] if log.foreign else records:
             state = apply(state, record)
         thread = cls(log, state, clock)
+        if log.foreign:
+            thread.foreign_until = state.seq
+            said = [one.event.settings for one in records if isinstance(one.event, ThreadCreated | SettingsChanged)]
+            if said and said[-1] != defaults:  # for whoever reads the log
+                await thread.emit(SettingsChanged(settings=defaults))
         if ends := endings(state, STOPPED):
             held = [QueueHeld(held=True)] if state.queue else []
             await thread.emit(*ends, *held)

@@ -30,6 +30,7 @@ from hames.domain.events import (
     ThreadCreated,
     ThreadRenamed,
 )
+from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState, apply, blank, endings
 from hames.ports import Clock, Ids, Models, Store
@@ -57,24 +58,36 @@ class Threads:
         await self._store.close()
 
     async def records(self, thread_id: ThreadId) -> list[Record]:
-        return await self._store.read(thread_id)
+        """Every kept record, oldest first. Those of a foreign thread have nothing to obey in them."""
+        records, _ = await self._kept(thread_id)
+        return records
 
     async def history(self, thread_id: ThreadId) -> History:
-        """Every kept record, oldest first."""
         await self.read(thread_id)
-        return History(thread_id, await self._store.read(thread_id))
+        records, foreign = await self._kept(thread_id)
+        return History(thread_id, records, foreign=foreign)
+
+    async def _kept(self, thread_id: ThreadId) -> tuple[list[Record], bool]:
+        """The records, and whether they are of a foreign thread."""
+        live = self.live.get(thread_id)
+        foreign = live.thread.log.foreign if live is not None else await self._store.is_foreign(thread_id)
+        records = await self._store.read(thread_id)
+        if not foreign:
+            return records, False
+        theirs = live.thread.foreign_until if live is not None else records[-1].seq if records else 0
+        return [disarmed(one, self.rules.defaults) if one.seq <= theirs else one for one in records], True
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = overridden(self.rules.defaults, command.overrides, self.models)
         thread = await self._new_thread([ThreadCreated(settings=settings, title=command.title, meta=command.meta)])
         return thread.state
 
-    async def _new_thread(self, events: list[Event]) -> Thread:
+    async def _new_thread(self, events: list[Event], *, foreign: bool = False) -> Thread:
         async with self._opening:
             await self._make_room()
         thread_id = ThreadId(self._ids.new("ses"))
-        opened = await self._store.create(thread_id)
-        thread = Thread(opened, blank(thread_id), self.clock)
+        opened = await self._store.create(thread_id, foreign=foreign)
+        thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
         thread.observers = self.observers
         await thread.emit(*events)
         self._loaded(Live(thread))
@@ -115,8 +128,9 @@ class Threads:
         try:
             return (await self.open(thread_id)).thread.state
         except (ThreadInUse, ThreadReadOnly):
-            state = blank(thread_id)
-            for record in await self._store.read(thread_id):
+            records, foreign = await self._kept(thread_id)
+            state = blank(thread_id, foreign=foreign)
+            for record in records:
                 state = apply(state, record)
             return state
 
@@ -129,24 +143,16 @@ class Threads:
             await self._make_room()
             opened = await self._store.open(thread_id)
             try:
-                thread = await Thread.opened(opened, self.clock)
+                thread = await Thread.opened(opened, self.clock, self.rules.defaults)
                 if not thread.state.format:
                     raise ThreadNotFound(f"no thread {thread_id!r}: its log does not say how it began")
                 thread.observers = self.observers
-                if opened.foreign:
-                    await self._distrust(thread)
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name="log_repaired", message=opened.repaired))
             except BaseException:
                 await opened.close()
                 raise
             return self._loaded(Live(thread))
-
-    async def _distrust(self, thread: Thread) -> None:
-        """A log that came with somebody's repository may tell a story; it may not set the rules."""
-        if thread.state.settings != self.rules.defaults:
-            await thread.emit(SettingsChanged(settings=self.rules.defaults))
-        thread.state = replace(thread.state, grants=())
 
     async def writable(self, thread_id: ThreadId) -> Live:
         live = await self.open(thread_id)
@@ -186,18 +192,22 @@ class Threads:
         await self._store.delete(thread_id)
 
     async def fork(self, command: ForkThread) -> ThreadState:
-        """The same history under another name. What was open at that point is closed there."""
+        """The same history under another name. What was open at that point is closed there.
+
+        A fork of a foreign thread is foreign, at whatever record it begins.
+        """
         await self.read(command.thread_id)
-        records = await self._store.read(command.thread_id)
+        records, foreign = await self._kept(command.thread_id)
         last = fork_point(records, command)
         kept = [record for record in records if record.seq <= last]
         if not kept:
             raise InvalidCommand(f"thread {command.thread_id!r} has no record {last}")
-        state = blank(command.thread_id)
+        state = blank(command.thread_id, foreign=foreign)
         for record in kept:
             state = apply(state, record)
         settings = overridden(state.settings, command.overrides, self.models)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
         rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
-        thread = await self._new_thread([first, *rest, *endings(state, "the thread was forked while this turn ran")])
+        ends = endings(state, "the thread was forked while this turn ran")
+        thread = await self._new_thread([first, *rest, *ends], foreign=foreign)
         return thread.state

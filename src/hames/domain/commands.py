@@ -176,6 +176,8 @@ class ThreadSummary(Value, omit_defaults=True):
     archived: bool = False
     meta: Json = NOTHING
     standing: Standing = "away"
+    foreign: bool = False
+    """Not written by this user on this machine, as far as a list can tell: its log is looked at when it is opened."""
 
 
 class ThreadPage(Value):

@@ -2,6 +2,8 @@
 
 `FORMAT` goes up when a reader of today could misread a log of tomorrow; a log
 with a higher number, or with an event this version does not know, is read-only.
+
+2: the lines of a log have seals, which an older version would not write.
 """
 
 from typing import Literal
@@ -16,7 +18,7 @@ from hames.domain.policy import Decision, Grant
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
-FORMAT = 1
+FORMAT = 2
 
 TurnStatus = Literal["running", "completed", "interrupted", "failed"]
 TurnKind = Literal["prompt", "review", "compact"]

@@ -90,6 +90,8 @@ class ThreadState(Value):
     preview: str = ""
     archived: bool = False
     forked_from: ThreadId | None = None
+    foreign: bool = False
+    """Not written by this user on this machine. No event says so: whoever opens the log does."""
     format: int = 0
     meta: Json = NOTHING
     turns: tuple[Turn, ...] = ()
@@ -131,9 +133,9 @@ class Change(Value):
     after: ThreadState
 
 
-def blank(thread_id: ThreadId) -> ThreadState:
+def blank(thread_id: ThreadId, *, foreign: bool = False) -> ThreadState:
     """Before the first record."""
-    return ThreadState(id=thread_id, settings=Settings(model="", cwd=""))
+    return ThreadState(id=thread_id, settings=Settings(model="", cwd=""), foreign=foreign)
 
 
 def apply(state: ThreadState, record: Record) -> ThreadState:
@@ -276,6 +278,7 @@ def summary(state: ThreadState) -> ThreadSummary:
         updated_at_ms=state.updated_at_ms,
         archived=state.archived,
         meta=state.meta,
+        foreign=state.foreign,
     )
 
 

@@ -21,6 +21,7 @@ from hames.domain.json import Json
 from hames.domain.request import CallBlock, ModelEvent, ModelRequest, TextBlock
 from hames.domain.value import Value
 from hames.ports import Provider
+from hames.private_files import write_private
 from hames.providers.failures import redact
 
 FORMAT = 1
@@ -79,8 +80,7 @@ class Recorder:
             if any(part in name.upper() for part in _SECRET_NAMES) and len(value) >= _SHORTEST_SECRET
         )
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_bytes(msgspec.json.encode(Head(cassette=FORMAT)) + b"\n")
+            write_private(self._path, msgspec.json.encode(Head(cassette=FORMAT)) + b"\n")
         except OSError as error:
             raise Misconfigured(f"no cassette can be recorded at {path!r}: {error.strerror}") from None
 

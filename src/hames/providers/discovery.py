@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hames.domain.json import Json
 from hames.domain.models import ModelCard, Price
 from hames.domain.value import Value
+from hames.private_files import write_private
 from hames.providers.jsontext import number, word
 
 MODELS = 2000
@@ -123,11 +124,7 @@ def told(card: ModelCard, listed: Listed) -> ModelCard:
 def remember(directory: Path, name: str, what: Remembered) -> None:
     """A list that cannot be kept is asked for again; nothing else is lost."""
     with suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = _path(directory, name)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(what))
-        fresh.replace(path)
+        write_private(_path(directory, name), msgspec.json.encode(what))
 
 
 def recall(directory: Path, name: str, url: str) -> Sequence[Listed]:

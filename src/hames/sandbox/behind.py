@@ -5,7 +5,6 @@ import json
 import os
 import select
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
+from hames.executables import script_command
 from hames.ports import Launch, ToolFailed
 from hames.sandbox import bubblewrap as bwrap
 from hames.sandbox import family, hard_links, macos, seccomp
@@ -184,7 +184,7 @@ def landlock(launch: Launch, reach: Reach) -> Plan:
         readable += [path for path in _entries("/etc/ssl", "/etc/ssh", "/etc/apt") if path not in secrets]
     settings = {"writable": [*reach.roots, tmp], "readable": readable}
     inner = limited(launch.argv, launch.limits)
-    argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), json.dumps(settings), *inner)
+    argv = script_command(locks.__file__, str(filter_fd), json.dumps(settings), *inner)
     return _unmounted(launch, reach, tmp, argv, files=[filter_fd])
 
 

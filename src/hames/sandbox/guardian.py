@@ -8,9 +8,9 @@ import contextlib
 import logging
 import os
 import subprocess
-import sys
 import threading
 
+from hames.executables import script_command
 from hames.sandbox import family
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Guardian:
     @staticmethod
     def _start() -> subprocess.Popen[bytes]:
         program = subprocess.Popen(
-            [sys.executable, "-I", "-S", family.__file__],
+            script_command(family.__file__),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

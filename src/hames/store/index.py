@@ -23,12 +23,13 @@ MOST: Final = 1 << 31
 LATEST_MS: Final = 1 << 62
 """More threads than anybody has, a time nobody sees: both are numbers SQLite can hold."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TABLES = (
     "drop table if exists threads",
     "drop table if exists seen",
     "create table threads (id text primary key, title text, preview text, cwd text, model text,"
-    " created_at_ms integer, updated_at_ms integer, archived integer, meta text) without rowid",
+    " created_at_ms integer, updated_at_ms integer, archived integer, meta text,"
+    " is_foreign integer) without rowid",
     "create index newest on threads (archived, updated_at_ms desc, id desc)",
     "create table seen (mtime_ns integer)",
 )
@@ -59,7 +60,7 @@ class Index:
 
     def put(self, summary: ThreadSummary) -> None:
         with contextlib.suppress(sqlite3.OperationalError):  # somebody else writes: `meta.json` has it, too
-            self._db.execute("insert or replace into threads values (?,?,?,?,?,?,?,?,?)", _row(summary))
+            self._db.execute("insert or replace into threads values (?,?,?,?,?,?,?,?,?,?)", _row(summary))
 
     def remove(self, thread_id: ThreadId) -> None:
         with contextlib.suppress(sqlite3.OperationalError):
@@ -76,7 +77,7 @@ class Index:
         found = [summary for name in there - here if (summary := load(name)) is not None]
         with contextlib.suppress(sqlite3.OperationalError):
             self._db.execute("begin")
-            self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?,?)", map(_row, found))
+            self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?,?,?)", map(_row, found))
             self._db.executemany("delete from threads where id = ?", [(gone,) for gone in here - there])
             self._db.execute("delete from seen")
             self._db.execute("insert into seen values (?)", (mtime,))
@@ -109,14 +110,20 @@ def _row(summary: ThreadSummary) -> tuple[str | int | None, ...]:
         summary.preview,
         summary.cwd,
         summary.model,
-        summary.created_at_ms,
-        summary.updated_at_ms,
+        _storable(summary.created_at_ms),
+        _storable(summary.updated_at_ms),
         int(summary.archived),
         None if summary.meta is NOTHING else msgspec.json.encode(summary.meta).decode(),
+        int(summary.foreign),
     )
 
 
-def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None]) -> ThreadSummary:
+def _storable(ms: int) -> int:
+    """A log can say anything, and SQLite holds no number that is larger."""
+    return max(-LATEST_MS, min(ms, LATEST_MS))
+
+
+def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None, int]) -> ThreadSummary:
     return ThreadSummary(
         id=ThreadId(row[0]),
         title=row[1],
@@ -127,6 +134,7 @@ def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None]) -> 
         updated_at_ms=row[6],
         archived=bool(row[7]),
         meta=NOTHING if row[8] is None else msgspec.json.decode(row[8]),
+        foreign=bool(row[9]),
     )
 
 

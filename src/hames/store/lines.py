@@ -1,7 +1,8 @@
 """A record as a line of the log, and lines as records.
 
 A line counts only with its newline and its checksum: plain JSON would accept
-most flipped bits. The checksum is the last member, over everything before it.
+most flipped bits. The checksum is the last member, over everything before it. In a log of ours the
+seal stands before it (see `seals`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,37 +12,78 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.domain.events import ItemDelta, Record
+from hames.store.seals import Running
 
 LINE_BYTES = 64 << 20
 """A longer line is not ours."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
-_SEAL = len(b',"crc":"00000000"}')
+_CRC = len(b',"crc":"00000000"}')
+_SEAL = len(b',"seal":"0123456789abcdef0123456789abcdef"')
+SEALED_END = _SEAL + _CRC + 1
+"""How many bytes of a sealed line its own seal is not about."""
 
 
 def line(record: Record) -> bytes:
+    """A line without a seal."""
     body = _encode(record)[:-1]
-    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+    return body + f',"crc":"{crc32(body):08x}"}}\n'.encode()
+
+
+def sealed_line(record: Record, running: Running) -> bytes:
+    """A line of a log of ours. `running` has seen the log so far, and this line as well afterwards."""
+    body = _encode(record)[:-1]
+    running.update(body)
+    seal = f',"seal":"{running.hexdigest()}"'.encode()
+    end = seal + f',"crc":"{crc32(seal, crc32(body)):08x}"}}\n'.encode()
+    running.update(end)
+    return body + end
+
+
+def jotted_line(record: Record, running: Running) -> bytes:
+    """A line of a live file of ours: sealed, and without a checksum because there are many of them."""
+    body = _encode(record)[:-1]
+    running.update(body)
+    return body + f',"seal":"{running.hexdigest()}"}}\n'.encode()
+
+
+def jotted(lines: Iterable[bytes], running: Running) -> Iterator[Record]:
+    """The records of a live file that were jotted by us, in the order in which we did. The rest is passed over."""
+    for data in lines:
+        body, seal = data[: -_SEAL - 1], data[-_SEAL - 1 : -1]
+        further = running.copy()
+        further.update(body)
+        if seal == b',"seal":"%b"' % further.hexdigest().encode() and (found := _decoded(data)) is not None:
+            running = further
+            yield found
 
 
 def record(data: bytes) -> Record | None:
     """None for a line that is damaged, or says something this version does not know."""
-    if not _sealed(data):
-        return None
-    try:
-        return _decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None
+    return _decoded(data) if _is_whole(data) else None
 
 
 def unknown(data: bytes) -> bool:
     """A whole line of ours that says something this version does not know."""
-    return _sealed(data) and record(data) is None
+    return _is_whole(data) and record(data) is None
 
 
-def _sealed(data: bytes) -> bool:
-    return data[-_SEAL:-10] == b',"crc":"' and data[-10:-2] == b"%08x" % crc32(data[:-_SEAL])
+def seal_of(data: bytes) -> bytes:
+    """The seal of a whole line; nothing where it has none."""
+    end = data[-_SEAL - _CRC : -_CRC]
+    return end[9:-1] if end.startswith(b',"seal":"') and end.endswith(b'"') else b""
+
+
+def _is_whole(data: bytes) -> bool:
+    return data[-_CRC:-10] == b',"crc":"' and data[-10:-2] == b"%08x" % crc32(data[:-_CRC])
+
+
+def _decoded(data: bytes) -> Record | None:
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
 
 
 def merged(records: Iterable[Record]) -> Iterator[Record]:

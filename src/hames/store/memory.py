@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import ThreadInUse, ThreadNotFound
@@ -17,9 +18,9 @@ class MemoryStore:
         self._logs: dict[ThreadId, MemoryLog] = {}
         self.index = Index("")
 
-    async def create(self, thread_id: ThreadId) -> "MemoryLog":
+    async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> "MemoryLog":
         await checkpoint()  # yield where a disk would, or tests of timing test nothing
-        log = self._logs[thread_id] = MemoryLog(self, thread_id)
+        log = self._logs[thread_id] = MemoryLog(self, thread_id, foreign=foreign)
         log.held = True
         return log
 
@@ -35,6 +36,10 @@ class MemoryStore:
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
         await checkpoint()
         return [each for each in self._log(thread_id).everything() if each.seq > after]
+
+    async def is_foreign(self, thread_id: ThreadId) -> bool:
+        await checkpoint()
+        return self._log(thread_id).foreign
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
         await checkpoint()
@@ -56,11 +61,11 @@ class MemoryStore:
 
 
 class MemoryLog:
-    foreign = False
     repaired = ""
 
-    def __init__(self, store: MemoryStore, thread_id: ThreadId) -> None:
+    def __init__(self, store: MemoryStore, thread_id: ThreadId, *, foreign: bool) -> None:
         self.thread_id = thread_id
+        self.foreign = foreign
         self.held = False
         self._store = store
         self._records: list[Record] = []
@@ -80,7 +85,7 @@ class MemoryLog:
 
     async def summarize(self, summary: ThreadSummary) -> None:
         await checkpoint()
-        self._store.index.put(summary)
+        self._store.index.put(replace(summary, foreign=self.foreign))
 
     def rest(self) -> None:
         pass

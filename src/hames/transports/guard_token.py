@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hames.domain.errors import Misconfigured
 from hames.ports import Clock
+from hames.private_files import private_directory
 
 SUBPROTOCOL = "harness.v1"
 BEARER_SUBPROTOCOL = "harness.bearer."
@@ -69,7 +70,7 @@ def token_in(directory: Path) -> str:
     """The token of this data directory, made when there is none. Raises `Misconfigured`."""
     path = directory / TOKEN_FILE
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(directory)
         return _read(path) if path.exists() else _made(path)
     except OSError as why:
         raise Misconfigured(f"the token file {str(path)!r} cannot be used: {why.strerror}") from None

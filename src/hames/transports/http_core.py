@@ -1,6 +1,6 @@
 """HTTP + SSE as the core specification has it: watch a thread's events, submit a prompt, cancel it. And answer for it.
 
-All of it is about one thread: `?thread=`, or the newest of the directory.
+All of it is about one thread: `?thread=`, or the newest of the directory that this user has written.
 """
 
 from contextlib import AsyncExitStack
@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from hames.domain.commands import InterruptTurn, ResolveApproval, StartTurn
 from hames.domain.errors import HarnessError, TurnNotFound
+from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import TextInput
 from hames.domain.state import Turn
@@ -28,9 +29,12 @@ from hames.transports.server_service import Service
 
 
 class Accepted(Value, rename="camel"):
+    """`notice` is what a client should tell its user about the thread, where there is something to tell."""
+
     ok: bool
     thread_id: str
     turn_id: str = ""
+    notice: str = ""
 
 
 class Cancelled(Value):
@@ -100,7 +104,9 @@ class CoreApi:
             StartTurn(thread_id=thread_id, content=(TextInput(text=given.content),))
         )
         assert isinstance(turn, Turn)
-        return reply(Accepted(ok=True, thread_id=thread_id, turn_id=turn.id))
+        state = self._service.engine.loaded(thread_id)
+        notice = FOREIGN if state is not None and state.foreign else ""
+        return reply(Accepted(ok=True, thread_id=thread_id, turn_id=turn.id, notice=notice))
 
     async def cancel(self, request: Request) -> Response:
         await read_body(request)

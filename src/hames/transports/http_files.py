@@ -11,9 +11,9 @@ from pathlib import Path
 
 import anyio
 
+from hames.executables import find_ripgrep
 from hames.ports import Clock
 from hames.protocols.sync.pages import FileHit
-from hames.tools.ripgrep import find_ripgrep
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ uvicorn's parser lets through a second `Host`, an absolute address, trailers and
 ever for one that trickles. All of that ends here, before any request exists: with 400, and the connection closed.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +71,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-        if self.doors.refusal is not None and (why := self.doors.refusal(here[:2], there[:2])):
+        if not here or not there:  # it has gone before we looked
+            transport.abort()
+        elif self.doors.refusal is not None and (why := self.doors.refusal(here[:2], there[:2])):
             log.warning("peer.refused", extra={"peer": there[1], "why": why})
             self._refuse(403, why)
         else:
@@ -177,7 +180,8 @@ class GuardedProtocol(HttpToolsProtocol):
                 b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
                 b"connection: close\r\n\r\n%s" % (status, words, len(body), body)
             )
-            self.transport.write_eof()
+            with contextlib.suppress(OSError):  # who has closed already does not need to be told
+                self.transport.write_eof()
         else:
             self.transport.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hames.domain.errors import InvalidCommand
 from hames.domain.pictures import shape
+from hames.private_files import private_directory
 from hames.protocols.sync.pages import Upload
 
 PICTURE_BYTES = 10 << 20
@@ -33,7 +34,7 @@ class Uploads:
         upload_id = f"up_{secrets.token_hex(16)}"
         plain = Path(_UNSAFE.sub("_", name.replace("/", "_"))).stem.strip(" .")[:80] or "picture"
         path = self._directory / upload_id / (plain + SUFFIXES[media_type])
-        path.parent.mkdir(mode=0o700, parents=True)
+        private_directory(path.parent)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(data)

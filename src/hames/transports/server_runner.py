@@ -190,7 +190,8 @@ class RunnerApi:
     async def _found(self, named: str) -> ThreadId | None:
         page = await self._engine.execute(ListThreads(search=named))
         assert isinstance(page, ThreadPage)
-        return next((thread.id for thread in page.threads if thread.title == named), None)
+        # A thread that came with a repository may have any name: that makes it nobody's conversation here.
+        return next((thread.id for thread in page.threads if thread.title == named and not thread.foreign), None)
 
 
 class _Run(Response):

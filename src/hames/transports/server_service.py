@@ -22,6 +22,8 @@ from hames.transports.http_uploads import Uploads
 from hames.transports.server_hub import Hubs
 from hames.transports.server_news import News
 
+PAGE = 100
+
 
 async def _no_report() -> SandboxReport:
     return SandboxReport(ok=True, message="")
@@ -50,8 +52,20 @@ class Service:
         return state
 
     async def newest(self) -> ThreadId | None:
-        page = await self.engine.execute(ListThreads(limit=1))
-        return page.threads[0].id if isinstance(page, ThreadPage) and page.threads else None
+        """The newest that this user has written; where there is none, the newest of all.
+
+        A thread that came with a repository can say that it is newer than any other.
+        """
+        first, cursor = None, None
+        while True:
+            page = await self.engine.execute(ListThreads(limit=PAGE, cursor=cursor))
+            assert isinstance(page, ThreadPage)
+            for thread in page.threads:
+                if not thread.foreign:
+                    return thread.id
+                first = first or thread.id
+            if (cursor := page.next_cursor) is None:
+                return first
 
     async def chosen(self, named: str | None) -> ThreadId:
         """The thread a client means: the one it names, or the newest, or a new one where there is none."""

@@ -144,7 +144,7 @@ class Commands:
         return Choice(
             id=thread.id,
             label=(thread.name or thread.preview or thread.id).replace("\n", " ")[:50],
-            detail=f"{when} · {thread.model} · {thread.id}",
+            detail=f"{when} · {thread.model} · {thread.id}{' · not written here' if thread.foreign else ''}",
             current=thread.id == self._session.talk.thread_id,
         )
 

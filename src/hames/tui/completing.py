@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 from urllib.parse import unquote, urlparse
 
 from hames.domain.value import Value
+from hames.executables import find_ripgrep
 from hames.protocols.flint.items import FileInput, LocalImageInput, TextInput, UserInput
 
 MOST_FILES = 20_000
@@ -80,7 +80,7 @@ def _in_order(letters: str, name: str) -> bool:
 
 def files_below(root: Path) -> list[str]:
     """Paths relative to the workspace, ignored ones left out where ripgrep is there to know. Blocks: use a thread."""
-    if program := shutil.which("rg"):
+    if program := find_ripgrep(str(root)):
         try:
             found = subprocess.run(
                 [program, "--no-config", "--files", "--hidden", "-g", "!.git", "-g", "!.harness"],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hames.client import appserver_events as told
+from hames.domain.foreign import FOREIGN
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
@@ -94,6 +95,8 @@ class Conversation:
             made += self._ended(turn)
             if turn.status == "inProgress":
                 self.turn_id = turn.id
+        if thread.foreign:  # below its history, where the next prompt is typed
+            made.append(Note(FOREIGN, meaning="warn"))
         return made
 
     def grow(self, delta: told.ItemDelta) -> Block | None:
@@ -152,8 +155,8 @@ class Conversation:
 
     def _notice(self, method: str, params: object) -> tuple[Block | None, bool]:
         words = params.get("message") if isinstance(params, dict) else None
-        if not isinstance(words, str) or not words or method == "error":
-            return None, False
+        if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
+            return None, False  # told by the turn that failed, and by the thread itself when it was opened
         return Note(words), True
 
     def _ended(self, turn: m.Turn) -> list[Block]:

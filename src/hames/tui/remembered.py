@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from hames.private_files import open_private, write_private
+
 MOST = 500
 FILE = "prompts.jsonl"
 
@@ -59,12 +61,10 @@ class Remembered:
         if self._path is None:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "ab") as file:
+            with os.fdopen(open_private(self._path, os.O_WRONLY | os.O_APPEND), "ab") as file:
                 file.write(msgspec.json.encode(prompt) + b"\n")
             if self._path.stat().st_size > 1 << 20:
                 kept = b"".join(msgspec.json.encode(one) + b"\n" for one in self.prompts[-MOST:])
-                self._path.write_bytes(kept)
+                write_private(self._path, kept)
         except OSError:
             return

@@ -84,12 +84,11 @@ class Session:
         """Show a thread that exists, or a fork of it."""
         client = self.connected
         if thread_id == "last":
-            found = (await client.list_threads(limit=1)).data
-            if not found:
+            if (found := await client.latest_thread()) is None:
                 await self.fresh()
                 self._view.note("there is no thread to go on with yet")
                 return
-            thread_id = found[0].id
+            thread_id = found.id
         talk = Conversation()
         self._opening += 1
         try:

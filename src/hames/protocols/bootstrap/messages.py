@@ -100,10 +100,13 @@ class ThreadTime(Value):
 
 
 class Thread(Value, rename="camel"):
+    """`notice` is what a client should tell its user about the thread, where there is something to tell."""
+
     thread_id: str
     title: str
     directory: str
     time: ThreadTime
+    notice: str | UnsetType = UNSET
 
 
 class TurnTime(Value):

@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw
 
 from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
+from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
@@ -95,6 +96,7 @@ def thread_of_state(state: ThreadState) -> messages.Thread:
         title=state.title or state.preview,
         directory=state.settings.cwd,
         time=messages.ThreadTime(created=state.created_at_ms, updated=state.updated_at_ms),
+        notice=FOREIGN if state.foreign else UNSET,
     )
 
 
@@ -104,6 +106,7 @@ def thread_of_summary(summary: ThreadSummary) -> messages.Thread:
         title=summary.title or summary.preview,
         directory=summary.cwd,
         time=messages.ThreadTime(created=summary.created_at_ms, updated=summary.updated_at_ms),
+        notice=FOREIGN if summary.foreign else UNSET,
     )
 
 

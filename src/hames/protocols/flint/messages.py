@@ -93,6 +93,8 @@ class Thread(Wire):
     archived: bool = False
     project_id: str | None = None
     source: str = "cli"
+    foreign: bool = False
+    """Not written by this user on this machine: its settings are ignored."""
 
 
 class ConfigSelectOption(Wire):

@@ -25,6 +25,7 @@ from hames.domain.events import (
     TurnStarted,
     UsageReported,
 )
+from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import AgentMessage, Item, Plan, Reasoning, WebSearch
 from hames.domain.json import Json
@@ -95,6 +96,13 @@ def project(change: Change, shape: Shape) -> list[Outgoing]:
 def started(state: ThreadState, shape: Shape) -> list[Outgoing]:
     """`thread/started`. History travels in the answer that comes before it, not here."""
     return [Notify(method="thread/started", params={"thread": shape.thread(state, turns=False)})]
+
+
+def notice(state: ThreadState, shape: Shape) -> list[Outgoing]:
+    """What a client that has just come should tell its user about the thread."""
+    if not state.foreign:
+        return []
+    return list(shape.notices(state.id, Noticed(source="hames", name="foreign_thread", message=FOREIGN)))
 
 
 def questions(state: ThreadState, shape: Shape) -> list[Outgoing]:

@@ -161,13 +161,13 @@ class Flint:
                 return m.Empty()
 
     def greet(self, command: Command, state: ThreadState, history: Sequence[Change]) -> Sequence[Outgoing]:  # noqa: ARG002
+        opens = isinstance(command, CreateThread | ResumeThread | ForkThread)
+        notice = outbound.notice(state, self._shape) if opens or state.id not in self._loaded else []
         self._loaded[state.id] = None
         for approval in state.approvals:
             self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
-        asked = outbound.questions(state, self._shape)
-        if isinstance(command, CreateThread | ResumeThread | ForkThread):
-            return self._wanted([*outbound.started(state, self._shape), *asked])
-        return asked
+        asked = [*notice, *outbound.questions(state, self._shape)]
+        return self._wanted([*outbound.started(state, self._shape), *asked] if opens else asked)
 
     def project(self, change: Change) -> Sequence[Outgoing]:
         match change.record.event:

@@ -78,6 +78,7 @@ class Seed:
             turns=[self.turn(turn) for turn in state.turns] if turns else [],
             forked_from_id=state.forked_from,
             archived=state.archived,
+            foreign=state.foreign,
             meta=state.meta,
         )
 
@@ -95,6 +96,7 @@ class Seed:
             cli_version=self._about.version,
             status=STANDINGS[summary.standing],
             archived=summary.archived,
+            foreign=summary.foreign,
             meta=summary.meta,
         )
 

@@ -5,6 +5,7 @@ from typing import assert_never
 import msgspec
 
 from hames.domain import approvals, events, items
+from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
@@ -57,8 +58,11 @@ def project(change: Change) -> list[m.SseEvent]:
 
 
 def pending(state: ThreadState) -> list[m.SseEvent]:
-    """The questions nobody has answered yet, for a client that joins now."""
-    return [question(state, approval, state.updated_at_ms // 1000) for approval in state.approvals]
+    """What a client that joins now must be told: that the thread is foreign, and the questions nobody has answered."""
+    at = state.updated_at_ms // 1000
+    running: m.RunState = "idle" if state.running is None else "thinking"
+    notice: list[m.SseEvent] = [m.Status(state=running, message=FOREIGN, timestamp=at)] if state.foreign else []
+    return [*notice, *(question(state, approval, at) for approval in state.approvals)]
 
 
 def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:

@@ -70,6 +70,8 @@ class ThreadHead(Value, rename="camel"):
     created_at: int
     updated_at: int
     """Moves when a turn starts or ends, so that a token changes nothing here."""
+    notice: str = ""
+    """What a client should tell its user about the thread, where there is something to tell."""
 
 
 class Approval(Value, rename="camel"):

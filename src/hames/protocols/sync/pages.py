@@ -30,6 +30,8 @@ class ThreadRow(Value, rename="camel"):
     updated_at: int
     status: Literal["idle", "running", "approval", "error"]
     """`approval`: it waits for a person."""
+    foreign: bool = False
+    """Not written by this user on this machine."""
 
 
 class ThreadPage(Value, rename="camel"):
@@ -156,6 +158,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         created_at=summary.created_at_ms,
         updated_at=summary.updated_at_ms,
         status=status,
+        foreign=summary.foreign,
     )
 
 

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from hames.domain import approvals, items
 from hames.domain.errors import HarnessError
+from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
@@ -81,6 +82,7 @@ def head_of(state: ThreadState) -> m.ThreadHead:
         forked_from=state.forked_from or "",
         created_at=state.created_at_ms,
         updated_at=_moved(state),
+        notice=FOREIGN if state.foreign else "",
     )
 
 

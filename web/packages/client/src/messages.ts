@@ -339,6 +339,7 @@ export interface ThreadHead {
   forkedFrom: string;
   createdAt: number;
   updatedAt: number;
+  notice?: string;
 }
 
 export interface ThreadPage {
@@ -356,6 +357,7 @@ export interface ThreadRow {
   createdAt: number;
   updatedAt: number;
   status: "approval" | "error" | "idle" | "running";
+  foreign?: boolean;
 }
 
 /** On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now. It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask. */

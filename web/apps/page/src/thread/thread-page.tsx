@@ -212,6 +212,11 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
             onAction={act}
           />
           <ConnectionBanner connection={connection} onRetry={() => client.reconnect()} />
+          {live?.thread?.notice && (
+            <p className="banner" role="note">
+              <Icon name="alert" size={14} /> {live.thread.notice}
+            </p>
+          )}
           <div className="thread-body" data-wide={(panel === "changes" && wide) || undefined}>
             <div className="thread-main">
               {state ? (

@@ -1,0 +1,81 @@
+"""Threads that were not written by this user on this machine: what was said and done in them, and nothing that decides.
+
+A log can come with a repository. Reading it is harmless; obeying it is not: its settings could switch the questions
+off, an approval in it was given by nobody here, and a prompt that waits in it would run with the next one.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from hames.domain.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    Noticed,
+    PromptQueued,
+    PromptRemoved,
+    QueueHeld,
+    Record,
+    SettingsChanged,
+    StepVoided,
+    ThreadArchived,
+    ThreadCreated,
+    ThreadRenamed,
+    ToolCalled,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+)
+from hames.domain.items import Item, Reasoning, WebSearch
+from hames.domain.options import Settings
+
+FOREIGN = "This thread was not written by you on this machine. Its settings are ignored; your defaults apply."
+
+
+def disarmed(record: Record, defaults: Settings) -> Record:
+    """The same record with nothing to obey in it."""
+    event = _event(record.event, defaults)
+    return record if event is record.event else replace(record, event=event)
+
+
+def _event(event: Event, defaults: Settings) -> Event:
+    match event:
+        case ThreadCreated():
+            return replace(event, settings=defaults)
+        case SettingsChanged():
+            return SettingsChanged(settings=defaults)
+        case ApprovalRequested():
+            return Noticed(source="hames", name="approval_ignored", message="a question of a foreign thread is ignored")
+        case ApprovalResolved():
+            return replace(event, grant=None)
+        case PromptQueued():
+            return Noticed(source="hames", name="prompt_ignored", message="a prompt of a foreign thread is not run")
+        case ItemStarted(item=item):
+            return replace(event, item=_item(item))
+        case ItemCompleted(item=item):
+            return replace(event, item=_item(item))
+        case (
+            ThreadRenamed()
+            | ThreadArchived()
+            | TurnStarted()
+            | ItemDelta()
+            | ToolCalled()
+            | StepVoided()
+            | UsageReported()
+            | PromptRemoved()
+            | QueueHeld()
+            | Noticed()
+            | TurnEnded()
+        ):
+            return event
+        case _ as never:
+            assert_never(never)
+
+
+def _item(item: Item) -> Item:
+    """Without what a model service wrote for itself: it goes back to the service as it is, unread."""
+    return replace(item, opaque=None) if isinstance(item, Reasoning | WebSearch) else item

@@ -1,0 +1,98 @@
+"""Seals: what shows that we wrote a log ourselves.
+
+Each line of a log of ours ends with a keyed hash over everything from the first byte of the file up to it. So the
+last line's seal vouches for all lines before it: one that was changed, left out, inserted or moved breaks it. The
+key is this user's secret, mixed with the token of the data directory and the name of the thread, so a log that is
+copied to another directory or another thread is not ours there.
+
+A seal is only ever written behind a prefix that is ours. A log that is not gets lines without seals, and stays foreign.
+"""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+from hames.private_files import create_private
+
+Running = blake2b
+"""The state of a hash over a file so far."""
+
+KEY_FILE = "seal.key"
+KEY_BYTES = 32
+SEAL_BYTES = 16
+CHUNK = 1 << 20
+
+
+def user_key(home: Path) -> bytes | None:
+    """The user's secret, made at the first call. None: it cannot be kept, or what is there is no key."""
+    path = home / KEY_FILE
+    try:
+        if (known := _read_key(path)) is None:
+            create_private(path, secrets.token_hex(KEY_BYTES).encode())
+            known = _read_key(path)
+    except OSError:
+        return None
+    return known
+
+
+def _read_key(path: Path) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+            raise PermissionError(f"{str(path)!r} belongs to somebody else")
+        if about.st_mode & 0o077:  # copied or restored without care; nobody else needs it
+            os.fchmod(fd, 0o600)
+        key = bytes.fromhex(os.read(fd, 2 * KEY_BYTES + 1).decode("ascii", "replace").strip())
+    except ValueError as damage:
+        raise OSError(f"{str(path)!r} holds no key") from damage
+    finally:
+        os.close(fd)
+    if len(key) != KEY_BYTES:
+        raise OSError(f"{str(path)!r} holds no key")
+    return key
+
+
+class Seals:
+    """The seals of one data directory."""
+
+    def __init__(self, user: bytes, token: str) -> None:
+        self._key = blake2b(token.encode(), key=user, digest_size=32, person=b"hames directory").digest()
+
+    def log(self, thread_id: str) -> Running:
+        """At the first byte of this thread's log."""
+        return self._start(thread_id, b"hames log")
+
+    def live(self, thread_id: str, log: Running) -> Running:
+        """At the first byte of its live file: what is jotted there counts only behind this very log."""
+        running = self._start(thread_id, b"hames live")
+        running.update(log.digest())
+        return running
+
+    def of(self, thread_id: str, data: bytes) -> str:
+        """Of something small beside the log."""
+        running = self._start(thread_id, b"hames file")
+        running.update(data)
+        return running.hexdigest()
+
+    def _start(self, thread_id: str, purpose: bytes) -> Running:
+        name = thread_id.encode(errors="replace") + b"\0"
+        return blake2b(name, key=self._key, digest_size=SEAL_BYTES, person=purpose)
+
+
+def fingerprint(key: bytes) -> str:
+    """A name for whoever has this key, which tells nothing about it."""
+    return blake2b(b"owner", key=key, digest_size=8, person=b"hames owner").hexdigest()
+
+
+def chunks(fd: int, start: int, end: int) -> Iterable[bytes]:
+    """The bytes of a file from `start` to `end`, or to where it ends."""
+    while start < end and (chunk := os.pread(fd, min(CHUNK, end - start), start)):
+        start += len(chunk)
+        yield chunk
