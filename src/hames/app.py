@@ -47,7 +47,11 @@ async def open_engine(
     conceal()  # what holds keys can be read by nobody it starts
     clock = SystemClock()
     known = catalogue(options)
-    walls = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
+    walls = SandboxSettings(
+        extra_path=options.extra_path,
+        allow_degraded=options.allow_degraded,
+        state=str(options.state_dir / "unchecked"),
+    )
     sandbox = LocalSandbox(walls, environ=options.environment)
     engine = Engine(
         store=store or JsonlStore(options.data_dir, places=Places(options.state_dir)),
@@ -62,6 +66,7 @@ async def open_engine(
     try:
         async with engine:
             engine.beside(lambda: _warm(known, engine.rules.defaults.model))
+            engine.beside(sandbox.recover)
             yield engine
     finally:
         with anyio.move_on_after(CLOSING_SECONDS, shield=True):

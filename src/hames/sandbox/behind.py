@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from tempfile import mkdtemp
@@ -15,13 +14,13 @@ from hames.ports import Launch
 from hames.sandbox import bubblewrap as bwrap
 from hames.sandbox import landlock as locks
 from hames.sandbox import macos, seccomp
+from hames.sandbox.after_command import AfterCommand, Check
 from hames.sandbox.covers import socket_mounts
-from hames.sandbox.guards import guards
+from hames.sandbox.guards import Guards, guards
 from hames.sandbox.limits import confine, limited
-from hames.sandbox.mounts import Mount
+from hames.sandbox.mounts import Mount, inside
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
-from hames.sandbox.planted import planted
 
 
 class Reach(Value):
@@ -36,22 +35,25 @@ class Reach(Value):
     """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
 
 
-def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
-    """Puts placeholders on the disk; the plan's `closing` takes them away."""
-    held: list[Placeholders] = []
+def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
+    """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left."""
+    held: list[tuple[Placeholders, Guards]] = []
     guarded: list[Mount] = []
-    started = time.time()
+    check: Check | None = None
 
     def closing() -> list[str]:
-        notes = [note for placeholders in held for note in placeholders.leave()]
-        return [*notes, *(_planted_note(path) for root in reach.roots for path in planted(root, since=started))]
+        notes = [note for placeholders, _ in held for note in placeholders.leave()]
+        return [*notes, *(check.finish() if check is not None else ())]
 
     try:
         for root in reach.roots:
             placeholders = Placeholders(root)
-            held.append(placeholders)
             placeholders.lock()
-            guarded += placeholders.stand(guards(root, home=reach.home))
+            held.append((placeholders, guards(root, home=reach.home)))
+        if held:
+            check = _begin(after, reach, [mount for _, wanted in held for mount in wanted.mounts])
+        for placeholders, wanted in held:
+            guarded += placeholders.stand(wanted)
         sockets = [mount for mount in socket_mounts() if reach.sockets is None or mount.path in reach.sockets]
         view = bwrap.View(
             workspace=os.path.realpath(launch.workspace),
@@ -95,6 +97,15 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
     )
 
 
+def _begin(after: AfterCommand, reach: Reach, guarded: Sequence[Mount]) -> Check:
+    """Also looks at a repository beside the roots that a linked worktree writes to."""
+    beside = [mount.path for mount in guarded if mount.how == "write"]
+    beside = [path for path in beside if not any(inside(path, root) for root in reach.roots)]
+    outermost = [path for path in beside if not any(path != other and inside(path, other) for other in beside)]
+    shut = [mount.path for mount in guarded if mount.how != "write"]
+    return after.begin((*reach.roots, *outermost), home=reach.home, skip=shut)
+
+
 class Status:
     """What bubblewrap says of a run on a descriptor of its own: an exit code only if the program began."""
 
@@ -112,28 +123,26 @@ class Status:
         return self._told
 
 
-def landlock(launch: Launch, reach: Reach) -> Plan:
+def landlock(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
     """Landlock cannot give a private `/tmp`, so the program is told of another one."""
+    check = after.begin(reach.roots, home=reach.home) if reach.roots else None
     tmp = mkdtemp(prefix="hames-")
     filter_fd = seccomp.file()
     settings = json.dumps({"writable": [*reach.roots, tmp], "network": reach.network})
     inner = limited(launch.argv, launch.limits)
     argv = (sys.executable, "-I", "-S", locks.__file__, str(filter_fd), settings, *inner)
-    closing = partial(_without, tmp)
+    closing = partial(_without, tmp, check)
     return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, files=[filter_fd], closing=closing)
 
 
-def seatbelt(launch: Launch, reach: Reach) -> Plan:
+def seatbelt(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
+    check = after.begin(reach.roots, home=reach.home) if reach.roots else None
     tmp = os.path.realpath(mkdtemp(prefix="hames-"))
     text = macos.profile(roots=reach.roots, home=reach.home, scratch=tmp, network=reach.network, hidden=reach.hidden)
     argv = macos.arguments(text, limited(launch.argv, launch.limits))
-    return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, closing=partial(_without, tmp))
+    return Plan(argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, closing=partial(_without, tmp, check))
 
 
-def _without(tmp: str) -> Sequence[str]:
+def _without(tmp: str, check: Check | None) -> Sequence[str]:
     shutil.rmtree(tmp, ignore_errors=True)
-    return ()
-
-
-def _planted_note(path: str) -> str:
-    return f"the command left a git repository in {path!r}: git runs its hooks and settings for whoever works there"
+    return check.finish() if check is not None else ()

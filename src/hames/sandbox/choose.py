@@ -19,6 +19,7 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, San
 from hames.domain.value import Value
 from hames.ports import Launch, ToolFailed
 from hames.sandbox import behind, landlock, macos, none, probe
+from hames.sandbox.after_command import AfterCommand
 from hames.sandbox.behind import Reach
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
@@ -44,6 +45,8 @@ class Settings(Value):
     None: a fresh one for every command."""
     bubblewrap: str = ""
     """The bubblewrap to use, by path. None: the system's, else the wheel's."""
+    state: str = ""
+    """A directory of ours where commands are noted whose results nobody has looked at yet. None: nowhere."""
 
 
 _DEFAULTS = Settings()
@@ -68,6 +71,7 @@ class LocalSandbox:
         self._home = os.path.realpath(self._environ.get("HOME") or Path("~").expanduser())
         self._guardian = Guardian()
         self._resolved: dict[str, str] = {}
+        self._after = AfterCommand(settings.state)
 
     async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
@@ -121,6 +125,11 @@ class LocalSandbox:
     def close(self) -> None:
         """Ends the guardian, and with it whatever still runs without walls."""
         self._guardian.close()
+        self._after.close()
+
+    async def recover(self) -> None:
+        """Looks at what commands left whose harness was killed before it could look."""
+        await to_thread.run_sync(self._after.recover)
 
     def _closed(self, plan: Plan, job: str) -> Sequence[str]:
         self._guardian.forget(job)
@@ -171,11 +180,11 @@ class LocalSandbox:
         match walls.kind:
             case "bubblewrap":
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
-                return behind.bubblewrap(found, launch, reach)
+                return behind.bubblewrap(found, launch, reach, self._after)
             case "landlock":
-                return behind.landlock(launch, reach)
+                return behind.landlock(launch, reach, self._after)
             case "seatbelt":
-                return behind.seatbelt(launch, reach)
+                return behind.seatbelt(launch, reach, self._after)
             case "none":
                 raise SandboxUnavailable(walls.sentence)
             case _ as never:
