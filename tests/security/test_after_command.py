@@ -116,7 +116,9 @@ class Scene:
         for place in (*places, "."):
             if not (self.here / place).is_dir():
                 continue
-            done = self.outside(_EACH + "\n".join(f"each {shlex.quote(command)}" for command in OUTSIDE), self.here / place)
+            done = self.outside(
+                _EACH + "\n".join(f"each {shlex.quote(command)}" for command in OUTSIDE), self.here / place
+            )
             if done.stdout:
                 return f"in {place!r}: {done.stdout}"
         return ""
@@ -162,41 +164,41 @@ PLANTED: dict[str, Row] = {
         "repo sub; git add sub; script sub/.git/x; git -C sub config core.fsmonitor .git/x", places=(".",)
     ),
     "hooksPath": config("[core]\n\thooksPath = h", f"{ALL_HOOKS} sub/h/$h; done"),
-    "clean filter": config("[filter \"x\"]\n\tclean = .git/x", "echo '* filter=x' > sub/.gitattributes; touch sub/file"),
-    "process filter": config("[filter \"x\"]\n\tprocess = .git/x", "echo '* filter=x' > sub/.git/info/attributes"),
-    "smudge filter": config("[filter \"x\"]\n\tsmudge = .git/x", "echo '* filter=x' > sub/.gitattributes; rm sub/file"),
+    "clean filter": config('[filter "x"]\n\tclean = .git/x', "echo '* filter=x' > sub/.gitattributes; touch sub/file"),
+    "process filter": config('[filter "x"]\n\tprocess = .git/x', "echo '* filter=x' > sub/.git/info/attributes"),
+    "smudge filter": config('[filter "x"]\n\tsmudge = .git/x', "echo '* filter=x' > sub/.gitattributes; rm sub/file"),
     "external diff": config("[diff]\n\texternal = .git/x", "echo two >> sub/file"),
-    "diff command": config("[diff \"x\"]\n\tcommand = .git/x", "echo '* diff=x' > sub/.gitattributes; echo > sub/file"),
-    "textconv": config("[diff \"x\"]\n\ttextconv = .git/x", "echo '* diff=x' > sub/.gitattributes; echo > sub/file"),
+    "diff command": config('[diff "x"]\n\tcommand = .git/x', "echo '* diff=x' > sub/.gitattributes; echo > sub/file"),
+    "textconv": config('[diff "x"]\n\ttextconv = .git/x', "echo '* diff=x' > sub/.gitattributes; echo > sub/file"),
     "merge driver": config(
-        "[merge \"x\"]\n\tdriver = .git/x",
+        '[merge "x"]\n\tdriver = .git/x',
         "cd sub; echo '* merge=x' > .git/info/attributes; git checkout -qb other; echo a > file; $G commit -qam a",
         "git checkout -q main; echo b > file; $G commit -qam b",
     ),
     "alias": config("[alias]\n\tst = !.git/x"),
     "editor": config("[core]\n\teditor = .git/x"),
     "askpass": config("[core]\n\taskPass = .git/x\n[credential]\n\thelper = !.git/x"),
-    "ssh command": config("[core]\n\tsshCommand = .git/x\n[remote \"origin\"]\n\turl = ssh://localhost/x"),
+    "ssh command": config('[core]\n\tsshCommand = .git/x\n[remote "origin"]\n\turl = ssh://localhost/x'),
     "gpg program": config("[gpg]\n\tprogram = .git/x\n[commit]\n\tgpgSign = true"),
-    "upload-pack": config("[remote \"origin\"]\n\turl = .\n\tuploadpack = .git/x\n\treceivepack = .git/x"),
+    "upload-pack": config('[remote "origin"]\n\turl = .\n\tuploadpack = .git/x\n\treceivepack = .git/x'),
     "ext remote": config(
-        "[protocol \"ext\"]\n\tallow = always\n[remote \"origin\"]\n\turl = ext::.git/x\n"
+        '[protocol "ext"]\n\tallow = always\n[remote "origin"]\n\turl = ext::.git/x\n'
         "\tfetch = +refs/heads/*:refs/remotes/origin/*"
     ),
     "insteadOf with ext": config(
-        "[protocol]\n\tallow = always\n[url \"ext::.git/x \"]\n\tinsteadOf = https://localhost\n"
-        "[remote \"origin\"]\n\turl = https://localhost/x"
+        '[protocol]\n\tallow = always\n[url "ext::.git/x "]\n\tinsteadOf = https://localhost\n'
+        '[remote "origin"]\n\turl = https://localhost/x'
     ),
     "submodule update command": config(
-        "[submodule \"m\"]\n\turl = ./m\n\tactive = true\n\tupdate = !.git/x",
+        '[submodule "m"]\n\turl = ./m\n\tactive = true\n\tupdate = !.git/x',
         "repo sub/m; cd sub; $G submodule --quiet add ./m m || true; git config submodule.m.update '!../.git/x'",
         "$G commit -qam m; cd m; $G commit -q --allow-empty -m m",
     ),
-    "tar command": config("[tar \"evil\"]\n\tcommand = .git/x"),
-    "trailer command": config("[trailer \"x\"]\n\tkey = X\n\tcommand = .git/x\n\tifmissing = add", "script sub/.git/x"),
+    "tar command": config('[tar "evil"]\n\tcommand = .git/x'),
+    "trailer command": config('[trailer "x"]\n\tkey = X\n\tcommand = .git/x\n\tifmissing = add', "script sub/.git/x"),
     "include": config("[include]\n\tpath = ../more", "printf '[core]\\n\\tfsmonitor = .git/x\\n' > sub/more"),
     "conditional include": config(
-        "[includeIf \"gitdir:**\"]\n\tpath = ../more", "printf '[core]\\n\\tfsmonitor = .git/x\\n' > sub/more"
+        '[includeIf "gitdir:**"]\n\tpath = ../more', "printf '[core]\\n\\tfsmonitor = .git/x\\n' > sub/more"
     ),
     "configuration of a worktree": config(
         "[extensions]\n\tworktreeConfig = true", "printf '[core]\\n\\tfsmonitor = .git/x\\n' > sub/.git/config.worktree"
@@ -204,8 +206,8 @@ PLANTED: dict[str, Row] = {
     "a header and a key on one line": config("[core] fsmonitor = .git/x"),
     "another case": config("[CoRe]\n\tFsMonItor = .git/x"),
     "a line that goes on": config("[core]\n\tfsmonitor = \\\n.git/x"),
-    "quotes in the middle": config("[core]\n\tfsmonitor = .g\"it/\"x"),
-    "a comment that is none": config("[core]\n\tfsmonitor = \".git/x\" # ; \\"),
+    "quotes in the middle": config('[core]\n\tfsmonitor = .g"it/"x'),
+    "a comment that is none": config('[core]\n\tfsmonitor = ".git/x" # ; \\'),
     "lines that end in CRLF": config("[core]\r\n\tfsmonitor = .git/x\r"),
     "no space and no newline": config("[core]fsmonitor=.git/x"),
     "a key that hides behind a comment": config("[core] # comment\n\tfsmonitor=.git/x"),
@@ -235,7 +237,7 @@ PLANTED: dict[str, Row] = {
         "git config -f evil/config core.fsmonitor evil/x; rm -rf .git/objects .git/refs; echo ../evil > .git/commondir"
     ),
     "only HEAD and a common directory": planted(
-        "repo r; cd r; mv .git data; git config -f data/config alias.st \"!touch $M\"; cd ..; mkdir sub; "
+        'repo r; cd r; mv .git data; git config -f data/config alias.st "!touch $M"; cd ..; mkdir sub; '
         " cp r/data/HEAD r/data/index sub/; echo ../r/data > sub/commondir",
         places=("sub", "r", "r/data"),
     ),
@@ -261,7 +263,7 @@ PLANTED: dict[str, Row] = {
     ),
     "exec in a paused rebase at the top": planted(
         "echo a > a; git add a; $G commit -qm a; echo b > a; $G commit -qam b; GIT_SEQUENCE_EDITOR=true "
-        "$G rebase -q --exec false HEAD~1 || true; script x; echo \"exec $PWD/x\" > .git/rebase-merge/git-rebase-todo",
+        '$G rebase -q --exec false HEAD~1 || true; script x; echo "exec $PWD/x" > .git/rebase-merge/git-rebase-todo',
         places=(".",),
     ),
     "exec with other spellings": planted(
@@ -272,27 +274,27 @@ PLANTED: dict[str, Row] = {
     ),
     "exec in a rebase of a nested repository": planted(
         "repo sub; cd sub; echo b > file; $G commit -qam b; script x; GIT_SEQUENCE_EDITOR=true "
-        "$G rebase -q --exec false HEAD~1 || true; echo \"exec $PWD/x\" > .git/rebase-merge/git-rebase-todo"
+        '$G rebase -q --exec false HEAD~1 || true; echo "exec $PWD/x" > .git/rebase-merge/git-rebase-todo'
     ),
     "a todo list that is a link": planted(
         "repo sub; cd sub; echo b > file; $G commit -qam b; script x; GIT_SEQUENCE_EDITOR=true "
-        "$G rebase -q --exec false HEAD~1 || true; echo \"exec $PWD/x\" > todo; "
+        '$G rebase -q --exec false HEAD~1 || true; echo "exec $PWD/x" > todo; '
         "ln -sf ../../todo .git/rebase-merge/git-rebase-todo"
     ),
     "a rebase directory that is a link": planted(
         "repo sub; cd sub; echo b > file; $G commit -qam b; script x; GIT_SEQUENCE_EDITOR=true "
-        "$G rebase -q --exec false HEAD~1 || true; echo \"exec $PWD/x\" > .git/rebase-merge/git-rebase-todo; "
+        '$G rebase -q --exec false HEAD~1 || true; echo "exec $PWD/x" > .git/rebase-merge/git-rebase-todo; '
         "mv .git/rebase-merge paused; ln -s ../paused .git/rebase-merge"
     ),
     "a merge strategy that is a program": planted(
         "repo sub; cd sub; echo b > file; $G commit -qam b; echo c > other; git add other; $G commit -qm c; "
         "script git-merge-../x; GIT_SEQUENCE_EDITOR=true $G rebase -q --exec false HEAD~1 || true; "
         "echo '../x' > .git/rebase-merge/strategy; c=$(git rev-parse HEAD); git reset -q --hard HEAD~2; "
-        "echo \"pick $c c\" > .git/rebase-merge/git-rebase-todo"
+        'echo "pick $c c" > .git/rebase-merge/git-rebase-todo'
     ),
     "exec in a rebase of a worktree": planted(
         "$G worktree add -q sub; cd sub; echo b > b; git add b; $G commit -qm b; script x; GIT_SEQUENCE_EDITOR=true "
-        "$G rebase -q --exec false HEAD~1 || true; echo \"exec $PWD/x\" > $(git rev-parse --git-dir)/rebase-merge/git-rebase-todo"
+        '$G rebase -q --exec false HEAD~1 || true; echo "exec $PWD/x" > $(git rev-parse --git-dir)/rebase-merge/git-rebase-todo'
     ),
     "a worktree with another common directory": planted(
         "$G worktree add -q sub; repo r; script r/.git/x; git -C r config core.fsmonitor $PWD/r/.git/x; "
@@ -326,13 +328,16 @@ PLANTED: dict[str, Row] = {
         "git config -f sub/config core.worktree ..",
         "cp -r r/.git/objects r/.git/refs r/.git/HEAD r/.git/index sub/",
     ),
-    "a directory that cannot be listed": planted("repo sub; script sub/.git/x; git -C sub config core.fsmonitor .git/x; chmod 311 sub"),
+    "a directory that cannot be listed": planted(
+        "repo sub; script sub/.git/x; git -C sub config core.fsmonitor .git/x; chmod 311 sub"
+    ),
     "directories that cannot be written": planted(
         f"repo sub; script sub/.git/x; git -C sub config core.fsmonitor .git/x; {ALL_HOOKS} sub/.git/hooks/$h; done; "
         "chmod 555 sub sub/.git sub/.git/hooks; chmod 444 sub/.git/config"
     ),
     "the user's own nested repository changed": planted(
-        "script x; git -C sub config core.fsmonitor ../x", before="$G init -q sub; cd sub; echo > file; git add .; $G commit -qm a"
+        "script x; git -C sub config core.fsmonitor ../x",
+        before="$G init -q sub; cd sub; echo > file; git add .; $G commit -qm a",
     ),
     "the user's own hook changed": planted(
         "evil > sub/.git/hooks/post-commit",
@@ -386,10 +391,232 @@ async def run_rows(names: list[str]) -> dict[str, str]:
     return wrong
 
 
-GROUPS = 4
+GROUPS = 8
 
 
 @pytest.mark.parametrize("user", users())
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_nothing_that_was_planted_is_run_by_git_outside(group: int, user: str) -> None:
     assert as_user(user, "test_after_command:run_rows", list(PLANTED)[group::GROUPS]) == {}
+
+
+HONEST: dict[str, tuple[str, ...]] = {
+    # Commands inside, one after the other; each must succeed.
+    "init at the top": ("$G init -q . && echo a > a && git add a && $G commit -qm a", "git log --oneline | grep a"),
+    "init and commit below": (
+        "repo sub",
+        "cd sub && echo two > file && $G commit -qam two && git log --oneline | grep two",
+    ),
+    "clone": (
+        "repo r; $G clone -q r sub && cd sub && git log --oneline",
+        "cd sub && git remote -v | grep origin && $G pull -q",
+    ),
+    "clone, push and fetch with a bare repository": (
+        "repo r; $G clone -q --bare r bare && $G clone -q bare sub",
+        "cd sub && echo b > b && git add b && $G commit -qm b && git push -q origin main",
+        "git -C r fetch -q ../bare main && git -C r log FETCH_HEAD --oneline | grep b",
+    ),
+    "commit and branch": (
+        "echo a > a && git add a && $G commit -qm a && git switch -qc topic && echo b > a && $G commit -qam b",
+        "git switch -q main && $G merge -q topic && git branch -d topic && git log --oneline | grep b",
+    ),
+    "merge with a conflict across two commands": (
+        "git switch -qc topic; echo b > top; $G commit -qam b; git switch -q main; echo c > top; $G commit -qam c; "
+        "! $G merge -q topic",
+        "echo both > top; git add top; $G commit -qm merged; git log --merges --oneline | grep merged",
+    ),
+    "rebase with a conflict across two commands": (
+        "git switch -qc topic; echo b > top; $G commit -qam b; echo d > d; git add d; $G commit -qm d; "
+        "git switch -q main; echo c > top; $G commit -qam c; git switch -q topic; ! $G rebase -q main",
+        "echo both > top; git add top; GIT_EDITOR=true $G rebase --continue; git log --oneline | grep d; test ! -d .git/rebase-merge",
+    ),
+    "rebase --exec in one command": (
+        "for i in 1 2 3; do echo $i > top; $G commit -qam $i; done; $G rebase -q --exec 'echo ran >> /tmp/out' HEAD~3 && grep -c ran /tmp/out",
+    ),
+    "rebase --exec that stops, continued later": (
+        "for i in 1 2 3; do echo $i > top; $G commit -qam $i; done; ! $G rebase -q --exec 'test -e fixed' HEAD~3",
+        "touch fixed; GIT_EDITOR=true $G rebase --continue; test ! -d .git/rebase-merge; git log --oneline | grep 3",
+    ),
+    "cherry-pick and revert": (
+        "echo b > b; git add b; $G commit -qm b; git switch -qc topic HEAD~1; $G cherry-pick main; $G revert --no-edit HEAD",
+    ),
+    "worktrees": (
+        "$G worktree add -q sub && cd sub && echo b > b && git add b && $G commit -qm b",
+        "cd sub && echo c > c && git add c && $G commit -qm c && git log --oneline | grep c",
+        "$G worktree add -q two && git worktree remove sub && git worktree list | grep two && git worktree prune",
+        "git worktree remove two && test ! -e .git/worktrees/two",
+    ),
+    "a submodule": (
+        "repo lib; $G submodule --quiet add ./lib sub; $G commit -qm sub; git submodule status",
+        "cd sub && echo b > b && git add b && $G commit -qm b && git log --oneline | grep b",
+        "$G commit -qam bump && git submodule status && $G submodule update",
+    ),
+    "stash": ("echo b > top && $G stash -q && git stash list | grep WIP", "git stash pop -q && grep b top"),
+    "stash with a submodule": (
+        "repo lib; $G submodule --quiet add ./lib sub",
+        "$G stash -q",
+        "$G stash pop -q --index",
+    ),
+    "gc": (
+        "for i in 1 2 3; do echo $i > top; $G commit -qam $i; done; git gc -q --prune=now",
+        "git fsck && git status",
+    ),
+    "gc with a worktree": ("$G worktree add -q sub", "git gc -q && git -C sub status"),
+    "bisect": (
+        "for i in 1 2 3 4; do echo $i > top; $G commit -qam $i; done; git bisect start HEAD HEAD~4",
+        "git bisect run sh -c 'test $(cat top) -lt 3' | grep 'first bad'",
+        "git bisect reset",
+    ),
+    "am and format-patch": (
+        "echo b > top; $G commit -qam b; git format-patch -q -1 -o /tmp/p; git reset -q --hard HEAD~1; $G am -q /tmp/p/*",
+    ),
+    "settings of an own repository": (
+        "repo sub; cd sub; git config user.name me; git config pull.rebase true; git config core.autocrlf input; "
+        "git remote add up https://example.org/x.git; git config branch.main.remote up; git config branch.main.merge refs/heads/main",
+        "cd sub; git config user.name; git config pull.rebase; git config core.autocrlf; git config remote.up.url; "
+        "git config branch.main.merge",
+    ),
+    "sparse checkout and shallow and partial clones": (
+        "repo r; mkdir r/d; echo a > r/d/a; (cd r; git add .; $G commit -qm d; git config uploadpack.allowFilter true); "
+        "$G clone -q --depth 1 file://$PWD/r shallow; $G clone -q --filter=blob:none file://$PWD/r partial",
+        "cd partial; git sparse-checkout set d; git status; git log -p | grep -q one; git -C ../shallow fetch -q --unshallow",
+    ),
+    "a repository that is moved": (
+        "repo sub; mv sub other",
+        "cd other; echo b > file; $G commit -qam b; git log --oneline | grep b",
+    ),
+    "files that mean nothing": (
+        "mkdir -p src/objects src/refs hooks; echo x > hooks/pre-commit; chmod +x hooks/pre-commit; echo x > HEAD",
+        "test -x hooks/pre-commit && test -e HEAD && test -d src/objects",
+    ),
+    "git apply, notes, tags and clean": (
+        "echo b > top; git diff > /tmp/d; git checkout -q top; git apply /tmp/d; $G commit -qam b; $G notes add -m n; "
+        "$G tag -a t -m t; touch junk; git clean -qf junk; test ! -e junk",
+    ),
+}
+
+
+async def run_honest(names: list[str]) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    for name in names:
+        with scene(repository=name != "init at the top") as stage:
+            for number, command in enumerate(HONEST[name]):
+                done = await stage.inside(command)
+                if done.code != 0:
+                    wrong[f"{name}, command {number}"] = f"{done.code}: {done.text} {done.notes}"
+                    break
+                if done.notes and "--exec" not in name:
+                    wrong[f"{name}, command {number}: notes"] = str(done.notes)
+            if left := [str(path) for path in stage.here.rglob("*disabled-by-hames*") if "--exec" not in name]:
+                wrong[f"{name}: left"] = str(left)
+    return wrong
+
+
+@pytest.mark.parametrize("user", users())
+@pytest.mark.parametrize("group", range(2))
+def test_ordinary_work_with_git_goes_on(group: int, user: str) -> None:
+    assert as_user(user, "test_after_command:run_honest", list(HONEST)[group::2]) == {}
+
+
+USERS_OWN = """
+set -e
+$G init -q sub; cd sub; echo one > file; git add file; $G commit -qm one
+printf '#!/bin/sh\\necho mine\\n' > .git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit
+ln -s ../../check.sh .git/hooks/post-commit; printf '#!/bin/sh\\n' > check.sh; chmod +x check.sh
+git config core.fsmonitor .git/hooks/query; printf '#!/bin/sh\\n' > .git/hooks/query; chmod +x .git/hooks/query
+git config alias.st '!git status'; git config filter.lfs.clean 'git-lfs clean -- %f'
+printf '\\n; a comment \\\\\\n[core] editor = vi # mine\\n\\tpager = \\\\\\n  less\\n' >> .git/config
+git config include.path ../shared; printf '[core]\\n\\tsshCommand = ssh -v\\n' > shared
+git clone -q --bare . ../bare.git; printf '#!/bin/sh\\n' > ../bare.git/hooks/post-receive
+chmod +x ../bare.git/hooks/post-receive; git -C ../bare.git config uploadpack.packObjectsHook ./x
+mkdir ../pointed; mkdir -p ../../store; git init -q --separate-git-dir ../../store/git ../pointed
+cp /bin/true ../own-setuid; chmod 4755 ../own-setuid; mkdir -m 2775 ../own-setgid; cp /bin/true ../gid; chmod 2755 ../gid
+"""
+
+TOUCHES = (
+    "true",
+    "cd sub && echo two > file && git -c core.fsmonitor= -c core.editor=true add file && ls -la . .git .git/hooks",
+    "cd sub && $G -c core.fsmonitor= -c core.hooksPath=/dev/null commit -qam two",
+    "touch sub/new sub/.git/new pointed/new bare.git/new; rm sub/new",
+    "mkdir -p sub/.git/rebase-merge && echo 'pick 1234' > sub/.git/rebase-merge/git-rebase-todo",
+    "cat own-setuid gid sub/.git/config > /dev/null; cp file copy 2>/dev/null || true",
+)
+
+
+def described(top: Path) -> dict[str, tuple[int, bytes | str]]:
+    """Modes and contents of everything that could be the user's own state."""
+    found: dict[str, tuple[int, bytes | str]] = {}
+    for path in sorted(top.rglob("*")):
+        kept = path.parent.name == "hooks" or path.name in {"config", "shared", ".git", "commondir", "check.sh"}
+        if kept or path.name in {"own-setuid", "own-setgid", "gid"}:
+            about = path.lstat()
+            content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+            found[str(path.relative_to(top))] = (about.st_mode, content)
+    return found
+
+
+async def run_users_own() -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    with scene() as stage:
+        done = stage.outside(USERS_OWN)
+        assert done.returncode == 0, done.stderr
+        before = described(stage.here)
+        assert len(before) > 15
+        for command in TOUCHES:
+            done = await stage.inside(command)
+            if done.code or done.notes:
+                wrong[command] = f"{done}"
+            after = described(stage.here)
+            if changed := {name for name in before if before[name] != after.get(name)}:
+                wrong[f"{command}: changed"] = str(changed)
+    return wrong
+
+
+@pytest.mark.parametrize("user", users())
+def test_the_users_own_hooks_settings_and_bits_stay_as_they_are(user: str) -> None:
+    assert as_user(user, "test_after_command:run_users_own") == {}
+
+
+BITS: dict[str, str] = {
+    "chmod": "cp /bin/true x; chmod 4755 x; cp x y; chmod 2755 y; cp x z; chmod 6755 z",
+    "made with the mode": "python3 -c \"import os; os.close(os.open('x', os.O_CREAT | os.O_WRONLY, 0o6777))\"",
+    "install": "install -m 4755 /bin/true x",
+    "far below and in a repository": "mkdir -p a/b/c/d/e/f .git/objects/zz; for d in a/b/c/d/e/f .git/objects/zz; do "
+    "cp /bin/true $d/x; chmod 4755 $d/x; done",
+    "a file that was there, without a change in its directory": "chmod 6755 old",
+    "tar": "cp /bin/true x; chmod 4755 x; tar cpf t x; rm x; tar xpf t",
+    "a name that is no text": 'n=$(printf \'a\\nb\\377\'); cp /bin/true "$n"; chmod 4755 "$n"',
+    "a directory that cannot be listed": "mkdir d; cp /bin/true d/x; chmod 4755 d/x; chmod 311 d",
+    "in a directory that cannot be written": "mkdir d; cp /bin/true d/x; chmod 4111 d/x; chmod 555 d",
+    "a path that is longer than the kernel takes": "python3 -c \"import os\nfor _ in range(60):\n os.mkdir('n' * 200); "
+    "os.chdir('n' * 200)\nopen('x', 'w').close(); os.chmod('x', 0o4755)\"",
+    "a time that was put back": "cp /bin/true x; chmod 4755 x; touch -d 2001-01-01 x",
+}
+
+
+def special(top: Path) -> list[str]:
+    """Found by another program than the one that is tested."""
+    done = subprocess.run(
+        ["find", str(top), "-type", "f", "-perm", "/6000", "-print"], capture_output=True, check=False
+    )
+    return done.stdout.decode(errors="replace").splitlines()
+
+
+async def run_bits() -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    for name, command in BITS.items():
+        with scene() as stage:
+            stage.outside("cp /bin/true old")
+            done = await stage.inside(command)
+            stage.outside("chmod -R u+rwx . 2>/dev/null")
+            if done.code or not any("set-uid" in note for note in done.notes):
+                wrong[name] = f"{done}"
+            if found := special(stage.here):
+                wrong[f"{name}: left"] = str(found)
+            stage.outside("rm -rf nnn* || python3 -c 'import shutil; shutil.rmtree(\"n\" * 200)'")
+    return wrong
+
+
+@pytest.mark.parametrize("user", users())
+def test_no_set_uid_or_set_gid_bit_is_left(user: str) -> None:
+    assert as_user(user, "test_after_command:run_bits") == {}
