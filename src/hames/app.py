@@ -84,6 +84,7 @@ def sandbox_settings(options: Options) -> "SandboxSettings":
         extra_cache=options.extra_cache,
         allow_degraded=options.allow_degraded,
         hidden=hidden_paths(options),
+        state=str(options.state_dir / "unchecked"),
     )
 
 
@@ -163,6 +164,12 @@ class Toolbox:
     def open(self, place: Place) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place)
 
+    async def recover(self) -> None:
+        """Looks at what commands left whose harness was killed before it could look."""
+        await anyio.to_thread.run_sync(self.load)
+        if self._opened is not None:
+            await self._opened[1].recover()
+
     def close(self) -> None:
         if self._opened is not None:
             self._opened[1].close()
@@ -171,7 +178,7 @@ class Toolbox:
 async def _warm(known: Catalogue, model: str, toolbox: Toolbox) -> None:
     """Have ready what the first turn needs. Not at once: a client that starts a server sends its first request now."""
     await anyio.sleep(WARM_UP_SECONDS)
-    await anyio.to_thread.run_sync(toolbox.load)
+    await toolbox.recover()
     with contextlib.suppress(HarnessError):
         await known.warm(known.find(model))
 

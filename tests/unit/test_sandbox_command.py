@@ -68,7 +68,10 @@ def test_a_bad_option_is_a_sentence(tmp_path: Path, words: list[str], complaint:
 
 
 @pytest.mark.needs("git")
-def test_a_repository_that_was_left_in_a_subdirectory_is_noted(tmp_path: Path) -> None:
-    done = hames_sandbox(tmp_path, "--", "git", "init", "-q", "sub")
+def test_a_hook_that_was_left_in_a_subdirectory_is_noted(tmp_path: Path) -> None:
+    hook = (
+        "git init -q sub && printf '#!/bin/sh\\n' > sub/.git/hooks/post-commit && chmod +x sub/.git/hooks/post-commit"
+    )
+    done = hames_sandbox(tmp_path, "--", "sh", "-c", hook)
     assert done.returncode == 0
-    assert "left a git repository" in done.stderr
+    assert "note: Disabled the git hooks 'post-commit' in 'sub/.git/hooks'" in done.stderr

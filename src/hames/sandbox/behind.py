@@ -5,7 +5,6 @@ import json
 import os
 import select
 import shutil
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,12 +19,12 @@ from hames.ports import Launch, ToolFailed
 from hames.sandbox import bubblewrap as bwrap
 from hames.sandbox import family, hard_links, macos, seccomp
 from hames.sandbox import landlock as locks
-from hames.sandbox.guards import guards
+from hames.sandbox.after_command import AfterCommand, Check
+from hames.sandbox.guards import Guards, guards
 from hames.sandbox.limits import confine, limited
 from hames.sandbox.mounts import BOUND, Layers, Mount, inside
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
-from hames.sandbox.planted import planted
 from hames.sandbox.rendered_config import git_settings
 from hames.sandbox.system_view import system_secrets
 from hames.sandbox.visible_paths import Visible
@@ -53,27 +52,38 @@ class Reach(Value):
     """What was found in the workspace and the other roots."""
 
 
-def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, network: "CommandNetwork | None" = None) -> Plan:
-    """Puts placeholders on the disk; the plan's `closing` takes them away. `network`: what the command gets of it."""
-    held: list[Placeholders] = []
+def bubblewrap(
+    found: bwrap.Bubblewrap,
+    launch: Launch,
+    reach: Reach,
+    after: AfterCommand,
+    network: "CommandNetwork | None" = None,
+) -> Plan:
+    """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left.
+    `network`: what the command gets of it."""
+    held: list[tuple[Placeholders, Guards]] = []
     guarded: list[Mount] = []
     told = list(reach.visible.notes)
-    started = time.time()
+    check: Check | None = None
 
     def closing() -> list[str]:
         notes = list(network.close()) if network is not None else []
-        notes += [*told, *(note for placeholders in held for note in placeholders.leave())]
-        return [*notes, *(_planted_note(path) for root in reach.roots for path in planted(root, since=started))]
+        notes += [*told, *(note for placeholders, _ in held for note in placeholders.leave())]
+        return [*notes, *(check.finish() if check is not None else ())]
 
     try:
         for root in reach.roots:
             placeholders = Placeholders(root)
-            held.append(placeholders)
             placeholders.lock()
-            guarded += placeholders.stand(guards(root, home=reach.home, hidden=reach.hidden))
-        closed = [mount.path for mount in guarded if mount.how != "write"]
+            held.append((placeholders, guards(root, home=reach.home, hidden=reach.hidden)))
+        wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
+        closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
         links = hard_links.protect(reach.seen, reach.roots, read_only=closed)
         told += links.notes
+        if held:
+            check = _begin(after, reach, wanted_mounts)
+        for placeholders, wanted in held:
+            guarded += placeholders.stand(wanted)
         guarded += links.mounts
         view = bwrap.View(
             workspace=os.path.realpath(launch.workspace),
@@ -140,6 +150,15 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
             raise
 
 
+def _begin(after: AfterCommand, reach: Reach, guarded: Sequence[Mount]) -> Check:
+    """Also looks at a repository beside the roots that a linked worktree writes to."""
+    beside = [mount.path for mount in guarded if mount.how == "write"]
+    beside = [path for path in beside if not any(inside(path, root) for root in reach.roots)]
+    outermost = [path for path in beside if not any(path != other and inside(path, other) for other in beside)]
+    shut = [mount.path for mount in guarded if mount.how != "write"]
+    return after.begin((*reach.roots, *outermost), home=reach.home, skip=shut)
+
+
 class Status:
     """What bubblewrap says of a run on a descriptor of its own: an exit code only if the program began."""
 
@@ -168,7 +187,7 @@ class Status:
         return self._told
 
 
-def landlock(launch: Launch, reach: Reach) -> Plan:
+def landlock(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
     """Landlock cannot give a private `/tmp` or home directory, so the program is told of other ones.
 
     It has no network at all.
@@ -185,10 +204,10 @@ def landlock(launch: Launch, reach: Reach) -> Plan:
     settings = {"writable": [*reach.roots, tmp], "readable": readable}
     inner = limited(launch.argv, launch.limits)
     argv = script_command(locks.__file__, str(filter_fd), json.dumps(settings), *inner)
-    return _unmounted(launch, reach, tmp, argv, files=[filter_fd])
+    return _unmounted(launch, reach, tmp, argv, after, files=[filter_fd])
 
 
-def seatbelt(launch: Launch, reach: Reach) -> Plan:
+def seatbelt(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
     tmp = os.path.realpath(mkdtemp(prefix="hames-"))
     text = macos.profile(
         roots=reach.roots,
@@ -199,19 +218,22 @@ def seatbelt(launch: Launch, reach: Reach) -> Plan:
         readable=_readable(launch, reach),
         private_home=reach.visible.private_home,
     )
-    return _unmounted(launch, reach, tmp, macos.arguments(text, limited(launch.argv, launch.limits)))
+    return _unmounted(launch, reach, tmp, macos.arguments(text, limited(launch.argv, launch.limits)), after)
 
 
-def _unmounted(launch: Launch, reach: Reach, tmp: str, argv: Sequence[str], *, files: Sequence[int] = ()) -> Plan:
+def _unmounted(
+    launch: Launch, reach: Reach, tmp: str, argv: Sequence[str], after: AfterCommand, *, files: Sequence[int] = ()
+) -> Plan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
     links = hard_links.protect(reach.seen, reach.roots, can_mount=False)
+    check = after.begin(reach.roots, home=reach.home) if reach.roots else None
     variables: dict[str, str] = {}
     if reach.visible.private_home:
         settings = Path(tmp, ".gitconfig")
         settings.write_bytes(git_settings(reach.home))
         variables["GIT_CONFIG_GLOBAL"] = str(settings)
     told = [*reach.visible.notes, *links.notes]
-    closing = partial(_without, tmp, told)
+    closing = partial(_without, tmp, told, check)
     return Plan(
         argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
     )
@@ -230,10 +252,6 @@ def _entries(*directories: str) -> list[str]:
     return found
 
 
-def _without(tmp: str, notes: Sequence[str]) -> Sequence[str]:
+def _without(tmp: str, notes: Sequence[str], check: Check | None) -> Sequence[str]:
     shutil.rmtree(tmp, ignore_errors=True)
-    return notes
-
-
-def _planted_note(path: str) -> str:
-    return f"the command left a git repository in {path!r}: git runs its hooks and settings for whoever works there"
+    return [*notes, *(check.finish() if check is not None else ())]

@@ -22,6 +22,7 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, San
 from hames.domain.value import Value
 from hames.ports import Launch, Limits, ToolFailed
 from hames.sandbox import behind, landlock, macos, none, probe
+from hames.sandbox.after_command import AfterCommand
 from hames.sandbox.behind import Reach
 from hames.sandbox.bubblewrap import Bubblewrap
 from hames.sandbox.environment import child_environment, safe_directories
@@ -60,6 +61,8 @@ class Settings(Value):
     None: a fresh one for every command."""
     bubblewrap: str = ""
     """The bubblewrap to use, by path. None: the system's, else the wheel's."""
+    state: str = ""
+    """A directory of ours where commands are noted whose results nobody has looked at yet. None: nowhere."""
 
 
 _DEFAULTS = Settings()
@@ -103,6 +106,7 @@ class LocalSandbox:
         self._surveys: dict[str, WorkspaceSurvey] = {}
         self._overlays: dict[int, bool] = {}
         self._noted: set[tuple[str, str]] = set()
+        self._after = AfterCommand(settings.state)
 
     async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
@@ -171,6 +175,11 @@ class LocalSandbox:
         self._guardian.close()
         if self._network is not None:
             self._network.close()
+        self._after.close()
+
+    async def recover(self) -> None:
+        """Looks at what commands left whose harness was killed before it could look."""
+        await to_thread.run_sync(self._after.recover)
 
     def _closed(self, plan: Plan, job: str, limits: Limits) -> Sequence[str]:
         notes = plan.closing()
@@ -241,16 +250,17 @@ class LocalSandbox:
         match walls.kind:
             case "bubblewrap":
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
-                return behind.bubblewrap(found, launch, reach, self._command_network(found) if network else None)
+                access = self._command_network(found) if network else None
+                return behind.bubblewrap(found, launch, reach, self._after, access)
             case "landlock" if network:
                 raise SandboxUnavailable(
                     "no network for the command: Landlock cannot keep it away from the services of this machine; "
                     f"install bubblewrap, run it without networkAccess, {probe.KNOWINGLY}"
                 )
             case "landlock":
-                return behind.landlock(launch, reach)
+                return behind.landlock(launch, reach, self._after)
             case "seatbelt":
-                return behind.seatbelt(launch, reach)
+                return behind.seatbelt(launch, reach, self._after)
             case _ as never:
                 assert_never(never)
 

@@ -113,11 +113,13 @@ class _Survey:
 
     def git(self, git: Path) -> None:
         mode = _mode(git)
-        if mode is not None and stat.S_ISDIR(mode) and not _is_placeholder(git, mode):
+        if mode is None:
+            return  # `git init` works; what it leaves is looked at when the command has ended
+        if stat.S_ISDIR(mode) and not _is_placeholder(git, mode):
             self.repository(git)
             return
         self.guard(git)
-        if mode is not None and stat.S_ISREG(mode) and (admin := linked_worktree(git)) is not None:
+        if stat.S_ISREG(mode) and (admin := linked_worktree(git)) is not None:
             common = admin.parent.parent
             self.repository(common)
             self.mounts.append(Mount(path=str(admin), how="write"))
@@ -128,11 +130,10 @@ class _Survey:
     def repository(self, git: Path) -> None:
         self.mounts.append(Mount(path=str(git), how="write"))
         self.guard(git / "hooks")
+        self.hook_links(git / "hooks")
         self.guard_file(git / "config")
         self.guard_file(git / "commondir", SAME_DIRECTORY)
-        for name in ("modules", "worktrees"):
-            if os.path.lexists(git / name):
-                self.guard(git / name)
+        self.foreign_worktrees(git / "worktrees")
         if _has_worktree_config(git):
             self.guard_file(git / "config.worktree")
         for key, value in _MENTIONS.findall(_text(git / "config")):
@@ -140,6 +141,26 @@ class _Survey:
             hooks = key.lower() == "hookspath"
             named = Path(value.strip().replace("~", self.home, 1) if value.strip()[:2] == "~/" else value.strip())
             self.hold(Path(os.path.realpath((self.root if hooks else git) / named)), directory=hooks)
+
+    def hook_links(self, hooks: Path) -> None:
+        """A hook that is a link runs what it leads to, which may be an ordinary file of the project."""
+        try:
+            links = [Path(entry.path) for entry in os.scandir(hooks) if entry.is_symlink()]
+        except OSError:
+            return
+        for link in links:
+            self.hold(Path(os.path.realpath(link)), directory=False)
+
+    def foreign_worktrees(self, worktrees: Path) -> None:
+        """Worktrees that lie outside the root. Those inside it are looked at when the command has ended."""
+        try:
+            admins = [Path(entry.path) for entry in os.scandir(worktrees)]
+        except OSError:
+            return
+        for admin in admins:
+            checkout = os.path.realpath(Path(worktrees, admin, _text(admin / "gitdir").strip()))
+            if not inside(checkout, str(self.root)):
+                self.guard(admin)
 
 
 def guards(root: str, *, home: str, hidden: Sequence[str] = ()) -> Guards:
