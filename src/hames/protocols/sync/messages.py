@@ -17,7 +17,7 @@ RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]
 ToolStatus = Literal["running", "complete", "error"]
 ToolKind = Literal["command", "file", "mcp", "search", "plan", "compaction", "artifact", "tool"]
-ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted"]
+ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted", "skipped"]
 
 
 class Attachment(Value):
@@ -29,7 +29,7 @@ class Attachment(Value):
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`."""
+    """`output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped."""
 
     id: str
     name: str
@@ -43,6 +43,7 @@ class ToolCall(Value, rename="camel"):
     exit_code: int | None = None
     duration_ms: int | None = None
     changes: tuple[FileUpdate, ...] = ()
+    reason: str = ""
 
 
 class Message(Value, rename="camel"):

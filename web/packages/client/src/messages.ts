@@ -169,13 +169,13 @@ export interface HarnessState {
   models?: Model[];
 }
 
-/** `output` is a tail when `output_truncated`. */
+/** `output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped. */
 export interface HarnessToolCall {
   id: string;
   name: string;
   status: "complete" | "error" | "running";
   kind?: "artifact" | "command" | "compaction" | "file" | "mcp" | "plan" | "search" | "tool";
-  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running";
+  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   title?: string;
   input?: unknown;
   output?: string;
@@ -183,6 +183,7 @@ export interface HarnessToolCall {
   exitCode?: number | null;
   durationMs?: number | null;
   changes?: FileChange[];
+  reason?: string;
 }
 
 /** `id` is what an upload was answered with. */
