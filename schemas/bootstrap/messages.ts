@@ -144,6 +144,18 @@ export interface Model {
   modelID: string;
 }
 
+/** A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours. */
+export interface Notice {
+  threadId: string;
+  seq: number;
+  time: number;
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  message: string;
+  turnId?: string;
+}
+
 export interface Ok {
   ok: true;
 }
@@ -329,6 +341,7 @@ export interface Notifications {
   "item.delta": ItemDelta;
   "item.completed": ItemNews;
   "approval.requested": ApprovalRequested;
+  "notice": Notice;
 }
 
 /** A notification as it was told, with its method as `type`. */
@@ -340,4 +353,5 @@ export type Event =
   | ({ type: "item.started" } & ItemNews)
   | ({ type: "item.delta" } & ItemDelta)
   | ({ type: "item.completed" } & ItemNews)
-  | ({ type: "approval.requested" } & ApprovalRequested);
+  | ({ type: "approval.requested" } & ApprovalRequested)
+  | ({ type: "notice" } & Notice);

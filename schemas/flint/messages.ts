@@ -324,6 +324,40 @@ export interface McpApprovalParams {
   _meta?: unknown;
 }
 
+/** `status` and `error` are ours, beside Codex's members. `tools` is by the tool's name. */
+export interface McpServerStatus {
+  name: string;
+  status: "failed" | "notStarted" | "ready" | "starting";
+  tools: Record<string, McpTool>;
+  error?: string | null;
+  resources?: unknown[];
+  resourceTemplates?: unknown[];
+  authStatus?: "unsupported";
+  _meta?: unknown;
+}
+
+export interface McpServerStatusList {
+  data: McpServerStatus[];
+  nextCursor?: string | null;
+  _meta?: unknown;
+}
+
+/** Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one. `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full. */
+export interface McpServerStatusListParams {
+  threadId?: string | null;
+  cursor?: string | null;
+  limit?: number | null;
+  detail?: string | null;
+  _meta?: unknown;
+}
+
+export interface McpTool {
+  name: string;
+  description: string;
+  inputSchema: unknown;
+  _meta?: unknown;
+}
+
 export interface McpToolCallItem {
   type: "mcpToolCall";
   id: string;
@@ -839,6 +873,7 @@ export interface Requests {
   "thread/queue/list": { params: ThreadIdParams; result: ThreadQueueListResult };
   "thread/queue/delete": { params: ThreadQueueDeleteParams; result: Empty };
   "turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+  "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
 }
 
 export interface Notifications {

@@ -40,6 +40,16 @@ export interface FileUpdate {
   diff: string;
 }
 
+/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+export interface Notice {
+  type: "notice";
+  message: string;
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  timestamp: number;
+}
+
 /** The body of `POST /prompt`. */
 export interface Prompt {
   content: string;
@@ -104,5 +114,6 @@ export type Event =
   | ToolSkipped
   | Reasoning
   | Status
+  | Notice
   | Approval
   | ApprovalResolved;

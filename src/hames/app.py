@@ -56,7 +56,12 @@ async def open_engine(
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
-        rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
+        rules=Rules(
+            defaults=default_settings(options, models or known),
+            max_steps=options.max_steps,
+            mcp_servers=tuple(server.name for server in mcp_servers(options)) if tools is None else (),
+            warnings=options.warnings,
+        ),
         agents={**own_agents(options), **(agents or {})},
     )
     try:
@@ -86,7 +91,13 @@ async def _warm(known: Catalogue, model: str) -> None:
 
 def offered_tools(options: Options, own: Tools) -> Tools:
     """Our own tools, and those of the MCP servers that are configured."""
-    servers = [
+    servers = mcp_servers(options)
+    return McpTools(own, servers) if servers else own
+
+
+def mcp_servers(options: Options) -> list[Server]:
+    """The configured MCP servers that are not disabled."""
+    return [
         Server(
             name=name,
             command=server.command,
@@ -94,11 +105,11 @@ def offered_tools(options: Options, own: Tools) -> Tools:
             env=server.env,
             url=server.url,
             headers=server.headers,
+            start_seconds=server.startup_timeout_sec,
         )
         for name, server in options.mcp_servers.items()
         if server.enabled
     ]
-    return McpTools(own, servers) if servers else own
 
 
 def catalogue(options: Options) -> Catalogue:

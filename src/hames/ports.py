@@ -17,6 +17,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.request import ModelEvent, ModelRequest
+from hames.domain.servers import ServerStatus
 from hames.domain.state import Turn
 from hames.domain.usage import Usage
 from hames.domain.value import Value
@@ -221,10 +222,19 @@ class ToolFailed(Exception):
     """A sentence for the model: the call was not carried out."""
 
 
-class Tools(Protocol):
-    """The tools of a thread, opened with its first turn and closed with the thread."""
+class Report(Protocol):
+    """Hears how an MCP server is doing, whenever that changes. It raises nothing."""
 
-    def open(self, place: Place) -> AbstractAsyncContextManager[Sequence[Tool]]: ...
+    def __call__(self, status: ServerStatus) -> Awaitable[None]: ...
+
+
+class Tools(Protocol):
+    """The tools of a thread, opened with its first turn and closed with the thread.
+
+    Whatever is missing is said to `report`; what is there is offered all the same.
+    """
+
+    def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]: ...
 
 
 class Limits(Value):

@@ -1,13 +1,18 @@
 """The screen says why: what was refused, failed or skipped, in one line under it."""
 
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from stagehand import staged
 
 from flint_support import real_engine
+from hames.domain.servers import ServerStatus
+from hames.ports import Place, Report, Tool
 from hames.testing.scripts import ScriptedModel, call, say
-from support import ASKING, BROKEN, ECHO
+from support import ASKING, BROKEN, ECHO, engine
 
 SKIPPED = "skipped: an earlier call of the same reply failed"
 
@@ -61,3 +66,35 @@ async def test_a_declined_call_shows_what_the_person_said() -> None:
         await stage.asked()
         await stage.presses("n")
         await stage.shows("I see.", "│ the user declined it")
+
+
+async def test_a_warning_is_on_the_screen_from_the_start_and_not_repeated_by_the_thread() -> None:
+    words = "hames.toml is ignored because this project is not trusted. Run `hames trust`"
+    async with engine(ScriptedModel([say("Done.")])) as made:
+        made._threads.rules = replace(made.rules, warnings=(words,))
+        async with staged(made, size=(100, 30), warnings=(words,)) as stage:
+            await stage.shows(f"! {words}")
+            await stage.says("go")
+            await stage.shows("Done.")
+            assert stage.screen().count(words) == 1
+
+
+async def test_a_server_that_failed_is_a_warning_in_the_transcript() -> None:
+    failed = ServerStatus(name="files", state="failed", reason="program not found: '/nonexistent'")
+    async with engine(ScriptedModel([say("Done.")])) as made:
+        made._turns._tools = Reporting(failed)
+        async with staged(made, size=(120, 30)) as stage:
+            await stage.says("go")
+            await stage.shows("Done.", "! MCP server 'files' is not available: program not found: '/nonexistent'.")
+
+
+class Reporting:
+    """Tools that report a server when they are opened."""
+
+    def __init__(self, status: ServerStatus) -> None:
+        self.status = status
+
+    @asynccontextmanager
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
+        await report(self.status)
+        yield []

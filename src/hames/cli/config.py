@@ -46,8 +46,8 @@ def run(args: Namespace) -> int:
     room = max(len(value) for row, value in zip(rows, values, strict=True) if not isinstance(row["value"], dict | list))
     for row, value in zip(rows, values, strict=True):
         print(f"{row['name']:<{names}}  {paint.bold(value.ljust(room))}  {paint.dim(visible(row['origin']))}")
-    for name in options.untrusted:
-        print(paint.warn(f"{visible(name)} is not obeyed: this project is not trusted (hames trust)"))
+    for warning in options.warnings:
+        print(paint.warn(visible(warning)))
     return 0
 
 

@@ -1,6 +1,7 @@
 """Check what this machine offers, and say how to get what is missing.
 
-  hames doctor           one line each: Python, the sandbox (proved by trying to escape), programs, keys, directories
+  hames doctor           one line each: Python, the sandbox (proved by trying to escape), programs, keys, directories,
+                         MCP servers (each is started and stopped)
   hames doctor --json    the same as JSON
 
 Exit code: 0 when everything hames needs is there, 1 when something is missing.
@@ -17,6 +18,7 @@ import msgspec
 
 from hames import __version__
 from hames.cli import flags
+from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
 from hames.cli.places import usable
 from hames.config.options import Options
@@ -45,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     options = flags.options(args)
-    findings = [*_machine(), *anyio.run(_sandbox), *_programs(), *_keys(options), *_places(options)]
+    findings = [*_machine(), *anyio.run(_sandbox), *_programs(), *_keys(options), *_places(options), *_servers(options)]
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -126,10 +128,16 @@ def _keys(options: Options) -> list[Finding]:
 def _places(options: Options) -> list[Finding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
     found = [Finding(name=name, good=usable(path), says=_described(path)) for name, path in said]
-    if options.untrusted:
-        names = ", ".join(options.untrusted)
-        found.append(Finding(name="project", good=False, says=f"{names} not obeyed: hames trust says so", needed=False))
+    found += [Finding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
     return found
+
+
+def _servers(options: Options) -> list[Finding]:
+    """Each MCP server, started and stopped for it."""
+    return [
+        Finding(name=f"mcp {name}", good=status.state == "ready", says=described(status), needed=False)
+        for name, status in check(options).items()
+    ]
 
 
 def _described(path: Path) -> str:

@@ -47,6 +47,8 @@ class EventLines:
                 self._write("usage", turnId=turn_id, usage=usage)
             case told.ApprovalAsked(params=params, method=method):
                 self._write("approval.needed", method=method, params=params)
+            case told.Unknown(method=method, params={"severity": "warning", "message": str(message)} as params):
+                self._write("warning", message=message, method=method, params=params)
             case told.Unknown(method=method, params=params):
                 self._write("notice", method=method, params=params)
             case told.TurnCompleted(turn=turn):

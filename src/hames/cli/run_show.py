@@ -71,7 +71,10 @@ class Readable:
                 marks = {"completed": "✓", "inProgress": "→", "failed": "✗", "pending": "·"}
                 for entry in plan:
                     self._line(self._paint.dim(f"  {marks[entry.status]} {visible(entry.step)}"))
-            case told.Unknown(params={"message": str(words)}):
+            case told.Unknown(params={"message": str(words), "severity": "warning"}):
+                self._line(self._paint.warn(f"! {visible(words)}"))
+            case told.Unknown(params={"message": str(words)}) if words:
+                self._doing = visible(words)
                 self._line(self._paint.dim(f"! {printable(words)}"))
             case _:
                 pass

@@ -132,6 +132,12 @@ class Unknown(Value):
         found = self.params.get("threadId") if isinstance(self.params, dict) else None
         return found if isinstance(found, str) else None
 
+    @property
+    def message(self) -> str:
+        """What it says to people, if it does."""
+        found = self.params.get("message") if isinstance(self.params, dict) else None
+        return found if isinstance(found, str) else ""
+
 
 class Closed(Value):
     """The last event of all: the agent is gone, or we are."""

@@ -22,6 +22,7 @@ from hames.domain.commands import (
     DropPrompt,
     ForkThread,
     InterruptTurn,
+    ListServers,
     ListThreads,
     ReadThread,
     RenameThread,
@@ -34,10 +35,11 @@ from hames.domain.commands import (
     ThreadPage,
 )
 from hames.domain.ids import ThreadId
+from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Agent, Clock, Ids, Models, Store, Tools, Trust
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 
 
 class Engine:
@@ -122,6 +124,8 @@ class Engine:
                 return await turns.compact(thread_id)
             case StartReview():
                 return await turns.review(command)
+            case ListServers(thread_id=thread_id):
+                return await turns.servers(thread_id)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
                 return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
             case _ as never:

@@ -5,6 +5,7 @@ import anyio
 from hames.core.context import Memory
 from hames.core.thread import Thread
 from hames.core.turn import TurnWork
+from hames.domain.servers import ServerStatus
 from hames.ports import Tool
 
 
@@ -28,6 +29,11 @@ class Live:
         self.run: Run | None = None
         self.memory = Memory()
         self.tools: list[Tool] | None = None
+        self.opening = anyio.Lock(fast_acquire=True)
+        """Held while the tools are opened."""
+        self.servers: dict[str, ServerStatus] = {}
+        self.warned = False
+        """Whether this thread has been told what is wrong with the configuration."""
         self.closed = anyio.Event()
         self.used_at = 0.0
 

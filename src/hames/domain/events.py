@@ -20,6 +20,7 @@ FORMAT = 1
 
 TurnStatus = Literal["running", "completed", "interrupted", "failed"]
 TurnKind = Literal["prompt", "review", "compact"]
+Severity = Literal["info", "warning"]
 
 
 class TurnError(Value):
@@ -139,12 +140,14 @@ class QueueHeld(Value, tag_field="type", tag="queue_held"):
 class Noticed(Value, tag_field="type", tag="noticed", kw_only=True):
     """Something people may want to know and nothing depends on: a retry, a repaired log, a rate limit.
 
-    `source` is `hames` or a provider's name.
+    `source` is `hames` or a provider's name. A `warning` is about something that is missing from now on: a server
+    that did not start, a file that is ignored. It names the reason, and the next step.
     """
 
     source: str
     name: str
     message: str = ""
+    severity: Severity = "info"
     turn_id: TurnId | None = None
     data: Json = None
 

@@ -45,6 +45,8 @@ from hames.domain.usage import Usage
 from hames.domain.value import Value
 
 PREVIEW_CHARS = 120
+WARNINGS = 20
+"""So many are remembered."""
 
 
 class Called(Value):
@@ -80,6 +82,13 @@ class QueuedPrompt(Value):
     meta: Json = NOTHING
 
 
+class Warned(Value):
+    """A notice that is a warning, and when it came."""
+
+    at_ms: int
+    notice: Noticed
+
+
 class ThreadState(Value):
     id: ThreadId
     settings: Settings
@@ -103,6 +112,8 @@ class ThreadState(Value):
     """Of the last model call: how full the window is."""
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
+    warnings: tuple[Warned, ...] = ()
+    """The latest ones, oldest first."""
 
     @property
     def running(self) -> Turn | None:
@@ -204,6 +215,9 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))
         case QueueHeld(held=held):
             return replace(state, seq=record.seq, queue_held=held)
+        case Noticed(severity="warning"):
+            warned = Warned(at_ms=record.at_ms, notice=event)
+            return replace(state, seq=record.seq, warnings=(*state.warnings, warned)[-WARNINGS:])
         case Noticed():
             return replace(state, seq=record.seq)
         case TurnEnded():

@@ -272,7 +272,8 @@ class Teller:
         """What happens beside the work."""
         match self._number(0, 9):
             case 0:
-                self._tell(Noticed(source="hames", name="retry", message="once more"))
+                severity = self._one_of(("info", "warning"))
+                self._tell(Noticed(source="hames", name="retry", message="once more", severity=severity))
             case 1:
                 self._tell(ThreadRenamed(title=self._one_of(WORDS)))
             case 2:

@@ -154,7 +154,8 @@ class Conversation:
         words = params.get("message") if isinstance(params, dict) else None
         if not isinstance(words, str) or not words or method == "error":
             return None, False
-        return Note(words), True
+        warns = isinstance(params, dict) and params.get("severity") == "warning"
+        return Note(words, meaning="warn" if warns else "quiet"), True
 
     def _ended(self, turn: m.Turn) -> list[Block]:
         match turn.status:

@@ -339,6 +339,19 @@ class ApprovalRequested(Value, rename="camel"):
     input: Json | UnsetType = UNSET
 
 
+class Notice(Value, rename="camel"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours."""
+
+    thread_id: str
+    seq: int
+    time: int
+    severity: Literal["info", "warning"]
+    source: str
+    name: str
+    message: str
+    turn_id: str | UnsetType = UNSET
+
+
 REQUESTS: dict[str, tuple[type[Value], type[Value]]] = {
     "initialize": (InitializeParams, InitializeResult),
     "thread.create": (ThreadCreateParams, ThreadCreateResult),
@@ -358,6 +371,7 @@ NOTIFICATIONS: dict[str, type[Value]] = {
     "item.delta": ItemDelta,
     "item.completed": ItemNews,
     "approval.requested": ApprovalRequested,
+    "notice": Notice,
 }
 
 PUBLISHED = Published(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from hames.domain import items as domain
-from hames.domain import policy
+from hames.domain import policy, servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import ErrorInfo
@@ -330,7 +330,19 @@ class Codex:
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         words = event.message or f"{event.source}: {event.name}"
-        return [Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})]
+        warning = Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})
+        about = event.data if event.name == servers.NOTICE and event.source == "hames" else None
+        if not isinstance(about, dict):
+            return [warning]
+        status: Members = {
+            "threadId": self.spelled(thread_id),
+            "name": about.get("server", ""),
+            "status": about.get("state", "failed"),
+            "error": about.get("reason") or None,
+            "failureReason": None,
+        }
+        changed = Notify(method="mcpServer/startupStatus/updated", params=status)
+        return [changed, warning] if event.severity == "warning" else [changed]
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         if event.error is None:

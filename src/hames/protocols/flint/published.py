@@ -36,6 +36,7 @@ REQUESTS: dict[str, Pair] = {
     "thread/queue/list": (m.ThreadIdParams, m.ThreadQueueListResult),
     "thread/queue/delete": (m.ThreadQueueDeleteParams, m.Empty),
     "turn/steer": (m.TurnSteerParams, m.TurnSteerResult),
+    "mcpServerStatus/list": (m.McpServerStatusListParams, m.McpServerStatusList),
 }
 
 NOTIFICATIONS: dict[str, type[Value]] = {

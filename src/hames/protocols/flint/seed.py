@@ -19,6 +19,7 @@ from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
+from hames.domain.servers import ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.domain.usage import Usage
 from hames.protocols.dialect import Notify
@@ -289,7 +290,11 @@ class Seed:
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         told = m.Notice(
-            thread_id=thread_id, message=event.message, turn_id=present(event.turn_id), data=present(event.data)
+            thread_id=thread_id,
+            message=event.message,
+            severity=event.severity,
+            turn_id=present(event.turn_id),
+            data=present(event.data),
         )
         return [Notify(method=f"{event.source}/{event.name}", params=told)]
 
@@ -331,6 +336,14 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             return m.ExternalSandbox(network_access=network)
         case _ as never:
             assert_never(never)
+
+
+def server_status(server: ServerStatus) -> m.McpServerStatus:
+    tools = {
+        tool.name: m.McpTool(name=tool.name, description=tool.description, input_schema=tool.schema)
+        for tool in server.tools
+    }
+    return m.McpServerStatus(name=server.name, status=server.state, tools=tools, error=server.reason or None)
 
 
 def file_update(change: domain.FileUpdate) -> wire.FileUpdateChange:

@@ -1,11 +1,12 @@
 """What HTTP + SSE carries: whole blocks as events, and the bodies of the requests.
 
-`approval`, `approval_resolved` and `tool_skipped` are additions of ours; a client that does not know the first two
-loses only the right to answer. Timestamps are Unix seconds, as in the specification's own examples.
+`approval`, `approval_resolved`, `tool_skipped` and `notice` are additions of ours; a client that does not know the
+first two loses only the right to answer. Timestamps are Unix seconds, as in the specification's own examples.
 """
 
 from typing import Literal
 
+from hames.domain.events import Severity
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
@@ -59,6 +60,16 @@ class Status(Value, tag_field="type", tag="status"):
     outcome: str = ""
 
 
+class Notice(Value, tag_field="type", tag="notice"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+
+    message: str
+    severity: Severity
+    source: str
+    name: str
+    timestamp: int
+
+
 class Approval(Value, tag_field="type", tag="approval", rename="camel"):
     """A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen."""
 
@@ -84,7 +95,7 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
     timestamp: int
 
 
-SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Approval | ApprovalResolved
+SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Notice | Approval | ApprovalResolved
 
 
 class Prompt(Value):

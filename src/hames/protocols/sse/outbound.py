@@ -38,6 +38,8 @@ def project(change: Change) -> list[m.SseEvent]:
         case events.TurnEnded(status=status, error=error):
             said = error.message if error else ""
             return [m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])]
+        case events.Noticed(severity="warning", message=message, source=source, name=name):
+            return [m.Notice(message=message, severity="warning", source=source, name=name, timestamp=at)]
         case (
             events.ItemDelta()
             | events.ThreadCreated()

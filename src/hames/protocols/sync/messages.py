@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from hames.domain.events import Severity
 from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
@@ -153,6 +154,17 @@ class Model(Value, rename="camel"):
     problem: str
 
 
+class Notice(Value, rename="camel"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+
+    severity: Severity
+    source: str
+    name: str
+    message: str
+    turn_id: str
+    at: int
+
+
 class State(Value, rename="camel"):
     status: RunStatus
     messages: tuple[Message, ...]
@@ -167,6 +179,7 @@ class State(Value, rename="camel"):
     settings: Settings
     selectors: tuple[ConfigOption, ...]
     models: tuple[Model, ...]
+    notices: tuple[Notice, ...] = ()
 
 
 # From the server

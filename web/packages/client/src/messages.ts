@@ -167,6 +167,7 @@ export interface HarnessState {
   settings?: Settings;
   selectors?: ConfigOption[];
   models?: Model[];
+  notices?: Notice[];
 }
 
 /** `output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped. */
@@ -223,6 +224,16 @@ export interface NewThread {
   sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
   agent?: "code" | "plan" | "review" | null;
   options?: Record<string, string> | null;
+}
+
+/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+export interface Notice {
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  message: string;
+  turnId: string;
+  at: number;
 }
 
 export interface Plan {
