@@ -273,6 +273,13 @@ export interface InitializeResult {
   _meta?: unknown;
 }
 
+/** `thread/instructionSources/updated`: the project notes that the model is shown from now on. */
+export interface InstructionSources {
+  threadId: string;
+  instructionSources: string[];
+  _meta?: unknown;
+}
+
 export interface ItemCompleted {
   threadId: string;
   turnId: string;
@@ -480,6 +487,7 @@ export interface Thread {
   archived?: boolean;
   projectId?: string | null;
   source?: string;
+  instructionSources?: string[];
   _meta?: unknown;
 }
 
@@ -884,6 +892,7 @@ export interface Notifications {
   "thread/status/changed": ThreadStatusChanged;
   "thread/settings/updated": ThreadSettingsUpdated;
   "thread/queue/changed": ThreadQueueChanged;
+  "thread/instructionSources/updated": InstructionSources;
   "thread/tokenUsage/updated": TokenUsageUpdated;
   "turn/started": TurnChanged;
   "turn/completed": TurnChanged;

@@ -351,6 +351,7 @@ export interface ThreadHead {
   forkedFrom: string;
   createdAt: number;
   updatedAt: number;
+  notes?: string[];
 }
 
 export interface ThreadPage {

@@ -26,6 +26,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
 from hames.tools.mcp import McpTools, Server
+from hames.tools.notes import WorkspaceNotes
 from hames.tools.registry import BuiltinTools
 
 CLOSING_SECONDS = 1.0
@@ -63,6 +64,7 @@ async def open_engine(
             warnings=options.warnings,
         ),
         agents={**own_agents(options), **(agents or {})},
+        notes=WorkspaceNotes(options.notes_dir),
     )
     try:
         async with engine:

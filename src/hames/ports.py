@@ -14,6 +14,7 @@ from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Call, Item, Stream, ToolItem, UserMessage
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import Note
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.request import ModelEvent, ModelRequest
@@ -235,6 +236,12 @@ class Tools(Protocol):
     """
 
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]: ...
+
+
+class Notes(Protocol):
+    """Project notes, the most general first and the nearest last. It reads files, and raises nothing."""
+
+    def read(self, cwd: str) -> tuple[Note, ...]: ...
 
 
 class Limits(Value):

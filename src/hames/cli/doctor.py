@@ -18,12 +18,14 @@ import msgspec
 
 from hames import __version__
 from hames.cli import flags
+from hames.cli.config import notes
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
 from hames.cli.places import usable
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
+from hames.domain.notes import complaint
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.domain.value import Value
 from hames.sandbox.choose import LocalSandbox
@@ -129,7 +131,11 @@ def _places(options: Options) -> list[Finding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
     found = [Finding(name=name, good=usable(path), says=_described(path)) for name, path in said]
     found += [Finding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
-    return found
+    read = notes(options)
+    paths = [note.path for note in read if note.text]
+    found.append(Finding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
+    problems = [words for note in read if (words := complaint(note))]
+    return [*found, *(Finding(name="notes", good=False, says=words, needed=False) for words in problems)]
 
 
 def _servers(options: Options) -> list[Finding]:

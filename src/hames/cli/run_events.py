@@ -29,6 +29,7 @@ class EventLines:
             cwd=opened.cwd,
             approvalPolicy=opened.approval_policy,
             sandbox=opened.sandbox,
+            instructionSources=opened.thread.instruction_sources,
         )
 
     def hear(self, event: told.AgentEvent) -> None:

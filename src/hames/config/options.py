@@ -48,6 +48,8 @@ class Options(Value):
     cwd: Path
     data_dir: Path
     state_dir: Path
+    notes_dir: Path
+    """Where the user's own project notes are: beside the user's configuration file."""
     environment: dict[str, str]
     """Provider keys and endpoints, by the names the providers' own tools use."""
     model: str = ""
@@ -136,6 +138,7 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         cwd=cwd,
         data_dir=data_directory(cwd, flags.get("data_dir")),
         state_dir=state,
+        notes_dir=path.parent,
         environment=_provider_environment(providers, environment),
         model=settings["model"].value,
         approval_policy=_approval_policy(settings["approval_policy"]),

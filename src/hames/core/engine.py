@@ -37,7 +37,7 @@ from hames.domain.commands import (
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
-from hames.ports import Agent, Clock, Ids, Models, Store, Tools, Trust
+from hames.ports import Agent, Clock, Ids, Models, Notes, Store, Tools, Trust
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 
@@ -54,13 +54,19 @@ class Engine:
         ids: Ids,
         rules: Rules,
         agents: Mapping[str, Agent] | None = None,
+        notes: Notes | None = None,
     ) -> None:
-        """`agents` run the turns of threads whose model is theirs: by the provider's part of its name."""
+        """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
+
+        `notes` reads the project notes that the model is shown; None: it is shown none.
+        """
         self.models = models
         self.agents = agents or {}
         self.rules = rules
         self.clock = clock
-        self._threads = Threads(store=store, models=models, clock=clock, ids=ids, rules=rules)
+        self._threads = Threads(
+            store=store, models=models, clock=clock, ids=ids, rules=rules, agents=self.agents, notes=notes
+        )
         self._turns = Turns(self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents)
         self.observers = self._threads.observers
         """Hear every change of every thread, at once: for metrics and traces."""

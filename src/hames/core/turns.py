@@ -53,6 +53,7 @@ from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import UserInput, UserMessage
 from hames.domain.json import NOTHING, Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import Note, complaint
 from hames.domain.options import Settings
 from hames.domain.servers import ServerList, ServerStatus, notice
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
@@ -164,12 +165,22 @@ class Turns:
         warnings = () if live.warned else self._threads.rules.warnings
         live.warned = True
         if warnings:
-            await live.thread.emit(
-                *(
-                    Noticed(source="hames", name="config", severity="warning", message=words, turn_id=turn_id)
-                    for words in warnings
-                )
-            )
+            await live.thread.emit(*(_warning("config", words, turn_id) for words in warnings))
+
+    async def _notes_of(self, live: Live, settings: Settings, turn_id: TurnId) -> tuple[Note, ...]:
+        """The project notes of this thread. They are read once for each working directory while it is loaded."""
+        events: list[Event] = []
+        if live.notes is None or live.notes.cwd != settings.cwd:
+            live.notes, events = await self._threads.read_notes(settings, live.thread.state.notes)
+        if live.notes is None:
+            return ()
+        if live.notes is not live.notes_told:
+            live.notes_told = live.notes
+            problems = [words for note in live.notes.notes if (words := complaint(note))]
+            events += [_warning("notes", words, turn_id) for words in problems]
+        if events:
+            await live.thread.emit(*events)
+        return live.notes.notes
 
     def _agent(self, live: Live) -> tuple[Agent, str] | None:
         """Who runs this thread's turns, if not our own loop."""
@@ -193,7 +204,8 @@ class Turns:
             if not (reads_only and tool.spec.writes) and tool.spec.name not in native
         }
         rules = self._threads.rules
-        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings)
+        notes = await self._notes_of(live, settings, turn_id)
+        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings, notes)
         return TurnWork(
             thread=thread,
             turn_id=turn_id,
@@ -210,6 +222,7 @@ class Turns:
             memory=live.memory,
             max_steps=settings.max_steps or rules.max_steps,
             max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
+            notes=notes,
         )
 
     async def _tools_of(self, live: Live, place: Place) -> list[Tool]:
@@ -369,6 +382,10 @@ class Turns:
         if any(prompt.id == command.prompt_id for prompt in live.thread.state.queue):
             await live.thread.emit(PromptRemoved(prompt_id=command.prompt_id))
         return live.thread.state
+
+
+def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:
+    return Noticed(source="hames", name=name, severity="warning", message=words, turn_id=turn_id)
 
 
 def _place(thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:

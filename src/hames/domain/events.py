@@ -11,6 +11,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Call, Item, Stream, UserInput
 from hames.domain.json import NOTHING, Json
+from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, Grant
 from hames.domain.usage import Usage
@@ -152,6 +153,12 @@ class Noticed(Value, tag_field="type", tag="noticed", kw_only=True):
     data: Json = None
 
 
+class NotesRead(Value, tag_field="type", tag="notes_read"):
+    """Which project notes the model is shown from now on. Their text is in no log."""
+
+    files: tuple[NoteFile, ...]
+
+
 class TurnEnded(Value, tag_field="type", tag="turn_ended", kw_only=True):
     turn_id: TurnId
     status: TurnStatus
@@ -178,6 +185,7 @@ Event = (
     | PromptRemoved
     | QueueHeld
     | Noticed
+    | NotesRead
     | TurnEnded
 )
 

@@ -18,6 +18,7 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     ItemStarted,
+    NotesRead,
     Noticed,
     PromptQueued,
     PromptRemoved,
@@ -39,6 +40,7 @@ from hames.domain.events import (
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
 from hames.domain.json import NOTHING, Json
+from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
 from hames.domain.usage import Usage
@@ -114,6 +116,8 @@ class ThreadState(Value):
     """`usage` by model, because each has its own price."""
     warnings: tuple[Warned, ...] = ()
     """The latest ones, oldest first."""
+    notes: tuple[NoteFile, ...] = ()
+    """The project notes that the model is shown."""
 
     @property
     def running(self) -> Turn | None:
@@ -220,6 +224,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, warnings=(*state.warnings, warned)[-WARNINGS:])
         case Noticed():
             return replace(state, seq=record.seq)
+        case NotesRead(files=files):
+            return replace(state, seq=record.seq, notes=files)
         case TurnEnded():
             return _in_turn(
                 state,

@@ -17,6 +17,7 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     ItemStarted,
+    NotesRead,
     Noticed,
     PromptQueued,
     PromptRemoved,
@@ -56,6 +57,7 @@ from hames.domain.items import (
     WebSearch,
     closed,
 )
+from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import CommandGrant, Decision
 from hames.domain.usage import Usage
@@ -286,6 +288,8 @@ class Teller:
             case 5:
                 self._settings = replace(self._settings, model=self._one_of(("openai/gpt", "anthropic/claude")))
                 self._tell(SettingsChanged(settings=self._settings))
+            case 6:
+                self._tell(NotesRead(files=(NoteFile(path=self._one_of(("/w/AGENTS.md", "/w/a/CLAUDE.md"))),)))
             case _:
                 pass
 

@@ -57,6 +57,8 @@ class Conversation:
         self.sandbox: m.SandboxPolicy = m.WorkspaceWrite()
         self.config: dict[str, str] = {}
         self.cwd = ""
+        self.notes: list[str] = []
+        """The project notes that the model is shown, by path."""
         self.turn_id = ""
         """The turn that runs, if one does."""
         self.waiting: list[m.QueuedPrompt] = []
@@ -80,6 +82,7 @@ class Conversation:
         self.thread_id = thread.id
         self.title = thread.name or thread.preview
         self.model, self.cwd = opened.model or thread.model, opened.cwd or thread.cwd
+        self.notes = thread.instruction_sources
         self.policy = opened.approval_policy or self.policy
         self.sandbox = opened.sandbox or self.sandbox
         if isinstance(opened.token_usage, m.TokenUsage):
@@ -129,6 +132,8 @@ class Conversation:
                 self.model, self.cwd = settings.model, settings.cwd
                 self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
                 self.config = dict(settings.config)
+            case told.NotesChanged(paths=paths):
+                self.notes = paths
             case told.QueueChanged(queue=queue, held=held):
                 self.waiting, self.held = queue, held
             case told.ThreadRenamed(name=name):

@@ -139,6 +139,7 @@ def test_a_fresh_thread_is_idle_and_empty() -> None:
         "forkedFrom": "",
         "createdAt": 1000,
         "updatedAt": 1000,
+        "notes": [],
     }
     assert (held["approvals"], held["plan"], held["queue"], held["queueHeld"]) == ([], None, [], False)
 

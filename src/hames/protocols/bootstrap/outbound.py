@@ -62,6 +62,7 @@ def project(change: Change) -> list[Notify]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:

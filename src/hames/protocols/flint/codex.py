@@ -18,6 +18,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
@@ -172,7 +173,7 @@ class Codex:
             "serviceTier": None,
             "disabledPluginIds": [],
             "runtimeWorkspaceRoots": [settings.cwd],
-            "instructionSources": [],
+            "instructionSources": [file.path for file in state.notes],
             "activePermissionProfile": None,
             "initialTurnsPage": None,
             "turnsBackwardsCursor": None,
@@ -343,6 +344,9 @@ class Codex:
         }
         changed = Notify(method="mcpServer/startupStatus/updated", params=status)
         return [changed, warning] if event.severity == "warning" else [changed]
+
+    def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]:  # noqa: ARG002
+        return []  # they are in the answer that opens the thread, and Codex has no word for it later
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         if event.error is None:

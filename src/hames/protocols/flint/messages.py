@@ -93,6 +93,8 @@ class Thread(Wire):
     archived: bool = False
     project_id: str | None = None
     source: str = "cli"
+    instruction_sources: list[str] = []
+    """The project notes that the model is shown, by path: the most general first. Empty in lists."""
 
 
 class ConfigSelectOption(Wire):
@@ -516,6 +518,13 @@ class ThreadSettings(Wire):
 class ThreadSettingsUpdated(Wire):
     thread_id: str
     thread_settings: ThreadSettings
+
+
+class InstructionSources(Wire):
+    """`thread/instructionSources/updated`: the project notes that the model is shown from now on."""
+
+    thread_id: str
+    instruction_sources: list[str]
 
 
 class ThreadQueueChanged(Wire):

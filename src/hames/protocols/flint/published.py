@@ -47,6 +47,7 @@ NOTIFICATIONS: dict[str, type[Value]] = {
     "thread/status/changed": m.ThreadStatusChanged,
     "thread/settings/updated": m.ThreadSettingsUpdated,
     "thread/queue/changed": m.ThreadQueueChanged,
+    "thread/instructionSources/updated": m.InstructionSources,
     "thread/tokenUsage/updated": m.TokenUsageUpdated,
     "turn/started": m.TurnChanged,
     "turn/completed": m.TurnChanged,

@@ -18,6 +18,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.servers import ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
@@ -81,6 +82,7 @@ class Seed:
             turns=[self.turn(turn) for turn in state.turns] if turns else [],
             forked_from_id=state.forked_from,
             archived=state.archived,
+            instruction_sources=[file.path for file in state.notes],
             meta=state.meta,
         )
 
@@ -297,6 +299,10 @@ class Seed:
             data=present(event.data),
         )
         return [Notify(method=f"{event.source}/{event.name}", params=told)]
+
+    def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]:
+        told = m.InstructionSources(thread_id=thread_id, instruction_sources=[file.path for file in files])
+        return [Notify(method="thread/instructionSources/updated", params=told)]
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:  # noqa: ARG002
         return []  # `turn/completed` carries the error

@@ -39,6 +39,7 @@ def project(change: Change) -> list[m.RunnerEvent]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:

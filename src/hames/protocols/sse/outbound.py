@@ -52,6 +52,7 @@ def project(change: Change) -> list[m.SseEvent]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:

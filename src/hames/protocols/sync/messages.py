@@ -72,6 +72,8 @@ class ThreadHead(Value, rename="camel"):
     created_at: int
     updated_at: int
     """Moves when a turn starts or ends, so that a token changes nothing here."""
+    notes: tuple[str, ...] = ()
+    """The project notes that the model is shown, by path."""
 
 
 class Approval(Value, rename="camel"):

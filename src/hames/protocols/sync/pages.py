@@ -231,6 +231,8 @@ def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
             return "other", "the reply broke off"
         case events.Noticed(name=name, message=message):
             return "other", message or name
+        case events.NotesRead(files=files):
+            return "other", f"project notes: {', '.join(file.path for file in files) or 'none'}"
         case events.ItemDelta():
             return "other", "more"
         case _ as never:

@@ -82,6 +82,7 @@ def head_of(state: ThreadState) -> m.ThreadHead:
         forked_from=state.forked_from or "",
         created_at=state.created_at_ms,
         updated_at=_moved(state),
+        notes=tuple(file.path for file in state.notes),
     )
 
 
