@@ -57,7 +57,8 @@ export interface ArtifactData {
   path: string;
   title: string;
   mediaType: string;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
+  reason?: string;
 }
 
 export interface AssistantMessage {
@@ -72,7 +73,7 @@ export interface AssistantMessage {
 export interface AssistantMessageData {
   kind: "compaction" | "reasoning" | "text";
   text: string;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   summary?: string;
 }
 
@@ -141,6 +142,18 @@ export interface ItemNews {
 export interface Model {
   providerID: string;
   modelID: string;
+}
+
+/** A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours. */
+export interface Notice {
+  threadId: string;
+  seq: number;
+  time: number;
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  message: string;
+  turnId?: string;
 }
 
 export interface Ok {
@@ -214,17 +227,18 @@ export interface ToolExec {
   data: ToolExecData;
 }
 
-/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. */
+/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. `reason` says why it was refused, failed or skipped. */
 export interface ToolExecData {
   tool: string;
   input: Record<string, unknown>;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   exitCode?: number;
   durationMs?: number;
   changes?: FileChange[];
   text?: string;
   entries?: PlanEntry[];
   result?: string;
+  reason?: string;
 }
 
 export interface ToolLog {
@@ -329,6 +343,7 @@ export interface Notifications {
   "item.delta": ItemDelta;
   "item.completed": ItemNews;
   "approval.requested": ApprovalRequested;
+  "notice": Notice;
 }
 
 /** A notification as it was told, with its method as `type`. */
@@ -340,4 +355,5 @@ export type Event =
   | ({ type: "item.started" } & ItemNews)
   | ({ type: "item.delta" } & ItemDelta)
   | ({ type: "item.completed" } & ItemNews)
-  | ({ type: "approval.requested" } & ApprovalRequested);
+  | ({ type: "approval.requested" } & ApprovalRequested)
+  | ({ type: "notice" } & Notice);

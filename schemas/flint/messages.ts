@@ -38,6 +38,8 @@ export interface ArtifactItem {
   status: "completed" | "declined" | "failed" | "inProgress";
   title?: string;
   mediaType?: string;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -91,6 +93,8 @@ export interface CommandExecutionItem {
   exitCode?: number;
   aggregatedOutput?: string;
   durationMs?: number;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -226,6 +230,8 @@ export interface FileChangeItem {
   id: string;
   changes: FileUpdateChange[];
   status: "completed" | "declined" | "failed" | "inProgress";
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -264,6 +270,13 @@ export interface InitializeResult {
   codexHome?: string;
   platformFamily?: string;
   platformOs?: string;
+  _meta?: unknown;
+}
+
+/** `thread/instructionSources/updated`: the project notes that the model is shown from now on. */
+export interface InstructionSources {
+  threadId: string;
+  instructionSources: string[];
   _meta?: unknown;
 }
 
@@ -318,6 +331,40 @@ export interface McpApprovalParams {
   _meta?: unknown;
 }
 
+/** `status` and `error` are ours, beside Codex's members. `tools` is by the tool's name. */
+export interface McpServerStatus {
+  name: string;
+  status: "failed" | "notStarted" | "ready" | "starting";
+  tools: Record<string, McpTool>;
+  error?: string | null;
+  resources?: unknown[];
+  resourceTemplates?: unknown[];
+  authStatus?: "unsupported";
+  _meta?: unknown;
+}
+
+export interface McpServerStatusList {
+  data: McpServerStatus[];
+  nextCursor?: string | null;
+  _meta?: unknown;
+}
+
+/** Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one. `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full. */
+export interface McpServerStatusListParams {
+  threadId?: string | null;
+  cursor?: string | null;
+  limit?: number | null;
+  detail?: string | null;
+  _meta?: unknown;
+}
+
+export interface McpTool {
+  name: string;
+  description: string;
+  inputSchema: unknown;
+  _meta?: unknown;
+}
+
 export interface McpToolCallItem {
   type: "mcpToolCall";
   id: string;
@@ -327,6 +374,7 @@ export interface McpToolCallItem {
   arguments?: unknown;
   result?: unknown;
   error?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -440,6 +488,7 @@ export interface Thread {
   projectId?: string | null;
   source?: string;
   foreign?: boolean;
+  instructionSources?: string[];
   _meta?: unknown;
 }
 
@@ -675,6 +724,8 @@ export interface ToolCallItem {
   status: "completed" | "declined" | "failed" | "inProgress";
   arguments?: unknown;
   result?: string;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -784,10 +835,14 @@ export interface UserMessageItem {
   _meta?: unknown;
 }
 
+/** `status` is ours. */
 export interface WebSearchItem {
   type: "webSearch";
   id: string;
   query: string;
+  status?: "completed" | "declined" | "failed" | "inProgress";
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -827,6 +882,7 @@ export interface Requests {
   "thread/queue/list": { params: ThreadIdParams; result: ThreadQueueListResult };
   "thread/queue/delete": { params: ThreadQueueDeleteParams; result: Empty };
   "turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+  "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
 }
 
 export interface Notifications {
@@ -837,6 +893,7 @@ export interface Notifications {
   "thread/status/changed": ThreadStatusChanged;
   "thread/settings/updated": ThreadSettingsUpdated;
   "thread/queue/changed": ThreadQueueChanged;
+  "thread/instructionSources/updated": InstructionSources;
   "thread/tokenUsage/updated": TokenUsageUpdated;
   "turn/started": TurnChanged;
   "turn/completed": TurnChanged;

@@ -40,6 +40,16 @@ export interface FileUpdate {
   diff: string;
 }
 
+/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+export interface Notice {
+  type: "notice";
+  message: string;
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  timestamp: number;
+}
+
 /** The body of `POST /prompt`. */
 export interface Prompt {
   content: string;
@@ -82,6 +92,14 @@ export interface ToolResult {
   timestamp: number;
 }
 
+/** A call that was not executed because an earlier one of the same reply failed. It gets no `tool_result`. */
+export interface ToolSkipped {
+  type: "tool_skipped";
+  id: string;
+  reason: string;
+  timestamp: number;
+}
+
 export interface User {
   type: "user";
   content: string;
@@ -93,7 +111,9 @@ export type Event =
   | Text
   | ToolCall
   | ToolResult
+  | ToolSkipped
   | Reasoning
   | Status
+  | Notice
   | Approval
   | ApprovalResolved;

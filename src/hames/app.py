@@ -20,17 +20,19 @@ from hames.core.rules import Rules
 from hames.domain.errors import HarnessError
 from hames.domain.guardrails import SOCKET
 from hames.domain.options import Settings
-from hames.ports import Agent, Clock, Models, Place, Store, Tool, Tools
+from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
 from hames.providers.catalogue import Catalogue, Shelf
 from hames.sandbox.conceal import conceal
 from hames.sandbox.trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
+from hames.tools.notes import WorkspaceNotes
 
 if TYPE_CHECKING:
     from hames.sandbox.choose import LocalSandbox
     from hames.sandbox.choose import Settings as SandboxSettings
+    from hames.tools.mcp import Server
     from hames.tools.registry import ToolLimits
 
 CLOSING_SECONDS = 1.0
@@ -62,8 +64,16 @@ async def open_engine(
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
-        rules=Rules(defaults=default_settings(options, models or known), max_steps=options.max_steps),
+        rules=Rules(
+            defaults=default_settings(options, models or known),
+            max_steps=options.max_steps,
+            mcp_servers=tuple(name for name, server in options.mcp_servers.items() if server.enabled)
+            if tools is None
+            else (),
+            warnings=options.warnings,
+        ),
         agents={**own_agents(options, kept), **(agents or {})},
+        notes=WorkspaceNotes(options.notes_dir),
     )
     try:
         async with engine:
@@ -161,8 +171,8 @@ class Toolbox:
         own = BuiltinTools(sandbox, self._clock, limits=limits, search_command=options.search_command)
         return offered_tools(options, own), sandbox
 
-    def open(self, place: Place) -> AbstractAsyncContextManager[Sequence[Tool]]:
-        return self.load().open(place)
+    def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
+        return self.load().open(place, report)
 
     async def recover(self) -> None:
         """Looks at what commands left whose harness was killed before it could look."""
@@ -185,11 +195,22 @@ async def _warm(known: Catalogue, model: str, toolbox: Toolbox) -> None:
 
 def offered_tools(options: Options, own: Tools) -> Tools:
     """Our own tools, and those of the MCP servers that are configured."""
-    if not options.mcp_servers:
+    if not _enabled_servers(options):
         return own
-    from hames.tools.mcp import McpTools, Server
+    from hames.tools.mcp import McpTools
 
-    servers = [
+    return McpTools(own, mcp_servers(options))
+
+
+def _enabled_servers(options: Options) -> tuple[str, ...]:
+    return tuple(name for name, server in options.mcp_servers.items() if server.enabled)
+
+
+def mcp_servers(options: Options) -> "list[Server]":
+    """The configured MCP servers that are not disabled."""
+    from hames.tools.mcp import Server
+
+    return [
         Server(
             name=name,
             command=server.command,
@@ -197,11 +218,11 @@ def offered_tools(options: Options, own: Tools) -> Tools:
             env=server.env,
             url=server.url,
             headers=server.headers,
+            start_seconds=server.startup_timeout_sec,
         )
         for name, server in options.mcp_servers.items()
         if server.enabled
     ]
-    return McpTools(own, servers) if servers else own
 
 
 def catalogue(options: Options) -> Catalogue:

@@ -85,7 +85,7 @@ def test_each_setting_has_an_origin_and_no_key_is_shown(shell: Shell) -> None:
 def test_an_untrusted_project_is_named_and_not_obeyed(shell: Shell) -> None:
     (shell.workspace / "hames.toml").write_text('model = "scripted/evil"\n')
     done = shell.hames("config")
-    assert "hames.toml is not obeyed" in done.stdout
+    assert "hames.toml is ignored because this project is not trusted. Run `hames trust`" in done.stdout
     assert "evil" not in done.stdout
 
 
@@ -120,7 +120,7 @@ def test_the_terminal_without_one_says_what_needs_none(shell: Shell, words: tupl
         (("doctor", "--model", "x"), "unrecognized arguments: --model x\n"),
         (
             ("app-server", "--attach", "--model", "x"),
-            "with --attach: the server that runs has a choice of its own\n",
+            "can't be used with --attach; the running server sets it\n",
         ),
     ],
 )
@@ -161,7 +161,10 @@ def test_an_unknown_key_of_a_project_is_called_unknown(shell: Shell) -> None:
     shell.hames("trust")
     done = shell.hames("config")
     assert done.returncode == 2
-    assert done.stderr.startswith("hames: hames.toml sets 'modle', which does not exist; there are: model, ")
+    assert done.stderr.startswith(
+        "hames: hames.toml sets 'modle', which is not a known key. Did you mean 'model'? "
+        "The keys are: approval_policy, "
+    )
     assert "log_file" not in done.stderr
     (shell.workspace / "hames.toml").write_text('log_file = "x"\n')
     shell.hames("trust")
@@ -178,7 +181,7 @@ def test_an_mcp_server_whose_program_is_missing_is_one_sentence(shell: Shell) ->
     assert shell.hames("mcp", "add", "files", "no-such-program").returncode == 0
     done = shell.hames("mcp", "test", "files")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "files does not work: no program 'no-such-program' is installed here\n"
+    assert done.stderr == "files does not work: program not found: 'no-such-program'\n"
 
 
 def test_a_server_that_finds_no_browser_says_where_the_page_is(shell: Shell) -> None:

@@ -13,7 +13,8 @@ import pytest
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import Call, McpToolCall
 from hames.domain.policy import WorkspaceWrite
-from hames.ports import Job, Place, Tool, ToolFailed
+from hames.domain.servers import ServerStatus
+from hames.ports import Job, Place, Report, Tool, ToolFailed
 from hames.tools import mcp, mcp_transport
 
 SERVER = """
@@ -44,7 +45,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (64).to_bytes(4) + (64).to_bytes(4)
 
 class Nothing:
     @asynccontextmanager
-    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool]]:
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
         yield []
 
 
@@ -59,8 +60,11 @@ async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
         nonlocal told
         told += len(text)
 
+    async def report(status: ServerStatus) -> None:
+        assert status.state != "failed", status.reason
+
     with anyio.fail_after(20):
-        async with mcp.McpTools(Nothing(), [server]).open(place) as tools:
+        async with mcp.McpTools(Nothing(), [server]).open(place, report) as tools:
             call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
             work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
             try:

@@ -134,7 +134,7 @@ def test_what_other_programs_obey_means_nothing_here(home: dict[str, str], name:
     ("text", "words"),
     [
         ("nonsense", "TOML"),
-        ('colour = "red"', "does not exist"),
+        ('colour = "red"', "not a known key"),
         ("model = 7", "wrong type"),
         ("max_steps = true", "wrong type"),
         ('approval_policy = "sometimes"', "must be one of never"),

@@ -24,6 +24,8 @@ from hames.config.options import SECRET, Options
 from hames.config.paths import user_config
 from hames.domain.display import visible
 from hames.domain.json import Json
+from hames.domain.notes import Note, complaint
+from hames.tools.notes import WorkspaceNotes
 
 HIDDEN = "(set, not shown)"
 _IN_TEXT = re.compile(r"(?i)([?&;-][^=&\s]*(?:key|token|secret|password)[^=&\s]*=)[^&\s]+")
@@ -48,8 +50,8 @@ def run(args: Namespace) -> int:
     room = max(len(value) for row, value in zip(rows, values, strict=True) if not isinstance(row["value"], dict | list))
     for row, value in zip(rows, values, strict=True):
         print(f"{row['name']:<{names}}  {paint.bold(value.ljust(room))}  {paint.dim(visible(row['origin']))}")
-    for name in options.untrusted:
-        print(paint.warn(f"{visible(name)} is not obeyed: this project is not trusted (hames trust)"))
+    for warning in (*options.warnings, *(words for note in notes(options) if (words := complaint(note)))):
+        print(paint.warn(visible(warning)))
     return 0
 
 
@@ -76,11 +78,17 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
             if name not in environment and saved.get(name) == options.environment[name]:
                 origin = str(credentials.file)
             rows.append({"name": name, "value": shown, "origin": origin})
+    rows.append({"name": "notes", "value": [note.path for note in notes(options) if note.text], "origin": "files"})
     places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
     rows += [{"name": name, "value": str(path), "origin": "place"} for name, path in places.items()]
     there = "is there" if Path(user_config(environment)).exists() else "is not there"
     rows.append({"name": "config.toml", "value": user_config(environment), "origin": there})
     return rows
+
+
+def notes(options: Options) -> tuple[Note, ...]:
+    """The project notes that a thread in this directory would be shown."""
+    return WorkspaceNotes(options.notes_dir).read(str(options.cwd))
 
 
 def without_secrets(value: Json, name: str = "") -> Json:

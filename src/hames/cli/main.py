@@ -30,7 +30,7 @@ COMMANDS = {
     "doctor": "check what this machine offers",
     "schema": "write JSON Schema and TypeScript types of the protocols",
     "mcp": "list, add, remove and test MCP servers",
-    "trust": "say that a project's own configuration may be obeyed",
+    "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
     "sandbox": "run a command the way a tool would, behind the walls",
     "completion": "write the completions of a shell",
     "help": "show this list, or the help of a command",

@@ -182,6 +182,7 @@ async def _welcome(server: Server, options: Options, engine: Engine) -> None:
         f"  workspace  {visible(str(options.cwd))}",
         f"  model      {engine.rules.defaults.model}",
         f"  sandbox    {'ready' if report.ok else report.message}",
+        *(f"  warning    {visible(warning)}" for warning in options.warnings),
         "Ctrl+C stops it.",
     ]
     print("\n".join(lines), flush=True)

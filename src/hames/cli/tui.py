@@ -63,6 +63,7 @@ def run(args: Namespace) -> int:
             sandbox=flags.chosen_sandbox(args, options),
         ),
         hint=hint,
+        warnings=() if args.attach else options.warnings,
     )
     sys.setswitchinterval(0.0005)  # keys and the screen have threads of their own, and wait for the one that draws
     gc.freeze()  # what is loaded stays: looking through it again and again would hold up keys

@@ -40,6 +40,13 @@ class SettingsChanged(Value):
     settings: m.ThreadSettings
 
 
+class NotesChanged(Value):
+    """The project notes that the model is shown, by path."""
+
+    thread_id: str
+    paths: list[str]
+
+
 class QueueChanged(Value):
     thread_id: str
     queue: list[m.QueuedPrompt]
@@ -132,6 +139,12 @@ class Unknown(Value):
         found = self.params.get("threadId") if isinstance(self.params, dict) else None
         return found if isinstance(found, str) else None
 
+    @property
+    def message(self) -> str:
+        """What it says to people, if it does."""
+        found = self.params.get("message") if isinstance(self.params, dict) else None
+        return found if isinstance(found, str) else ""
+
 
 class Closed(Value):
     """The last event of all: the agent is gone, or we are."""
@@ -146,6 +159,7 @@ AgentEvent = (
     | ThreadArchived
     | StatusChanged
     | SettingsChanged
+    | NotesChanged
     | QueueChanged
     | TurnStarted
     | TurnCompleted
@@ -236,6 +250,11 @@ def _queue(params: Json) -> QueueChanged:
     return QueueChanged(thread_id=told.thread_id, queue=told.queue, held=told.held)
 
 
+def _notes(params: Json) -> NotesChanged:
+    told = msgspec.convert(params, m.InstructionSources)
+    return NotesChanged(thread_id=told.thread_id, paths=told.instruction_sources)
+
+
 def _plan(params: Json) -> PlanUpdated:
     told = msgspec.convert(params, m.TurnPlanUpdated)
     return PlanUpdated(thread_id=told.thread_id, turn_id=told.turn_id, explanation=told.explanation, plan=told.plan)
@@ -286,6 +305,7 @@ _EVENTS: dict[str, Callable[[Json], AgentEvent]] = {
     ),
     "thread/settings/updated": _settings,
     "thread/queue/changed": _queue,
+    "thread/instructionSources/updated": _notes,
     "thread/tokenUsage/updated": _usage,
     "turn/started": _turn(TurnStarted),
     "turn/completed": _turn(TurnCompleted),

@@ -1,5 +1,7 @@
 """`.mcp.json`: the file other agents share for their MCP servers. Obeyed only in a trusted project."""
 
+from typing import Annotated
+
 import msgspec
 
 from hames.domain.errors import Misconfigured
@@ -17,6 +19,8 @@ class McpServer(Value):
     url: str = ""
     headers: dict[str, str] = {}
     enabled: bool = True
+    startup_timeout_sec: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 15.0
+    """How long a thread waits for it to start."""
 
 
 class _File(Value, rename={"servers": "mcpServers"}):

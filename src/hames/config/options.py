@@ -11,7 +11,7 @@ import msgspec
 
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
-from hames.config.project import ProjectTrust, read_obeyed
+from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.policy import (
@@ -47,6 +47,8 @@ class Options(Value):
     cwd: Path
     data_dir: Path
     state_dir: Path
+    notes_dir: Path
+    """Where the user's own project notes are: beside the user's configuration file."""
     environment: dict[str, str]
     """Provider keys and endpoints, by the names the providers' own tools use."""
     model: str = ""
@@ -77,6 +79,8 @@ class Options(Value):
     """Every effective value with its origin, for people."""
     untrusted: tuple[str, ...] = ()
     """Files of the workspace that are not obeyed because it is not trusted."""
+    warnings: tuple[str, ...] = ()
+    """What of the workspace's configuration is ignored, and why: a sentence each."""
 
 
 NAMES: Final = {
@@ -145,12 +149,15 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         shared = read_mcp_json(read_obeyed(cwd, MCP_JSON))
         if shared:
             _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON)
+    untrusted = tuple(trust.asks_for(cwd))
+    warnings = ignored(cwd, untrusted, changed=trust.trusted_before(cwd))
     _take(settings, _by_environment(environment), "environment")
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag")
     return Options(
         cwd=cwd,
         data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
+        notes_dir=path.parent,
         environment={**_saved_keys(environment), **_provider_environment(providers, environment)},
         model=settings["model"].value,
         approval_policy=_approval_policy(settings["approval_policy"]),
@@ -169,7 +176,8 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         search_command=_search_command(settings["search_command"]),
         mcp_servers=_mcp_servers(settings["mcp_servers"]),
         settings=settings,
-        untrusted=tuple(trust.asks_for(cwd)),
+        untrusted=untrusted,
+        warnings=tuple(warnings),
     )
 
 
@@ -229,13 +237,22 @@ def _is_private(name: str) -> bool:
 
 
 def _take(
-    settings: dict[str, Setting], values: Mapping[str, Json], origin: str, *, known: Collection[str] = tuple(NAMES)
+    settings: dict[str, Setting],
+    values: Mapping[str, Json],
+    origin: str,
+    *,
+    known: Collection[str] = (*NAMES, "providers"),
 ) -> None:
     for name, value in values.items():
         kind = NAMES.get(name)
         if kind is None:
-            there = ", ".join(name for name in NAMES if name in known)
-            raise Misconfigured(f"{origin} sets {name!r}, which does not exist; there are: {there}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise Misconfigured(
+                f"{origin} sets {name!r}, which is not a known key.{meant} The keys are: {', '.join(sorted(known))}"
+            )
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
         merged: Json = {**settings[name].value, **value} if isinstance(value, dict) and name == "mcp_servers" else value

@@ -138,6 +138,12 @@ class ChangeSettings(Value):
     overrides: Overrides
 
 
+class ListServers(Value):
+    """The MCP servers of a thread and how each is doing; those that did not start yet begin to. None: of no thread."""
+
+    thread_id: ThreadId | None = None
+
+
 Command = (
     CreateThread
     | ListThreads
@@ -156,6 +162,7 @@ Command = (
     | CompactThread
     | StartReview
     | ChangeSettings
+    | ListServers
 )
 
 

@@ -6,7 +6,7 @@ Everything on it comes from the client's events; everything it does is one of th
 import gc
 import os
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,11 @@ class HamesApp(App[int]):
         prompt: str = "",
         wishes: Wishes | None = None,
         hint: str = "",
+        warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
-        `wishes` are for new threads; `hint` is said at once.
+        `wishes` are for new threads; `hint` and `warnings` are said at once.
         """
         super().__init__()
         self.cwd = cwd
@@ -98,7 +99,8 @@ class HamesApp(App[int]):
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
-        self._hint = hint
+        self._hints = [*([hint] if hint else []), *warnings]
+        self.session.known = frozenset(warnings)
         self.unreachable: Unreachable | None = None
         """Why there never was an agent to talk to."""
         self._leaving_at = 0.0
@@ -190,8 +192,8 @@ class HamesApp(App[int]):
                 await session.apply_wishes()
             else:
                 await session.fresh()
-            if self._hint:
-                self.note(self._hint, meaning="warn")
+            for hint in self._hints:
+                self.note(hint, meaning="warn")
             if self._prompt:
                 await session.send(self._prompt, queued=False)
 

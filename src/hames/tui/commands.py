@@ -315,6 +315,7 @@ class Commands:
             f"asks     {POLICIES[talk.policy]}",
             f"sandbox  {shown_sandbox(talk.sandbox)}",
             f"cwd      {talk.cwd or Path.cwd()}",
+            f"notes    {', '.join(talk.notes) or ('none' if talk.thread_id else 'read with the first prompt')}",
         ]
         if total is not None:
             cached = f", {tokens(total.cached_input_tokens)} of it from the cache" if total.cached_input_tokens else ""

@@ -58,6 +58,8 @@ class Conversation:
         self.sandbox: m.SandboxPolicy = m.WorkspaceWrite()
         self.config: dict[str, str] = {}
         self.cwd = ""
+        self.notes: list[str] = []
+        """The project notes that the model is shown, by path."""
         self.turn_id = ""
         """The turn that runs, if one does."""
         self.waiting: list[m.QueuedPrompt] = []
@@ -81,6 +83,7 @@ class Conversation:
         self.thread_id = thread.id
         self.title = thread.name or thread.preview
         self.model, self.cwd = opened.model or thread.model, opened.cwd or thread.cwd
+        self.notes = thread.instruction_sources
         self.policy = opened.approval_policy or self.policy
         self.sandbox = opened.sandbox or self.sandbox
         if isinstance(opened.token_usage, m.TokenUsage):
@@ -132,6 +135,8 @@ class Conversation:
                 self.model, self.cwd = settings.model, settings.cwd
                 self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
                 self.config = dict(settings.config)
+            case told.NotesChanged(paths=paths):
+                self.notes = paths
             case told.QueueChanged(queue=queue, held=held):
                 self.waiting, self.held = queue, held
             case told.ThreadRenamed(name=name):
@@ -157,7 +162,8 @@ class Conversation:
         words = params.get("message") if isinstance(params, dict) else None
         if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
             return None, False  # told by the turn that failed, and by the thread itself when it was opened
-        return Note(words), True
+        warns = isinstance(params, dict) and params.get("severity") == "warning"
+        return Note(words, meaning="warn" if warns else "quiet"), True
 
     def _ended(self, turn: m.Turn) -> list[Block]:
         match turn.status:

@@ -52,6 +52,8 @@ class Session:
         self.models: list[m.Model] = []
         self.asked: list[told.ApprovalAsked] = []
         """Questions nobody has answered, of any thread, the oldest first."""
+        self.known: frozenset[str] = frozenset()
+        """Warnings that are on the screen already."""
         self._view = view
         self._cwd = cwd
         self._wishes = wishes
@@ -159,6 +161,8 @@ class Session:
                 pass
 
     def _hear(self, event: told.AgentEvent) -> None:
+        if isinstance(event, told.Unknown) and event.message in self.known:
+            return
         block, fresh = self.talk.hear(event)
         if block is not None and fresh:
             self._view.show_blocks([block])

@@ -140,6 +140,7 @@ def test_a_fresh_thread_is_idle_and_empty() -> None:
         "createdAt": 1000,
         "updatedAt": 1000,
         "notice": "",
+        "notes": [],
     }
     assert (held["approvals"], held["plan"], held["queue"], held["queueHeld"]) == ([], None, [], False)
 

@@ -146,7 +146,10 @@ class FileChange(Value):
 
 
 class ToolExecData(Value, rename="camel"):
-    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`."""
+    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`.
+
+    `reason` says why it was refused, failed or skipped.
+    """
 
     tool: str
     input: dict[str, Any]
@@ -157,6 +160,7 @@ class ToolExecData(Value, rename="camel"):
     text: str | UnsetType = UNSET
     entries: tuple[PlanEntry, ...] | UnsetType = UNSET
     result: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
 
 class ToolLogData(Value, rename="camel"):
@@ -187,6 +191,7 @@ class ArtifactData(Value, rename="camel"):
     title: str
     media_type: str
     status: ItemStatus
+    reason: str | UnsetType = UNSET
 
 
 class _Item(Value, tag_field="type", rename="camel"):
@@ -337,6 +342,19 @@ class ApprovalRequested(Value, rename="camel"):
     input: Json | UnsetType = UNSET
 
 
+class Notice(Value, rename="camel"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours."""
+
+    thread_id: str
+    seq: int
+    time: int
+    severity: Literal["info", "warning"]
+    source: str
+    name: str
+    message: str
+    turn_id: str | UnsetType = UNSET
+
+
 REQUESTS: dict[str, tuple[type[Value], type[Value]]] = {
     "initialize": (InitializeParams, InitializeResult),
     "thread.create": (ThreadCreateParams, ThreadCreateResult),
@@ -356,6 +374,7 @@ NOTIFICATIONS: dict[str, type[Value]] = {
     "item.delta": ItemDelta,
     "item.completed": ItemNews,
     "approval.requested": ApprovalRequested,
+    "notice": Notice,
 }
 
 PUBLISHED = Published(

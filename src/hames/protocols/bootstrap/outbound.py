@@ -50,6 +50,8 @@ def project(change: Change) -> list[Notify]:
         case events.TurnEnded(turn_id=turn_id):
             turn = change.after.turn(turn_id)
             return [_turn_ended(change, turn)] if turn else []
+        case events.Noticed(severity="warning"):
+            return [_notice(change, event)]
         case (
             events.ThreadRenamed()
             | events.ThreadArchived()
@@ -61,10 +63,23 @@ def project(change: Change) -> list[Notify]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:
             assert_never(never)
+
+
+def _notice(change: Change, event: events.Noticed) -> Notify:
+    params = messages.Notice(
+        **_mark(change),
+        severity=event.severity,
+        source=event.source,
+        name=event.name,
+        message=event.message,
+        turn_id=event.turn_id or UNSET,
+    )
+    return Notify(method="notice", params=params)
 
 
 def kept_events(history: Sequence[Change]) -> tuple[Raw, ...]:

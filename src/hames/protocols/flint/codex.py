@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from hames.domain import items as domain
-from hames.domain import policy
+from hames.domain import policy, servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import ErrorInfo
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
 from hames.domain.ids import ThreadId
-from hames.domain.items import Item, ItemStatus
+from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
@@ -35,6 +36,7 @@ _ITEM_WORDS: dict[ItemStatus, str] = {
     "failed": "failed",
     "declined": "declined",
     "interrupted": "failed",
+    "skipped": "failed",
 }
 _TURN_WORDS = {"running": "inProgress", "completed": "completed", "interrupted": "interrupted", "failed": "failed"}
 _CHANGE_KINDS: dict[str, Members] = {
@@ -171,7 +173,7 @@ class Codex:
             "serviceTier": None,
             "disabledPluginIds": [],
             "runtimeWorkspaceRoots": [settings.cwd],
-            "instructionSources": [],
+            "instructionSources": [file.path for file in state.notes],
             "activePermissionProfile": None,
             "initialTurnsPage": None,
             "turnsBackwardsCursor": None,
@@ -224,7 +226,10 @@ class Codex:
                     cwd=item.cwd,
                     status=_ITEM_WORDS[item.status],
                     commandActions=[{"type": "unknown", "command": item.command}],
-                    aggregatedOutput=item.output or (None if item.status in ("running", "declined") else ""),
+                    # Codex has no member for a reason; its clients show the output of a command that failed.
+                    aggregatedOutput=item.output
+                    or reason_of(item)
+                    or (None if item.status in ("running", "declined") else ""),
                     exitCode=item.exit_code,
                     durationMs=item.duration_ms,
                     source="agent",
@@ -234,7 +239,8 @@ class Codex:
                 )
             case domain.FileChange():
                 changes = [file_update(change) for change in item.changes]
-                return _item("fileChange", item, changes=changes, status=_ITEM_WORDS[item.status])
+                reason = reason_of(item) or None
+                return _item("fileChange", item, changes=changes, status=_ITEM_WORDS[item.status], reason=reason)
             case domain.McpToolCall():
                 return _mcp(item)
             case domain.WebSearch():
@@ -325,7 +331,22 @@ class Codex:
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         words = event.message or f"{event.source}: {event.name}"
-        return [Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})]
+        warning = Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})
+        about = event.data if event.name == servers.NOTICE and event.source == "hames" else None
+        if not isinstance(about, dict):
+            return [warning]
+        status: Members = {
+            "threadId": self.spelled(thread_id),
+            "name": about.get("server", ""),
+            "status": about.get("state", "failed"),
+            "error": about.get("reason") or None,
+            "failureReason": None,
+        }
+        changed = Notify(method="mcpServer/startupStatus/updated", params=status)
+        return [changed, warning] if event.severity == "warning" else [changed]
+
+    def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]:  # noqa: ARG002
+        return []  # they are in the answer that opens the thread, and Codex has no word for it later
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         if event.error is None:

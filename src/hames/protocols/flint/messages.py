@@ -95,6 +95,8 @@ class Thread(Wire):
     source: str = "cli"
     foreign: bool = False
     """Not written by this user on this machine: its settings are ignored."""
+    instruction_sources: list[str] = []
+    """The project notes that the model is shown, by path: the most general first. Empty in lists."""
 
 
 class ConfigSelectOption(Wire):
@@ -447,6 +449,42 @@ class ConfigReadResult(Wire):
     options: list[ConfigOption]
 
 
+class McpServerStatusListParams(Wire):
+    """Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one.
+
+    `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full.
+    """
+
+    thread_id: str | None = None
+    cursor: str | None = None
+    limit: Limit | None = None
+    detail: str | None = None
+
+
+class McpTool(Wire):
+    name: str
+    description: str
+    input_schema: Json
+
+
+class McpServerStatus(Wire):
+    """`status` and `error` are ours, beside Codex's members. `tools` is by the tool's name."""
+
+    name: str
+    status: Literal["notStarted", "starting", "ready", "failed"]
+    tools: dict[str, McpTool]
+    error: str | None = None
+    """Why it failed."""
+    resources: list[Json] = []
+    resource_templates: list[Json] = []
+    auth_status: Literal["unsupported"] = "unsupported"
+
+
+class McpServerStatusList(Wire):
+    data: list[McpServerStatus]
+    next_cursor: str | None = None
+
+
 # --- agent to client: notifications -------------------------------------------
 
 
@@ -482,6 +520,13 @@ class ThreadSettings(Wire):
 class ThreadSettingsUpdated(Wire):
     thread_id: str
     thread_settings: ThreadSettings
+
+
+class InstructionSources(Wire):
+    """`thread/instructionSources/updated`: the project notes that the model is shown from now on."""
+
+    thread_id: str
+    instruction_sources: list[str]
 
 
 class ThreadQueueChanged(Wire):
@@ -537,10 +582,11 @@ class Delta(Value, rename="camel"):
 
 
 class Notice(Wire):
-    """A notification of the provider's own, under its own name."""
+    """Something beside the answer, under the name of who says it: `hames/retry`, or a provider's own."""
 
     thread_id: str
     message: str
+    severity: Literal["info", "warning"] = "info"
     turn_id: str | Maybe = UNSET
     data: Json = UNSET
 

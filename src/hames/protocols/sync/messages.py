@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from hames.domain.events import Severity
 from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
@@ -17,7 +18,7 @@ RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]
 ToolStatus = Literal["running", "complete", "error"]
 ToolKind = Literal["command", "file", "mcp", "search", "plan", "compaction", "artifact", "tool"]
-ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted"]
+ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted", "skipped"]
 
 
 class Attachment(Value):
@@ -29,7 +30,7 @@ class Attachment(Value):
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`."""
+    """`output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped."""
 
     id: str
     name: str
@@ -43,6 +44,7 @@ class ToolCall(Value, rename="camel"):
     exit_code: int | None = None
     duration_ms: int | None = None
     changes: tuple[FileUpdate, ...] = ()
+    reason: str = ""
 
 
 class Message(Value, rename="camel"):
@@ -72,6 +74,8 @@ class ThreadHead(Value, rename="camel"):
     """Moves when a turn starts or ends, so that a token changes nothing here."""
     notice: str = ""
     """What a client should tell its user about the thread, where there is something to tell."""
+    notes: tuple[str, ...] = ()
+    """The project notes that the model is shown, by path."""
 
 
 class Approval(Value, rename="camel"):
@@ -154,6 +158,17 @@ class Model(Value, rename="camel"):
     problem: str
 
 
+class Notice(Value, rename="camel"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+
+    severity: Severity
+    source: str
+    name: str
+    message: str
+    turn_id: str
+    at: int
+
+
 class State(Value, rename="camel"):
     status: RunStatus
     messages: tuple[Message, ...]
@@ -168,6 +183,7 @@ class State(Value, rename="camel"):
     settings: Settings
     selectors: tuple[ConfigOption, ...]
     models: tuple[Model, ...]
+    notices: tuple[Notice, ...] = ()
 
 
 # From the server

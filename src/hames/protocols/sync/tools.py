@@ -28,6 +28,7 @@ _STATUS: dict[items.ItemStatus, ToolStatus] = {
     "failed": "error",
     "declined": "error",
     "interrupted": "error",
+    "skipped": "error",
 }
 
 
@@ -46,6 +47,7 @@ def tool_call(item: Shown, cwd: str) -> ToolCall:
             input=given,
             output=output,
             output_truncated=truncated,
+            reason=items.reason_of(item),
             **more,
         )
 

@@ -51,6 +51,7 @@ def view(state: ThreadState, offer: Offer) -> m.State:
         settings=settings_of(state),
         selectors=selectors_of(state, offer),
         models=offer.listed,
+        notices=notices_of(state),
     )
 
 
@@ -83,6 +84,7 @@ def head_of(state: ThreadState) -> m.ThreadHead:
         created_at=state.created_at_ms,
         updated_at=_moved(state),
         notice=FOREIGN if state.foreign else "",
+        notes=tuple(file.path for file in state.notes),
     )
 
 
@@ -172,6 +174,20 @@ def queue_of(state: ThreadState) -> tuple[m.QueuedPrompt, ...]:
     return tuple(
         m.QueuedPrompt(id=prompt.id, prompt=prompt_text(prompt.content), attachments=attachments(prompt.content))
         for prompt in state.queue
+    )
+
+
+def notices_of(state: ThreadState) -> tuple[m.Notice, ...]:
+    return tuple(
+        m.Notice(
+            severity=warned.notice.severity,
+            source=warned.notice.source,
+            name=warned.notice.name,
+            message=warned.notice.message,
+            turn_id=warned.notice.turn_id or "",
+            at=warned.at_ms,
+        )
+        for warned in state.warnings
     )
 
 

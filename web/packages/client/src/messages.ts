@@ -167,15 +167,16 @@ export interface HarnessState {
   settings?: Settings;
   selectors?: ConfigOption[];
   models?: Model[];
+  notices?: Notice[];
 }
 
-/** `output` is a tail when `output_truncated`. */
+/** `output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped. */
 export interface HarnessToolCall {
   id: string;
   name: string;
   status: "complete" | "error" | "running";
   kind?: "artifact" | "command" | "compaction" | "file" | "mcp" | "plan" | "search" | "tool";
-  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running";
+  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   title?: string;
   input?: unknown;
   output?: string;
@@ -183,6 +184,7 @@ export interface HarnessToolCall {
   exitCode?: number | null;
   durationMs?: number | null;
   changes?: FileChange[];
+  reason?: string;
 }
 
 /** `id` is what an upload was answered with. */
@@ -222,6 +224,16 @@ export interface NewThread {
   sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
   agent?: "code" | "plan" | "review" | null;
   options?: Record<string, string> | null;
+}
+
+/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+export interface Notice {
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  message: string;
+  turnId: string;
+  at: number;
 }
 
 export interface Plan {
@@ -340,6 +352,7 @@ export interface ThreadHead {
   createdAt: number;
   updatedAt: number;
   notice?: string;
+  notes?: string[];
 }
 
 export interface ThreadPage {
