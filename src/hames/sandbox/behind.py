@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hames.sandbox.network.access import CommandNetwork
 
 _CHILD_SECONDS = 10.0
+_END_SECONDS = 2.0
 
 
 class Reach(Value):
@@ -115,9 +116,18 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
     try:
         network.open(pid, namespace)
     except SandboxUnavailable:
-        seen = family.look(pid)
-        if seen is not None and not seen.dead:
+        if not _ends(pid):
             raise
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process has ended or is about to: without its namespaces it lives on for a moment."""
+    until = time.monotonic() + _END_SECONDS
+    while (seen := family.look(pid)) is not None and not seen.dead:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 class Status:
