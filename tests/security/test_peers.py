@@ -204,19 +204,24 @@ async def _served(place: Path, name: str) -> AsyncGenerator[tuple[Any, str, int]
         yield its_engine, str(place / name / "hames.sock"), port_of(server)
 
 
-async def driven(policy: str, name: str, long: bool) -> list[Any]:
-    """What a command in a sandbox of this process hears from the server of this process; and its threads."""
+async def driven(policy: str) -> list[Any]:
+    """What a command in a sandbox of this process hears from the server of this process, and its threads: for a data
+    directory that the sandbox knows and for another one, with a short path and with a long one."""
     sys.executable = interpreter() or sys.executable
-    with _home(long=long) as place:
-        async with _served(place, name) as (its_engine, path, port):
-            (place / "drive.py").write_text(DRIVE)
-            sandbox = LocalSandbox(Settings())
-            command = f"{sys.executable} -I -S drive.py {path} {port}"
-            done = await run(command, place, walls.policy(policy), sandbox=sandbox)
-            sandbox.close()
-            page = await its_engine.execute(ListThreads())
-            assert isinstance(page, ThreadPage)
-            return [done.text, len(page.threads)]
+    found: list[Any] = []
+    sandbox = LocalSandbox(Settings())
+    for name in (".harness", "data"):
+        for long in (False, True):
+            with _home(long=long) as place:
+                async with _served(place, name) as (its_engine, path, port):
+                    (place / "drive.py").write_text(DRIVE)
+                    command = f"{sys.executable} -I -S drive.py {path} {port}"
+                    done = await run(command, place, walls.policy(policy), sandbox=sandbox)
+                    page = await its_engine.execute(ListThreads())
+                    assert isinstance(page, ThreadPage)
+                    found.append([name, done.text, len(page.threads)])
+    sandbox.close()
+    return found
 
 
 POLICIES = {
@@ -226,15 +231,9 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("long", [False, True], ids=["short path", "long path"])
-@pytest.mark.parametrize("name", [".harness", "data"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_command_cannot_drive_the_server_it_came_from(user: str, policy: str, name: str, *, long: bool) -> None:
-    said, threads = as_user(user, "test_peers:driven", POLICIES[policy], name, long)
+def _check_refusals(said: str, name: str, *, network: bool) -> None:
     lines = said.splitlines()
     assert lines[-1] == "end", said
-    assert threads == 0, said
     assert not [line for line in lines if "result" in line or " 200 " in line or " 201 " in line], said
     by_path = [line for line in lines if line.startswith(("absolute", "relative"))]
     # Either it is covered, or its peer is refused.
@@ -243,10 +242,36 @@ def test_a_command_cannot_drive_the_server_it_came_from(user: str, policy: str, 
     if name == ".harness":
         assert all("Error" in line for line in by_path), said
     assert [line for line in lines if line.startswith("port")] == ["port b'ConnectionRefusedError'"] * 3
-    if policy == "with network":
-        through = [line for line in lines if line.startswith("proxy")]
-        assert len(through) == 8
-        assert all("403 Forbidden" in line or "400 Bad Request" in line for line in through), said
+    through = [line for line in lines if line.startswith("proxy")]
+    assert len(through) == (8 if network else 0)
+    assert all("403 Forbidden" in line or "400 Bad Request" in line for line in through), said
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_command_cannot_drive_the_server_it_came_from(user: str, policy: str) -> None:
+    outcomes = as_user(user, "test_peers:driven", POLICIES[policy])
+    assert len(outcomes) == 4
+    for name, said, threads in outcomes:
+        assert threads == 0, said
+        _check_refusals(said, name, network=policy == "with network")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_hames_sandbox_does_not_let_a_command_drive_a_server(policy: str) -> None:
+    hames = [sys.executable, "-c", "import sys; from hames.cli.main import main; sys.exit(main())", "sandbox"]
+    for name in (".harness", "data"):
+        with _home(long=True) as place:
+            async with _served(place, name) as (its_engine, path, port):
+                (place / "drive.py").write_text(DRIVE)
+                command = [interpreter() or "python3", "-I", "-S", "drive.py", path, str(port)]
+                words = [*hames, "--cwd", str(place), "--sandbox", POLICIES[policy], "--", *command]
+                done = await anyio.run_process(words, check=False)
+                assert done.returncode == 0, done.stderr
+                _check_refusals(done.stdout.decode(), name, network=policy == "with network")
+                page = await its_engine.execute(ListThreads())
+                assert isinstance(page, ThreadPage)
+                assert len(page.threads) == 0
 
 
 async def test_a_command_without_walls_is_one_of_the_users_programs(tmp_path: Path) -> None:

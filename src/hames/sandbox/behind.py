@@ -5,6 +5,7 @@ import json
 import os
 import select
 import shutil
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hames.sandbox.network.access import CommandNetwork
 
 _CHILD_SECONDS = 10.0
+_END_SECONDS = 2.0
 
 
 class Reach(Value):
@@ -145,8 +147,7 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
     try:
         network.open(pid, namespace)
     except SandboxUnavailable:
-        seen = family.look(pid)
-        if seen is not None and not seen.dead:
+        if not _ends(pid):
             raise
 
 
@@ -157,6 +158,16 @@ def _begin(after: AfterCommand, reach: Reach, guarded: Sequence[Mount]) -> Check
     outermost = [path for path in beside if not any(path != other and inside(path, other) for other in beside)]
     shut = [mount.path for mount in guarded if mount.how != "write"]
     return after.begin((*reach.roots, *outermost), home=reach.home, skip=shut)
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process has ended or is about to: without its namespaces it lives on for a moment."""
+    until = time.monotonic() + _END_SECONDS
+    while (seen := family.look(pid)) is not None and not seen.dead:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 class Status:

@@ -17,13 +17,16 @@ import select
 import socket
 import struct
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
 KINDS = ("user", "pid", "mnt")
 _SO_PEERPIDFD = 77
 _REMEMBERED = 16
+_YOUNGEST = 64
 _SCANS = 3
+_FLAGS, _PF_KTHREAD = 9 - 3, 0x0020_0000  # a field of /proc/PID/stat, counted after the name
 
 
 def is_unix_peer_ours(connection: socket.socket) -> bool:
@@ -68,8 +71,25 @@ def _has_ended(process: int) -> bool:
 
 
 def is_socket_held_here(inode: int) -> bool:
-    """Whether a process of this user that lives where we live holds the socket with this number."""
-    return inode > 0 and (_is_found_here(inode) or _can_only_be_here())
+    """Whether the socket with this number, which a process of this user has opened in our network, is held by one that
+    lives where we live.
+
+    The holder is looked for where it probably is. Not found there, it does not matter who it is as long as nobody is
+    elsewhere. Only if somebody is, all processes are searched, which takes ten times as long; one that hides its
+    descriptors is refused then.
+    """
+    if inode <= 0:
+        return False
+    link = f"socket:[{inode}]"
+    recent = list(reversed(_recent))
+    holder = next((pid for pid in recent if _recent[pid].had(link)), None)
+    if holder is None:
+        processes = _processes()
+        holder = _find(link, (*recent[:2], *processes[:_YOUNGEST], *recent[2:]))
+        if holder is None and _is_nobody_elsewhere():
+            return True
+        holder = holder or _find(link, processes)
+    return holder is not None and lives_here(holder)
 
 
 def lives_here(pid: int) -> bool:
@@ -138,27 +158,61 @@ def _text(pid: int, name: str, size: int = 65536) -> bytes:
         os.close(file)
 
 
-_recent: OrderedDict[int, dict[str, str]] = OrderedDict()
-"""Who held a connection lately, the last one last, and which descriptors its sockets had when it was last looked at: a
-browser opens many connections, and all clients come back at once after a restart."""
+class _Descriptors:
+    """Of one process: which sockets it was seen to hold. A look at those that are new to us is cheap."""
+
+    def __init__(self, pid: int) -> None:
+        self._directory = f"/proc/{pid}/fd"
+        self._seen: set[str] = set()
+        self._sockets: dict[str, str] = {}
+
+    def had(self, link: str) -> bool:
+        """Whether it was seen before, and is still there."""
+        try:
+            return link in self._sockets and os.readlink(self._sockets[link]) == link
+        except OSError:
+            return False
+
+    def has(self, link: str) -> bool:
+        """As far as the process shows them."""
+        try:
+            names = set(os.listdir(self._directory))
+        except OSError:
+            return False
+        # A number may have been given again, so the others are looked at, too.
+        return self._is_among(names - self._seen, link) or self._is_among(names & self._seen, link)
+
+    def _is_among(self, names: set[str], link: str) -> bool:
+        found = False
+        for name in names:
+            path = f"{self._directory}/{name}"
+            with suppress(OSError):
+                target = os.readlink(path)
+                if target.startswith("socket:"):
+                    self._sockets[target] = path
+                found = found or target == link
+        self._seen |= names
+        return found
 
 
-def _is_found_here(inode: int) -> bool:
-    """Whether such a process is found to hold it: first among those that did before, then among the youngest."""
-    link = f"socket:[{inode}]"
-    for pid, sockets in reversed(_recent.items()):
+_recent: OrderedDict[int, _Descriptors] = OrderedDict()
+"""Who held a connection lately, the last one last: a browser opens many, and after a restart all come back at once."""
+
+
+def _find(link: str, processes: Sequence[int]) -> int | None:
+    """The first of them that holds the socket, wherever it lives."""
+    for pid in processes:
         with suppress(OSError):
-            if link in sockets and os.readlink(sockets[link]) == link and lives_here(pid):
-                return True
-    for pid in (*reversed(_recent), *_processes()):
-        sockets = _sockets(pid)
-        if link in sockets and lives_here(pid):
-            _recent[pid] = sockets
-            _recent.move_to_end(pid)
-            while len(_recent) > _REMEMBERED:
-                _recent.popitem(last=False)
-            return True
-    return False
+            if not _is_of_this_user(pid):
+                continue
+            descriptors = _recent.get(pid) or _Descriptors(pid)
+            if descriptors.has(link):
+                _recent[pid] = descriptors
+                _recent.move_to_end(pid)
+                while len(_recent) > _REMEMBERED:
+                    _recent.popitem(last=False)
+                return pid
+    return None
 
 
 def _processes() -> list[int]:
@@ -170,57 +224,36 @@ def _is_of_this_user(pid: int) -> bool:
     return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
 
 
-def _sockets(pid: int) -> dict[str, str]:
-    """Where a process of this user has its sockets, as far as it shows them."""
-    found: dict[str, str] = {}
-    try:
-        if not _is_of_this_user(pid):
-            return found
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return found
-    for name in names:
-        path = f"/proc/{pid}/fd/{name}"
-        with suppress(OSError):
-            if (link := os.readlink(path)).startswith("socket:"):
-                found[link] = path
-    return found
+def _is_nobody_elsewhere() -> bool:
+    """Whether every process of this user that shares our network lives where we live: then so does any peer.
 
-
-def _can_only_be_here() -> bool:
-    """Whether a socket that nobody is seen to hold must be held by a process here that hides its descriptors.
-
-    So it is if there is such a process, and none of the same user elsewhere that shares our network. Who is elsewhere
-    could hide a socket from one look, but not itself.
+    Who is elsewhere could hide a socket from one look, but not itself.
     """
     own_network, ended_before = _network(os.getpid()), set[int]()
     for _ in range(_SCANS):
-        is_somebody_hidden, ended = False, set[int]()
+        ended = set[int]()
         for pid in _processes():
             try:
-                if not _is_of_this_user(pid) or _network(pid) != own_network:
+                if not _is_of_this_user(pid) or _network(pid) != own_network or lives_here(pid):
                     continue
-                if not lives_here(pid):
-                    _network(pid)  # raises if it has ended meanwhile
+                _network(pid)  # raises if it has ended meanwhile
+                if not _is_of_the_kernel(pid):
                     return False
-                is_somebody_hidden = is_somebody_hidden or not _shows_descriptors(pid)
             except OSError:
                 ended.add(pid)
         # Who ended during the look may have left the socket to a child that was not on the list.
         if ended <= ended_before:
-            return is_somebody_hidden
+            return True
         ended_before = ended
     return False
+
+
+def _is_of_the_kernel(pid: int) -> bool:
+    """A thread of the kernel's own: one of them has a mount namespace for itself."""
+    flags = _text(pid, "stat").rpartition(b")")[2].split()[_FLAGS]
+    return bool(int(flags) & _PF_KTHREAD)
 
 
 def _network(pid: int) -> int:
     """The same number for the same network namespace. Everybody may see this much."""
     return os.stat(f"/proc/{pid}/net/unix").st_ino
-
-
-def _shows_descriptors(pid: int) -> bool:
-    try:
-        os.listdir(f"/proc/{pid}/fd")
-    except PermissionError:
-        return False
-    return True
