@@ -50,6 +50,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
     held: list[Placeholders] = []
     guarded: list[Mount] = []
     told = list(reach.visible.notes)
+    variables: dict[str, str] = {}
     started = time.time()
 
     def closing() -> list[str]:
@@ -61,7 +62,11 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             placeholders = Placeholders(root)
             held.append(placeholders)
             placeholders.lock()
-            guarded += placeholders.stand(guards(root, home=reach.home, hidden=reach.hidden))
+            needed = guards(root, home=reach.home, hidden=reach.hidden)
+            guarded += placeholders.stand(needed)
+            if f"{root}/.git" in needed.directories:
+                # Go asks git about every directory with a `.git`, and a placeholder has no answer.
+                variables["GOFLAGS"] = "-buildvcs=false"
         closed = [mount.path for mount in guarded if mount.how != "write"]
         links = hard_links.protect(reach.seen, reach.roots, read_only=closed)
         told += links.notes
@@ -106,6 +111,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
         contained=True,
         tmp="/tmp",
         private_home=view.private_home,
+        variables=variables,
         files=[filter_fd, reader, status.writer, *files.values()],
         kept=[writer],
         sockets=frozenset(mount.path for mount in layers if mount.how == "masked"),
