@@ -34,14 +34,15 @@ def serve(workspace: str, bubblewrap: str) -> None:
 
     sandbox = LocalSandbox(Settings(bubblewrap=bubblewrap))
 
-    async def once(name: str) -> tuple[float, float]:
+    async def once(name: str) -> tuple[float, float] | None:
         policy = ReadOnly() if name == "readOnly" else WorkspaceWrite()
         launch = Launch(argv=("/bin/true",), cwd=workspace, workspace=workspace, policy=policy)
         cpu, started = _cpu(), time.perf_counter()
         process = await sandbox.spawn(launch)
-        async for chunk in process.output():
-            sys.stderr.write(chunk.decode())
-        assert await process.wait() == 0
+        async for _ in process.output():
+            pass
+        if await process.wait() != 0:
+            return None  # something that was to be covered has vanished meanwhile
         return time.perf_counter() - started, _cpu() - cpu
 
     async def all_of_them() -> None:
@@ -76,7 +77,7 @@ def compare(trees: dict[str, str], workspace: str, bubblewrap: str, rounds: int)
                 worker.stdin.write(policy + "\n")
                 worker.stdin.flush()
                 figures = json.loads(worker.stdout.readline())
-                if number >= 5:
+                if number >= 5 and figures is not None:
                     taken.setdefault((policy, name), []).append(figures)
     for worker in workers.values():
         assert worker.stdin is not None

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_the_policy_is_a_name_or_json(tmp_path: Path) -> None:
     hames_sandbox(tmp_path / "ws", "--sandbox", policy, "--", "touch", f"{more}/z", f"{tmp_path}/w")
     assert (more / "z").exists()
     assert not (tmp_path / "w").exists()
+
+
+def test_more_can_be_shown(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        data = Path(name, "data")
+        data.mkdir()
+        (data / "set").write_text("shown\n")
+        command = ("--", "sh", "-c", f"cat {data}/set; touch {data}/x")
+        assert "shown" not in hames_sandbox(tmp_path, *command).stdout
+        assert "Read-only" in hames_sandbox(tmp_path, "--read", str(data), *command).stdout
+        assert hames_sandbox(tmp_path, "--cache", str(data), *command).stdout.startswith("shown\n")
+        assert [path.name for path in data.iterdir()] == ["set"]
 
 
 @pytest.mark.parametrize(

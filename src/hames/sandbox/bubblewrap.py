@@ -106,7 +106,8 @@ def mounts(view: View) -> list[Mount]:
 
 
 def _is_above(path: str, layers: Sequence[Mount]) -> bool:
-    return any(mount.path != path and inside(mount.path, path) for mount in layers)
+    below = f"{path}/"
+    return any(mount.path.startswith(below) for mount in layers)
 
 
 def _passages(fresh: Sequence[Mount], shown: Sequence[Mount]) -> list[Mount]:

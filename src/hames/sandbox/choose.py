@@ -27,7 +27,7 @@ from hames.sandbox.behind import Reach
 from hames.sandbox.bubblewrap import Bubblewrap
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
-from hames.sandbox.home_view import names_below
+from hames.sandbox.home_view import HomeView, names_below
 from hames.sandbox.limits import memory_limit, readable
 from hames.sandbox.mounts import inside, writable_roots
 from hames.sandbox.plan import Plan
@@ -105,6 +105,7 @@ class LocalSandbox:
         self._network_turn = threading.Lock()
         self._surveys: dict[str, WorkspaceSurvey] = {}
         self._overlays: dict[int, bool] = {}
+        self._home_view = HomeView(self._home, self._can_overlay)
         self._noted: set[tuple[str, str]] = set()
         self._after = AfterCommand(settings.state)
 
@@ -290,6 +291,7 @@ class LocalSandbox:
                 cache=tuple(map(self._expanded, settings.extra_cache)),
                 environments=tuple(path for one in seen for path in one.environments),
             ),
+            tools_at_home=self._home_view.mounts,
             overlays=self._can_overlay,
         )
         notes = [*found.notes, *(NOT_ALL_SEEN for one in seen if not one.complete)]
@@ -306,15 +308,14 @@ class LocalSandbox:
 
     def _can_overlay(self, directory: str) -> bool:
         """Asked once for each file system."""
-        if self._walls().kind != "bubblewrap":
-            return False
-        found = probe.bubblewrap_here(self._settings.bubblewrap or None)
         try:
             device = Path(directory).stat().st_dev
         except OSError:
             return False
         if device not in self._overlays:
-            self._overlays[device] = probe.can_overlay(found, directory)
+            walled = self._walls().kind == "bubblewrap"
+            found = probe.bubblewrap_here(self._settings.bubblewrap or None) if walled else None
+            self._overlays[device] = found is not None and probe.can_overlay(found, directory)
         return self._overlays[device]
 
     def _walls(self) -> Walls:

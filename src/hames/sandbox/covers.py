@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import stat
+import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -282,6 +283,8 @@ SECRETS: tuple[str, ...] = (
 )
 """Below the home directory. Covered where the home directory is not a private one, and inside what is shown of it."""
 
+_LOOK_AGAIN_SECONDS = 30
+
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")
@@ -291,8 +294,21 @@ def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str], layers
     """Covers for all of them that `layers` would show. A writable root that a person named (`keep`) is not covered
     itself."""
     at_home = [f"{home}/{name}" for name in _shown_secrets(home, layers.bound)]
-    found = {os.path.realpath(name) for name in (*at_home, *more) if os.access(name, os.R_OK)} | set(system_secrets())
-    return [_cover(path) for path in sorted(found) if path not in keep and layers.shows(path)]
+    found = {os.path.realpath(name) for name in (*at_home, *more) if os.access(name, os.R_OK)}
+    covers = [*map(_cover, sorted(found)), *_of_the_system(_moment())]
+    return [
+        cover for cover in covers if cover.path not in keep and layers.shows(cover.path) and os.path.lexists(cover.path)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _of_the_system(_moment: int) -> tuple[Mount, ...]:
+    return tuple(_cover(path) for path in system_secrets())
+
+
+def _moment() -> int:
+    """Changes now and then: what the system has is looked up again then, and not for every command."""
+    return int(time.monotonic() // _LOOK_AGAIN_SECONDS)
 
 
 def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
@@ -319,7 +335,9 @@ def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
     """Covers for other programs' sockets that `layers` would show: those the kernel lists by path, those mounted into
     this container, and `more`, which were found in the workspace."""
     bound = tuple(f"{path.rstrip('/')}/" for path in layers.bound)
-    near = (path for path in (*_bound(), *_mounted(), *_SOCKETS) if path.startswith(bound) and _is_socket(path))
+    near = (
+        path for path in (*_bound(), *_mounted(_moment()), *_SOCKETS) if path.startswith(bound) and _is_socket(path)
+    )
     listed = {real for path in near if layers.shows(real := os.path.realpath(path))}
     alive = {path for path in more if layers.shows(path) and is_alive(path)}
     return [Mount(path=path, how="masked") for path in sorted(listed | alive)]
@@ -355,7 +373,8 @@ def _bound() -> list[str]:
     return [fields[7] for fields in columns if len(fields) == 8 and fields[7].startswith("/")]
 
 
-def _mounted() -> list[str]:
+@lru_cache(maxsize=1)
+def _mounted(_moment: int) -> list[str]:
     """Sockets that were mounted into a container: their listener is in another namespace, and not on the list."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()

@@ -10,7 +10,7 @@ standard library only, so that it starts fast and needs nothing installed.
 """
 
 # pathlib would double what the guardian imports.
-# ruff: noqa: PTH112, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH123, PTH208
 
 import os
 import select
@@ -85,6 +85,21 @@ def descendants(root: int) -> set[int]:
         below = children.get(rest.pop(), [])
         found.update(below)
         rest += below
+    return found
+
+
+def tree(root: int) -> set[int]:
+    """The same without looking at every process of the machine, where the kernel lists the children of each."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        return descendants(root)
+    found, rest = set[int](), [root]
+    while rest:
+        pid = rest.pop()
+        found.add(pid)
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                    rest += [int(child) for child in file.read().split() if int(child) not in found]
     return found
 
 
@@ -208,11 +223,11 @@ class Family(NamedTuple):
     limit: int
     memory: int
 
-    def excess(self, *, many_threads: bool, little_memory: bool) -> str:
-        """Which limit it is above, if any. The questions to the whole machine are cheap, and come first."""
+    def excess(self, *, many_threads: bool) -> str:
+        """Which limit it is above, if any. The question to the whole machine is cheap, and comes first."""
         if self.limit and many_threads and self._count() > self.limit:
             return "processes"
-        if self.memory and little_memory and memory(descendants(self.pid), self.memory) > self.memory:
+        if self.memory and self.pid and memory(tree(self.pid), self.memory) > self.memory:
             return "memory"
         return ""
 
@@ -231,7 +246,7 @@ def _guard() -> None:
     with suppress(OSError):
         os.nice(-10)
     families: dict[str, Family] = {}
-    quiet, most_available = _threads(), _available_bytes()
+    quiet = _threads()
     rest = b""
     while True:
         counted = [family for family in families.values() if family.limit or family.memory]
@@ -246,13 +261,11 @@ def _guard() -> None:
                     families[job] = Family(int(pid), job, int(limit), int(most))
                 else:
                     families.pop(job, None)
-            quiet, most_available = min(quiet, _threads()), max(most_available, _available_bytes())
+            quiet = min(quiet, _threads())
             continue
         many = _threads() - quiet > min((family.limit for family in counted if family.limit), default=0)
-        used = most_available - _available_bytes()
-        little = used > min((family.memory for family in counted if family.memory), default=0) // 2
-        for family in counted if many or little else ():
-            if excess := family.excess(many_threads=many, little_memory=little):
+        for family in counted:
+            if excess := family.excess(many_threads=many):
                 with suppress(OSError):
                     os.write(1, f"{family.job} {excess}\n".encode())
                 # Behind walls the first two are enough, and a machine full of processes has no time to lose.
@@ -260,15 +273,6 @@ def _guard() -> None:
                 end(family.pid, family.job, grace_s=0)
     for family in families.values():
         end(family.pid, family.job, grace_s=0)
-
-
-def _available_bytes() -> int:
-    """Memory that programs could still have."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/meminfo", "rb") as file:
-        for line in file:
-            if line.startswith(b"MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 def _threads() -> int:

@@ -6,6 +6,7 @@ Names are as narrow as they can be, because secrets lie beside what is wanted: `
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -140,6 +141,45 @@ CACHES: dict[str, Literal["read", "empty"]] = {
 }
 """Downloads. Readable, and what a command writes there is private and thrown away. Without overlays (before bubblewrap
 0.11) either read-only, or an empty private directory where the tool does not work with a read-only one."""
+
+
+_SETTLED_NS = 2_000_000_000
+_PARENTS = sorted({name[: name.rindex("/")] for name in (*TOOLS, *CACHES) if "/" in name} | {"."})
+
+
+State = tuple[tuple[str, int, int], ...]
+
+
+class HomeView:
+    """`home_mounts` for one home directory, remembered until a directory above one of the names changes."""
+
+    def __init__(self, home: str, overlays: Callable[[str], bool]) -> None:
+        self._home = home
+        self._overlays = overlays
+        self._found: tuple[State, list[Mount]] = ((), [])
+
+    def mounts(self) -> list[Mount]:
+        state = self._state()
+        before, found = self._found
+        if not state or state != before:
+            found = home_mounts(self._home, overlays=self._overlays)
+            self._found = (state, found)
+        return list(found)
+
+    def _state(self) -> State:
+        """Nothing if one of them changed a moment ago: its next change might leave the same time stamp."""
+        newest = time.time_ns() - _SETTLED_NS
+        parents = _PARENTS if not self._found[0] else [name for name, *_ in self._found[0]]
+        state: list[tuple[str, int, int]] = []
+        for name in parents:
+            try:
+                about = os.stat(f"{self._home}/{name}")  # noqa: PTH116
+            except OSError:
+                continue
+            if about.st_mtime_ns > newest:
+                return ()
+            state.append((name, about.st_ino, about.st_mtime_ns))
+        return tuple(state)
 
 
 def home_mounts(home: str, *, overlays: Callable[[str], bool]) -> list[Mount]:

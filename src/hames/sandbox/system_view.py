@@ -6,7 +6,6 @@ sockets and files in such directories need no covers.
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
@@ -90,8 +89,6 @@ _SETTINGS = (
 )
 _PASSWORD_WORDS = (b"_auth", b"_password", b"password", b"token", b"extraheader", b"insteadof")
 
-_LOOK_AGAIN_SECONDS = 30
-
 
 @cache
 def system_mounts() -> tuple[Mount, ...]:
@@ -108,17 +105,18 @@ def system_mounts() -> tuple[Mount, ...]:
 
 def _holds_something(path: str) -> bool:
     try:
+        about = os.stat(path)  # noqa: PTH116
+        if not stat.S_ISDIR(about.st_mode):
+            return about.st_size > 0
         with os.scandir(path) as entries:
             return any(True for _ in entries)
-    except NotADirectoryError:
-        return True
     except OSError:
         return False
 
 
 def system_secrets() -> list[str]:
     """Files and directories of the system that hold keys or passwords and that we could read."""
-    return [*_known(), *_closed_to_others(int(time.monotonic() // _LOOK_AGAIN_SECONDS))]
+    return [*_known(), *_closed_to_others()]
 
 
 def _known() -> Iterator[str]:
@@ -151,8 +149,7 @@ def _mentions_password(path: str, _changed_ns: int, _size: int) -> bool:
     return any(word in text for word in _PASSWORD_WORDS) or b"@" in text.partition(b"://")[2]
 
 
-@lru_cache(maxsize=1)
-def _closed_to_others(_moment: int) -> tuple[str, ...]:
+def _closed_to_others() -> tuple[str, ...]:
     """As root: whatever in `/etc` an ordinary user could not read. An ordinary user needs no covers for that."""
     if os.geteuid() != 0:
         return ()

@@ -10,7 +10,7 @@ from pathlib import Path
 from hames.domain.value import Value
 from hames.sandbox import installations
 from hames.sandbox.covers import SECRETS
-from hames.sandbox.home_view import home_mounts, shown, without_repeats
+from hames.sandbox.home_view import shown, without_repeats
 from hames.sandbox.mounts import BOUND, Mount, follow, inside
 from hames.sandbox.rendered_config import rendered
 from hames.sandbox.repository_paths import borrowed_objects, enclosing_repository, git_directories
@@ -44,14 +44,14 @@ class Visible(Value):
     notes: tuple[str, ...] = ()
 
 
-def visible(wanted: Wanted, *, overlays: Callable[[str], bool]) -> Visible:
+def visible(wanted: Wanted, *, tools_at_home: Callable[[], list[Mount]], overlays: Callable[[str], bool]) -> Visible:
     """`overlays`: whether a directory can be the lower half of an overlay."""
     home, workspace = wanted.home, wanted.workspaces[0]
     system = system_mounts()
     private = has_private_home(home, wanted.workspaces)
     forbidden = _forbidden(home)
     links = [link for name in wanted.named for link in follow(name)[1]]
-    tools = home_mounts(home, overlays=overlays) if private else []
+    tools = tools_at_home() if private else []
     for path in wanted.read:
         tools += shown(path, home)
     for path in wanted.cache:
