@@ -287,6 +287,62 @@ PLANTED: dict[str, Row] = {
         before="mkdir .husky; printf '#!/bin/sh\\n' > .husky/pre-commit; chmod +x .husky/pre-commit; git add .; "
         "$G commit -qm husky; git config core.hooksPath .husky",
     ),
+    "a submodule file that names a command": planted(
+        'repo lib; $G submodule --quiet add ./lib sub || true; git config -f .gitmodules submodule.sub.update "!touch $M"; '
+        "git add -A; $G commit -qm sub; cd sub; $G commit -q --allow-empty -m more",
+        places=(".", "sub"),
+    ),
+    "a .git file to a repository outside whose hook runs a file of the tree": planted(
+        'mkdir sub; echo "gitdir: $(dirname $PWD)/other/.git" > sub/.git; script sub/check.sh',
+        before="$G init -q ../other; printf '#!/bin/sh\\n./check.sh\\n' > ../other/.git/hooks/post-commit; "
+        "chmod +x ../other/.git/hooks/post-commit",
+    ),
+    "a common directory outside whose hook runs a file of the tree": planted(
+        'repo sub; echo "$(dirname $PWD)/other/.git" > sub/.git/commondir; script sub/check.sh',
+        before="$G init -q ../other; printf '#!/bin/sh\\n./check.sh\\n' > ../other/.git/hooks/post-commit; "
+        "chmod +x ../other/.git/hooks/post-commit",
+    ),
+    "a long .git file to a repository outside": planted(
+        "mkdir sub; (echo \"gitdir: $(dirname $PWD)/other/.git\"; head -c 300000 /dev/zero | tr '\\0' '\\n') > sub/.git; "
+        "script sub/check.sh",
+        before="$G init -q ../other; printf '#!/bin/sh\\n./check.sh\\n' > ../other/.git/hooks/post-commit; "
+        "chmod +x ../other/.git/hooks/post-commit",
+    ),
+    "hooks where the user's own settings say they are, in every repository": planted(
+        "repo sub; script sub/.githooks/post-commit; script .githooks/post-commit; script .githooks/post-checkout",
+        before="git config --global core.hooksPath .githooks",
+    ),
+    "the file that a hook of the user's leads to, at the top": planted(
+        "script scripts/check || true; mv scripts other || true; script scripts/check || true",
+        before="mkdir scripts; printf '#!/bin/sh\\n' > scripts/check; chmod +x scripts/check; "
+        "ln -s ../../scripts/check .git/hooks/post-commit",
+        places=(".",),
+    ),
+    "the file that a hook of the user's leads to, below": planted(
+        "script sub/check",
+        before="$G init -q sub; printf '#!/bin/sh\\n' > sub/check; chmod +x sub/check; "
+        "ln -s ../../check sub/.git/hooks/post-commit",
+    ),
+    "settings of a worktree that the user's settings ask for": planted(
+        "$G worktree add -q sub; script x; printf '[core]\\n\\tfsmonitor = ../x\\n' > .git/worktrees/sub/config.worktree",
+        before="git config extensions.worktreeConfig true",
+    ),
+    "hooks that cannot be listed": planted(
+        "repo sub; script sub/.git/hooks/post-commit; chmod 311 sub/.git/hooks sub/.git"
+    ),
+    "a hook that cannot be read": planted(
+        "repo sub; cp /bin/touch sub/.git/hooks/post-commit; chmod 111 sub/.git/hooks/post-commit; script sub/.git/hooks/post-checkout; chmod 555 sub/.git/hooks"
+    ),
+    "a directory in the way of the new name": planted(
+        "repo sub; script sub/.git/hooks/post-commit; mkdir sub/.git/hooks/post-commit.disabled-by-hames; "
+        "script sub/.git/hooks/post-checkout; script sub/.git/hooks/post-checkout.disabled-by-hames"
+    ),
+    "an unreadable directory in the way": planted(
+        "repo sub; script sub/.git/x; mkdir sub/.git/sequencer; chmod 0 sub/.git/sequencer; "
+        'echo "$(dirname $PWD)/other/.git" > sub/.git/commondir; script sub/check.sh',
+        before="$G init -q ../other; printf '#!/bin/sh\\n./check.sh\\n' > ../other/.git/hooks/post-commit; "
+        "chmod +x ../other/.git/hooks/post-commit",
+    ),
     "a link above a .git file that moves": planted(
         "repo r; mkdir sub; ln -s . way; echo 'gitdir: ../way/r/.git' > sub/.git",
         "repo evil/r; script evil/r/.git/x; git -C evil/r config core.fsmonitor ../evil/r/.git/x; rm way; ln -s evil way",

@@ -48,7 +48,7 @@ AFTER_SECONDS = 3.0
 
 _MOST_WATCHED = 8
 _GLOBAL_CONFIGS = (".gitconfig", ".config/git/config")
-# A setting can bring hooks with it, and a pointer a whole repository: these come first, then the rest is read again.
+# A link can bring hooks with it, and a pointer a whole repository: these come first, then the rest is read again.
 _PHASES: tuple[tuple[Kind, ...], ...] = (("config", "pointer", "common", "link"), ("hook", "todo", "strategy"))
 
 
@@ -306,10 +306,10 @@ def _disarm(snapshot: Snapshot, roots: tuple[str, ...], seen: Seen, since: int) 
     hooks_paths = tuple(map(os.fsdecode, snapshot.hooks_paths))
     disarmer = Disarmer(before, roots)
     done: list[Disarmed] = []
-    pieces = GitState(roots, hooks_paths).read(seen.git, seen.pointers)
+    pieces = GitState(roots, hooks_paths, before).read(seen.git, seen.pointers)
     for phase in _PHASES:
         if done:
-            pieces = GitState(roots, hooks_paths).read(seen.git, seen.pointers)
+            pieces = GitState(roots, hooks_paths, before).read(seen.git, seen.pointers)
         for path, piece in pieces.items():
             if piece.kind in phase and (snapshot.complete or piece.changed >= since):
                 one = disarmer.disarm(path, piece)

@@ -5,19 +5,19 @@ directory. Pieces are read before a command and after it; `git_disarm` makes new
 """
 
 # Paths are strings, because most of them are read from files; files are reached through descriptors.
-# ruff: noqa: PTH118, PTH119, PTH120
+# ruff: noqa: PTH118, PTH119, PTH120, PTH208
 
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Literal
 
 from hames.domain.value import Value
 from hames.sandbox import git_config
-from hames.sandbox.beneath_root import ASIDE, opened, read_file, root_of
-from hames.sandbox.git_config import UnreadableConfig
+from hames.sandbox.beneath_root import ASIDE, open_listed, opened, read_file, root_of
+from hames.sandbox.git_config import Setting, UnreadableConfig
 
 Kind = Literal["config", "hook", "todo", "strategy", "pointer", "common", "link"]
 """`pointer` is a `.git` that is no directory, `common` a `commondir` file, `link` a link instead of a directory."""
@@ -54,12 +54,17 @@ class Piece(Value):
 class GitState:
     """Reads the pieces of a set of git directories. `roots` are real paths; nothing outside them is looked at.
 
-    `hooks_paths` are where the user's own settings, outside the roots, say that hooks are.
+    `hooks_paths` are where the user's own settings, outside the roots, say that hooks are. `known` is the state before
+    the command: a file or directory that a setting names is only looked at if the setting was there already. A new
+    setting is disabled anyway, and could name any file of the project.
     """
 
-    def __init__(self, roots: tuple[str, ...], hooks_paths: Iterable[str] = ()) -> None:
+    def __init__(
+        self, roots: tuple[str, ...], hooks_paths: Iterable[str] = (), known: Mapping[str, Piece] | None = None
+    ) -> None:
         self._roots = roots
         self._hooks_paths = tuple(hooks_paths)
+        self._known = known
         self.pieces: dict[str, Piece] = {}
         self._directories: dict[str, str] = {}
         """Git directories that were read, each with the one it shares its settings with."""
@@ -67,53 +72,75 @@ class GitState:
 
     def read(self, directories: Iterable[str], pointers: Iterable[str]) -> dict[str, Piece]:
         worktrees: list[tuple[str, str]] = []
-        waiting = list(directories)
+        waiting = [(git, False) for git in directories]
         for path in pointers:
             self._read_pointer(path, "pointer")
             if (piece := self.pieces.get(path)) is not None and piece.leads_to:
-                waiting.append(piece.leads_to)
+                waiting.append((piece.leads_to, False))
                 worktrees.append((os.path.dirname(path), piece.leads_to))
         while waiting:
-            git = waiting.pop()
+            git, shared = waiting.pop()
             if git in self._directories:
                 continue
-            self._directories[git] = git
             with suppress(OSError):
-                waiting += self._read_directory(git)
-            top = os.path.dirname(git) if os.path.basename(git).lower() == ".git" else git
-            worktrees.append((top, git))
+                waiting += self._read_directory(git, shared=shared)
+                worktrees.append((os.path.dirname(git) if git.lower().endswith("/.git") else git, git))
         for top, git in worktrees:
             common = self._directories.get(git, git)
             for named in (*self._hooks_paths, *self._hooks_named.get(common, ()), *self._hooks_named.get(git, ())):
                 self._read_hooks(os.path.realpath(os.path.join(top, named)), in_tree=True)
         return self.pieces
 
-    def _read_directory(self, git: str) -> Iterator[str]:
-        """Also returns the git directories it leads to."""
+    def _read_directory(self, git: str, *, shared: bool) -> list[tuple[str, bool]]:
+        """Returns the git directories it leads to. `shared`: another one takes its settings from here.
+
+        Raises `OSError`.
+        """
         root = root_of(git, self._roots)
         if root is None:
-            return
+            return []
         with opened(root, git) as here:
+            names = set(os.listdir(here))
+            # Whatever git would not take for a git directory is an ordinary directory of the project.
+            needed = {"objects", "refs"} if shared else {"HEAD"}
+            if not git.lower().endswith("/.git") and not needed <= names:
+                return []
+            self._directories[git] = git
             for name in ("config", "config.worktree"):
-                self._read_config(here, git, name, git)
-            self._read_pointer(f"{git}/commondir", "common")
-            common = self.pieces.get(f"{git}/commondir")
-            if common is not None and common.leads_to:
-                self._directories[git] = common.leads_to
-                yield common.leads_to
+                if name in names:
+                    self._read_config(here, git, name, git)
             for name in ("hooks", "rebase-merge", "sequencer"):
-                self._read_link(here, git, name)
-        self._read_paused(git, "sequencer", "opts", "strategy")
-        self._read_paused(git, "rebase-merge", "strategy", "strategy")
-        self._read_paused(git, "rebase-merge", "git-rebase-todo", "todo")
-        self._read_hooks(f"{git}/hooks")
+                if name in names:
+                    # One that cannot be read must not keep the others from being read.
+                    with suppress(OSError):
+                        self._read_below(here, git, name)
+            if "commondir" not in names:
+                return []
+        self._read_pointer(f"{git}/commondir", "common")
+        common = self.pieces.get(f"{git}/commondir")
+        if common is None or not common.leads_to:
+            return []
+        self._directories[git] = common.leads_to
+        return [(common.leads_to, True)]
 
-    def _read_paused(self, git: str, directory: str, name: str, kind: Kind) -> None:
-        """A file of an operation that waits to be continued."""
-        root = root_of(git, self._roots)
-        if root is not None:
-            with suppress(OSError), opened(root, f"{git}/{directory}") as here:
-                self._read_file(here, f"{git}/{directory}", name, kind)
+    def _read_below(self, here: int, git: str, name: str) -> None:
+        if self._is_link(here, git, name):
+            return
+        place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+        try:
+            listed = open_listed(place)
+        finally:
+            os.close(place)
+        try:
+            if name == "hooks":
+                self._read_hook_files(listed, f"{git}/hooks", in_tree=False)
+            elif name == "sequencer":
+                self._read_file(listed, f"{git}/sequencer", "opts", "strategy")
+            else:
+                self._read_file(listed, f"{git}/rebase-merge", "strategy", "strategy")
+                self._read_file(listed, f"{git}/rebase-merge", "git-rebase-todo", "todo")
+        finally:
+            os.close(listed)
 
     def _read_config(self, here: int, directory: str, name: str, git: str) -> None:
         path = f"{directory}/{name}"
@@ -129,12 +156,26 @@ class GitState:
             return
         for setting in settings:
             value = setting.value or ""
+            if not self._was_there(path, setting):
+                continue
             if setting.key == "core.hookspath" and value:
                 self._hooks_named.setdefault(git, []).append(value)
             elif setting.key == "include.path" or (
                 setting.key.startswith("includeif.") and setting.key.endswith(".path")
             ):
                 self._read_included(os.path.realpath(os.path.join(directory, value)), git)
+
+    def _was_there(self, path: str, setting: Setting) -> bool:
+        if self._known is None:
+            return True
+        before = self._known.get(path)
+        if before is None or before.content is None:
+            return False
+        try:
+            known = git_config.read(before.content)
+        except UnreadableConfig:
+            return False
+        return any((item.key, item.value) == (setting.key, setting.value) for item in known)
 
     def _read_included(self, path: str, git: str) -> None:
         root = root_of(path, self._roots)
@@ -149,10 +190,13 @@ class GitState:
         root = root_of(directory, self._roots)
         if root is None:
             return
-        with suppress(OSError), opened(root, directory) as here, os.scandir(here) as entries:
-            for entry in entries:
-                if not entry.name.endswith(".sample") and ASIDE not in entry.name:
-                    self._read_file(here, directory, entry.name, "hook", in_tree=in_tree)
+        with suppress(OSError), opened(root, directory) as here:
+            self._read_hook_files(here, directory, in_tree=in_tree)
+
+    def _read_hook_files(self, here: int, directory: str, *, in_tree: bool) -> None:
+        for name in os.listdir(here):
+            if not name.endswith(".sample") and ASIDE not in name:
+                self._read_file(here, directory, name, "hook", in_tree=in_tree)
 
     def _read_pointer(self, path: str, kind: Kind) -> None:
         directory, name = os.path.split(path)
@@ -182,16 +226,16 @@ class GitState:
             runs=not leads_to,
         )
 
-    def _read_link(self, here: int, directory: str, name: str) -> None:
-        try:
-            about = os.stat(name, dir_fd=here, follow_symlinks=False)
-        except OSError:
-            return
+    def _is_link(self, here: int, directory: str, name: str) -> bool:
+        about = os.stat(name, dir_fd=here, follow_symlinks=False)
         if stat.S_ISLNK(about.st_mode):
             path = f"{directory}/{name}"
             target = os.readlink(name, dir_fd=here)
             identity = f"{target} {os.path.realpath(path)}"
             self.pieces[path] = Piece(kind="link", identity=identity, changed=about.st_ctime_ns, target=target)
+            if name == "hooks":
+                self._read_hooks(path, in_tree=True)
+        return stat.S_ISLNK(about.st_mode)
 
     def _read_file(self, here: int, directory: str, name: str, kind: Kind, *, in_tree: bool = False) -> None:
         path = f"{directory}/{name}"

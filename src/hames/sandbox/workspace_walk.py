@@ -219,7 +219,7 @@ def _sorted_out(
     pointers: tuple[str, ...] = ()
     tasks = files if in_task else ()
     if marks:
-        is_git = is_git or {"objects", "refs"} <= marks or {"HEAD", "commondir"} <= marks
+        is_git = is_git or ("HEAD" in marks and ({"objects", "refs"} <= marks or "commondir" in marks))
         pointers = tuple(name for name in files if name in _GIT_NAMES)
         if not in_task and not any(f"/{name}/" in f"{path}/" for name in FOREIGN_CODE):
             tasks = tuple(name for name in files if name in TASK_FILES)
