@@ -120,7 +120,7 @@ def _row(summary: ThreadSummary) -> tuple[str | int | None, ...]:
 
 def _storable(ms: int) -> int:
     """A log can say anything, and SQLite holds no number that is larger."""
-    return max(-LATEST_MS, min(ms, LATEST_MS))
+    return max(-LATEST_MS, min(ms, LATEST_MS - 1))
 
 
 def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None, int]) -> ThreadSummary:
