@@ -4,6 +4,7 @@ Everything on it comes from the client's events; everything it does is one of th
 has the keyboard whatever is clicked, except while an approval or a list is open.
 """
 
+import asyncio
 import gc
 import os
 import time
@@ -15,6 +16,8 @@ import anyio
 from textual import events, work
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import OptionList
@@ -32,12 +35,14 @@ from hames.tui.commands import COMMANDS, Commands, help_text
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
+from hames.tui.first_frame import FirstFrame
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
 from hames.tui.remembered import Remembered
 from hames.tui.session import Session, Wishes
 from hames.tui.status import Activity, Header, Terms
+from hames.tui.terminal_driver import ENDING, TerminalDriver, end_anyway, stop_until_foreground
 from hames.tui.text import shown_input
 from hames.tui.transcript import Transcript
 from hames.tui.welcome import Welcome
@@ -92,21 +97,24 @@ class HamesApp(App[int]):
         resume: str | None = None,
         prompt: str = "",
         wishes: Wishes | None = None,
-        hint: str = "",
+        check: Callable[[], str] | None = None,
         mcp_servers: Callable[[], str] | None = None,
+        first_frame: FirstFrame | None = None,
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
-        `wishes` are for new threads; `hint` is shown at once; `mcp_servers` describes those that are configured.
+        `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
+        `mcp_servers` describes those that are configured; `first_frame` is on the screen already.
         """
         super().__init__()
+        self.first_frame = first_frame
         self.cwd = cwd
         self.session = Session(self, cwd=cwd, wishes=wishes or Wishes())
         self.remembered = Remembered(state_dir)
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
-        self._hint = hint
+        self._check = check
         self._mcp_servers = mcp_servers
         self._user_commands: list[anyio.CancelScope] = []
         """The user's own commands that run, the newest last."""
@@ -146,7 +154,12 @@ class HamesApp(App[int]):
     def talk(self) -> Conversation:
         return self.session.talk
 
+    def get_driver_class(self) -> type[Driver]:
+        found = super().get_driver_class()
+        return TerminalDriver if found is LinuxDriver else found
+
     def on_mount(self) -> None:
+        self._watch_signals()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolour())
         self._laid_out = True
         self.composer.commands = dict(COMMANDS)
@@ -183,6 +196,26 @@ class HamesApp(App[int]):
 
     def action_focus_previous(self) -> None:
         """As Tab."""
+
+    def _watch_signals(self) -> None:
+        """Told to end, it leaves the terminal as it was."""
+        if isinstance(self._driver, TerminalDriver):
+            loop = asyncio.get_running_loop()
+            for number in ENDING:
+                loop.add_signal_handler(number, self._end_by_signal, number)
+
+    def _end_by_signal(self, number: int) -> None:
+        end_anyway(number)
+        self.exit(return_code=128 + number)
+
+    def action_suspend_process(self) -> None:
+        try:
+            with self.suspend():
+                stopped = stop_until_foreground()
+        except SuspendNotSupported:
+            return
+        if not stopped:
+            self.notify("No shell to return to, so Hames goes on", markup=False)
 
     def _tidy(self) -> None:
         """Looking through everything takes a tenth of a second, so it is not done while words pour in or keys come."""
@@ -223,8 +256,8 @@ class HamesApp(App[int]):
                 await session.apply_wishes()
             else:
                 await session.fresh()
-            if self._hint:
-                self.note(self._hint, meaning="warn")
+            if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
+                self.note(hint, meaning="warn")
             if self._prompt:
                 await session.send(self._prompt, queued=False)
 

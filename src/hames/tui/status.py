@@ -5,6 +5,7 @@ Each is laid out when it is drawn, for the width it has then.
 
 import time
 
+from rich.cells import cell_len
 from rich.spinner import Spinner
 from rich.text import Text
 from textual import events
@@ -85,20 +86,17 @@ class Terms(Widget):
 
 
 def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
-    """The status line. In a narrow terminal the labels go first, then the meter shrinks, then the model's name."""
+    """The status line. In a narrow terminal labels go, then the model's provider, then the meter shrinks."""
     room = width - 2
     model = visible(talk.model or "starting …")
+    last = model.rpartition("/")[2]  # the end of a model's name tells it apart
     long, brief = _settings(talk, palette, labels=True), _settings(talk, palette, labels=False)
     full, small = _meter(talk, palette), _meter(talk, palette, short=True)
-    for settings, meter in ((long, full), (brief, full)):
-        if len(model) + settings.cell_len + meter.cell_len < room:
-            break
-    else:
-        settings, meter = brief, small
-    if len(model) + settings.cell_len + meter.cell_len >= room:
-        # The end of a model's name tells it apart, its provider is the first to go.
-        model = cut(model.rpartition("/")[2], max(8, room - settings.cell_len - meter.cell_len - 1))
-    row = Text(model, palette.text, no_wrap=True, end="").append_text(settings)
+    layouts = [(model, long, full), (model, brief, full), (last, long, full), (last, brief, full)]
+    shortest = cut(last, max(8, room - brief.cell_len - small.cell_len - 1)), brief, small
+    fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len < room)
+    name, settings, meter = next(fitting, shortest)
+    row = Text(name, palette.text, no_wrap=True, end="").append_text(settings)
     row.append(" " * max(1, room - row.cell_len - meter.cell_len))
     return row.append_text(meter)
 
