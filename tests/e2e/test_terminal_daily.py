@@ -137,7 +137,7 @@ def test_keys_typed_before_the_screen_is_loaded_are_not_lost(terminal: Terminal)
 
 
 def test_plan_mode_is_seen_entered_and_left(terminal: Terminal) -> None:
-    ready(terminal, "--model", script(terminal, "One."), columns=120)
+    ready(terminal, "--model", script(terminal, "One."), columns=160)
     terminal.shows("Sandbox: workspace only")
     terminal.types("/plan")
     terminal.presses("Enter")
@@ -156,7 +156,7 @@ def test_plan_mode_is_seen_entered_and_left(terminal: Terminal) -> None:
     terminal.presses("C-d")
     terminal.shows("ended with 0")
     terminal.close()
-    terminal.start("--continue", columns=120)
+    terminal.start("--continue", columns=160)
     terminal.shows("One.", "Plan mode (changes nothing)", "Sandbox: read-only")
 
 
@@ -477,13 +477,14 @@ def test_a_command_of_one_s_own_runs_outside_the_sandbox_and_its_output_goes_wit
 
 def test_escape_stops_a_command_of_one_s_own_and_everything_it_started(terminal: Terminal) -> None:
     ready(terminal, "--model", "scripted/hello")
-    terminal.types("!sleep 987 & sleep 986; echo never")
+    terminal.types("!sleep 100 & echo $! $$ > pids; sleep 100; echo never")
     terminal.presses("Enter")
     terminal.shows("esc stops it")
     terminal.presses("Escape")
     terminal.shows("stopped", "its output is not sent")
+    pids = (terminal.workspace / "pids").read_text().split()
     until = time.monotonic() + SECONDS
-    while subprocess.run(["pgrep", "-f", "^sleep 98[67]$"], capture_output=True, check=False).stdout:
+    while [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < until, "it still runs"
         time.sleep(0.05)
 

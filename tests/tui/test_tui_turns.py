@@ -223,7 +223,7 @@ async def test_what_a_thread_cost_stays_right_when_the_model_changes_and_after_i
             await stage.says("go")
             await stage.shows("one", "$0.10")
             await stage.says("/model scripted/dear")
-            await stage.shows("scripted/dear ·", "$0.10")
+            await stage.shows("dear ·", "$0.10")
             await stage.says("go on")
             await stage.shows("two", "$1.10")
         async with staged(the_engine, size=(110, 24), resume="last") as stage:

@@ -124,6 +124,7 @@ class Composer(TextArea):
         self.running = False
         self._suggestions = suggestions
         self._remembered = remembered
+        self._suggested_for: tuple[str, Wanted | None] = ("", None)
         self._prefixed = False
         """Whether the last key was the first of the two that open the editor."""
 
@@ -144,11 +145,18 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             return
+        if bound := self._bindings.key_to_bindings.get(event.key):
+            # Here and now: Textual would hand it to the application, and a letter typed after it could overtake it.
+            event.stop()
+            event.prevent_default()
+            await self.run_action(bound[0].action)
+            return
         if event.is_printable:
             self.typed_at = time.monotonic()
         await super()._on_key(event)
 
     def _takes(self, key: str) -> bool:
+        self._suggest()
         choosing = self._suggestions.display
         prefixed, self._prefixed = self._prefixed, False
         match key:
@@ -166,7 +174,7 @@ class Composer(TextArea):
                 if self.running and self.text.strip():
                     self._send(queued=True)
             case "escape" if choosing:
-                self._suggestions.offer((), visible)
+                self._close_suggestions()
             case "escape":
                 self.post_message(self.Escaped())
             case "up" if choosing:
@@ -193,7 +201,7 @@ class Composer(TextArea):
         if prompt is None:
             return False
         self.put(prompt)
-        self._suggestions.offer((), visible)
+        self._close_suggestions()
         return True
 
     def _entered(self) -> None:
@@ -213,7 +221,7 @@ class Composer(TextArea):
         if text:
             self._remembered.add(text)
             self.text = ""
-            self._suggestions.offer((), visible)
+            self._close_suggestions()
             self.post_message(self.Sent(text, typed=typed, queued=queued))
 
     # -- completion
@@ -233,7 +241,7 @@ class Composer(TextArea):
         self.text = text
         before = text[:cursor].split("\n")
         self.move_cursor((len(before) - 1, len(before[-1])))
-        self._suggestions.offer((), visible)
+        self._close_suggestions()
 
     def complete_with(self, choice: str) -> None:
         """The suggestion somebody clicked."""
@@ -242,7 +250,17 @@ class Composer(TextArea):
             self._complete()
 
     def on_text_area_changed(self) -> None:
+        self._suggest()
+        shell = self.text.startswith("!")
+        self.set_class(shell, "-shell")
+        self.border_title = SHELL_TITLE if shell else ""
+
+    def _suggest(self) -> None:
+        """For the text as it is now: a key may come before the list has followed the letters before it."""
         found = self._wanted()
+        if (self.text, found) == self._suggested_for:
+            return
+        self._suggested_for = self.text, found
         if found is None:
             names: list[str] = []
         elif found.kind == "command":
@@ -253,9 +271,11 @@ class Composer(TextArea):
             names = []
         mark = "/" if found is not None and found.kind == "command" else "@"
         self._suggestions.offer(names, lambda name: self.commands.get(name, ""), mark=mark)
-        shell = self.text.startswith("!")
-        self.set_class(shell, "-shell")
-        self.border_title = SHELL_TITLE if shell else ""
+
+    def _close_suggestions(self) -> None:
+        """Until something else is typed."""
+        self._suggested_for = self.text, self._wanted()
+        self._suggestions.offer((), visible)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

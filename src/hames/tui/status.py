@@ -86,13 +86,13 @@ class Terms(Widget):
 
 
 def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
-    """The status line. In a narrow terminal labels go, then the model's provider, then the meter shrinks."""
+    """The status line. In a narrow terminal the model's provider goes, then the labels, then the meter shrinks."""
     room = width - 2
     model = visible(talk.model or "starting …")
     last = model.rpartition("/")[2]  # the end of a model's name tells it apart
     long, brief = _settings(talk, palette, labels=True), _settings(talk, palette, labels=False)
     full, small = _meter(talk, palette), _meter(talk, palette, short=True)
-    layouts = [(model, long, full), (model, brief, full), (last, long, full), (last, brief, full)]
+    layouts = [(model, long, full), (last, long, full), (model, brief, full), (last, brief, full)]
     shortest = cut(last, max(8, room - brief.cell_len - small.cell_len - 1)), brief, small
     fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len < room)
     name, settings, meter = next(fitting, shortest)
