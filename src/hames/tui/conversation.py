@@ -12,6 +12,9 @@ from hames.tui.block import Block
 from hames.tui.blocks import block_of
 from hames.tui.blocks_said import Note
 
+AGENT_OPTION = "agent"
+"""The server's option that says which agent works: `code`, `plan` or `review`."""
+
 Prices = Mapping[str, Mapping[str, float]]
 """By model: dollars for a million tokens, by what they were used for."""
 
@@ -62,12 +65,16 @@ class Conversation:
         """The project notes that the model is shown, by path."""
         self.turn_id = ""
         """The turn that runs, if one does."""
+        self.review_turn_id = ""
+        """The last turn that was started as a review."""
         self.waiting: list[m.QueuedPrompt] = []
         self.held = False
         self.plan: list[PlanEntry] = []
         self.spent = Spent()
         self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
+        self._in_question: set[str] = set()
+        """Items that wait for an approval."""
 
     @property
     def cost(self) -> float | None:
@@ -76,6 +83,13 @@ class Conversation:
     @property
     def running(self) -> bool:
         return bool(self.turn_id)
+
+    @property
+    def mode(self) -> str:
+        """`code`, `plan` or `review`: what the turn that runs, or else the next one, may do."""
+        if self.turn_id and self.turn_id == self.review_turn_id:
+            return "review"
+        return self.config.get(AGENT_OPTION, "code")
 
     def opened(self, opened: m.ThreadOpened) -> list[Block]:
         """A thread as it was found, with the blocks of its history."""
@@ -92,6 +106,7 @@ class Conversation:
         for turn in thread.turns:
             for item in turn.items:
                 block = block_of(item, self.cwd)
+                block.waiting = item.id in self._in_question
                 block.finish(item)
                 self._blocks[item.id] = block
                 made.append(block)
@@ -107,6 +122,14 @@ class Conversation:
         block = self._blocks.get(delta.item_id)
         if block is not None:
             block.add(delta.text)
+        return block
+
+    def set_waiting(self, item_id: str, *, waiting: bool) -> Block | None:
+        """The block of an item that waits for an approval, or waits no longer."""
+        (self._in_question.add if waiting else self._in_question.discard)(item_id)
+        block = self._blocks.get(item_id)
+        if block is not None:
+            block.waiting = waiting
         return block
 
     def hear(self, event: told.AgentEvent) -> tuple[Block | None, bool]:
@@ -152,6 +175,7 @@ class Conversation:
         fresh = block is None
         if block is None:
             block = self._blocks[item_id] = block_of(item, self.cwd)
+            block.waiting = item_id in self._in_question
             if not self.title and isinstance(item, wire.UserMessageItem):
                 self.title = " ".join(getattr(part, "text", "") for part in item.content)[:80]
         if done:
