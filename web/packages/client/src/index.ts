@@ -9,3 +9,4 @@ export {
 export { HarnessApi, RequestFailed } from "./http.js";
 export { newId } from "./ids.js";
 export * from "./protocol.js";
+export { bearerFetch, bearerProtocols } from "./token.js";

@@ -67,8 +67,8 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
     [client],
   );
   const steer = useCallback(
-    (prompt: string, attachments: AttachmentInput[]) => send(client.steer(prompt, attachments)),
-    [client, send],
+    (prompt: string, attachments: AttachmentInput[]) => void client.steer(prompt, attachments),
+    [client],
   );
   const stop = useCallback(() => send(client.cancel()), [client, send]);
   const dequeue = useCallback((id: string) => send(client.dequeue(id)), [client, send]);
