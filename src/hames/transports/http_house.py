@@ -9,7 +9,7 @@ from hames.protocols.sync import pages as p
 from hames.transports.guard import PICTURES
 from hames.transports.http_files import FileFinder
 from hames.transports.http_metrics import MEDIA_TYPE
-from hames.transports.http_reply import ALWAYS, Refused, number, read_body, read_json, reply
+from hames.transports.http_reply import ALWAYS, Refused, number, read_body, reply
 from hames.transports.http_routes import Endpoint, described
 from hames.transports.http_uploads import PICTURE_BYTES
 from hames.transports.server_service import Service
@@ -17,16 +17,6 @@ from hames.transports.server_service import Service
 
 class Health(Value):
     status: str = "ok"
-
-
-class Link(Value):
-    """A path that signs a browser in, once."""
-
-    path: str
-
-
-class Nothing(Value):
-    pass
 
 
 class HouseApi:
@@ -66,15 +56,6 @@ class HouseApi:
                 answer=p.Upload,
                 code=201,
                 query=("name",),
-            ),
-            Endpoint(
-                method="POST",
-                path="/links",
-                says="A link that signs a browser in, once",
-                handle=self.link,
-                body=Nothing,
-                answer=Link,
-                code=201,
             ),
         ]
 
@@ -119,9 +100,3 @@ class HouseApi:
         data = await read_body(request, PICTURE_BYTES)
         name = request.query_params.get("name", "")[:200]
         return reply(self._service.uploads.keep(data, media_type, name), 201)
-
-    async def link(self, request: Request) -> Response:
-        await read_json(request, Nothing)
-        if self._service.keyring is None:
-            raise Refused(404, "this server asks for no token", "Other")
-        return reply(Link(path=f"/?token={self._service.keyring.link()}"), 201)

@@ -13,6 +13,7 @@ from hames.protocols.jsontext import encode
 from hames.protocols.sync import pages as p
 from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view
+from hames.transports.http_encoding import etag_matches
 from hames.transports.http_pictures import picture
 from hames.transports.http_reply import ALWAYS, Refused, number, read_json, reply
 from hames.transports.http_routes import Endpoint
@@ -119,7 +120,7 @@ class ThreadsApi:
         body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor))
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {**ALWAYS, "Cache-Control": "no-cache", "ETag": etag}
-        if request.headers.get("if-none-match") == etag:
+        if etag_matches(request.headers.get("if-none-match"), etag):
             return Response(b"", 304, headers)
         return Response(body, 200, headers, "application/json")
 
