@@ -20,7 +20,7 @@ class CreateThread(Value):
 
 
 class ListThreads(Value):
-    """Newest first. `cursor` is what the page before returned."""
+    """Newest first. `cursor` is what the page before returned; `search` looks at titles and at what was said."""
 
     limit: int | None = None
     cursor: str | None = None
@@ -164,7 +164,7 @@ Standing = Literal["away", "idle", "running", "asking"]
 
 
 class ThreadSummary(Value, omit_defaults=True):
-    """A thread as a list shows it. `standing` is of the moment, and kept nowhere."""
+    """A thread as a list shows it. `standing` and `match` are of the moment, and kept nowhere."""
 
     id: ThreadId
     title: str
@@ -176,8 +176,12 @@ class ThreadSummary(Value, omit_defaults=True):
     archived: bool = False
     meta: Json = NOTHING
     standing: Standing = "away"
+    match: str = ""
+    """A line of the thread that a search found."""
 
 
 class ThreadPage(Value):
     threads: tuple[ThreadSummary, ...]
     next_cursor: str | None = None
+    partial: bool = False
+    """The search has not read every thread yet; the same one a moment later finds more."""

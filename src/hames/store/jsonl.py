@@ -25,6 +25,7 @@ from hames.store.disk import FILE, Disk, directory, plain, read_small, write_who
 from hames.store.index import Index
 from hames.store.lines import LINE_BYTES, line, merged, record, unknown
 from hames.store.places import Places
+from hames.store.search import TextIndex, searched
 
 EVENTS, META, LIVE, TORN = "events.jsonl", "meta.json", "live", "events.torn"
 THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -42,6 +43,7 @@ class JsonlStore:
         self._threads_fd: int | None = None
         self._token = ""
         self._index: Index | None = None
+        self._texts: TextIndex | None = None
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -90,7 +92,10 @@ class JsonlStore:
         index = self.index()
         if threads is not None:
             index.follow(threads, lambda name: _load_summary(name, at=threads))
-        return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        if not search.strip() or threads is None:
+            return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        texts = self._text_index()
+        return await searched(index, texts, self._records, limit=limit, cursor=cursor, archived=archived, search=search)
 
     async def delete(self, thread_id: ThreadId) -> None:
         try:
@@ -101,13 +106,17 @@ class JsonlStore:
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
         self.index().remove(thread_id)
+        if self._texts is not None or (self._token and self._text_path().exists()):
+            await to_thread.run_sync(self._text_index().remove, thread_id)
 
     async def close(self) -> None:
+        if self._texts is not None:
+            self._texts.close()
         if self._index is not None:
             self._index.close()
         if self._threads_fd is not None:
             os.close(self._threads_fd)
-        self._index = self._threads_fd = None
+        self._index = self._texts = self._threads_fd = None
 
     @contextlib.contextmanager
     def thread(self, thread_id: ThreadId) -> Generator[int]:
@@ -129,6 +138,22 @@ class JsonlStore:
         if self._index is None:
             self._index = Index(str(self._root / f"index-{self._token}.db") if self._token else "")
         return self._index
+
+    def _text_index(self) -> TextIndex:
+        """Made by the first search, under such a name, too."""
+        if self._texts is None:
+            self._texts = TextIndex(str(self._text_path()) if self._token else "")
+        return self._texts
+
+    def _text_path(self) -> Path:
+        return self._root / f"search-{self._token}.db"
+
+    def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
+        try:
+            with self.thread(thread_id) as at:
+                return _read_for_looking(at, after)
+        except (OSError, ThreadNotFound):  # it went while we looked
+            return []
 
     def _threads(self, *, create: bool = False) -> int | None:
         """The open `threads` directory, or None while there is none."""

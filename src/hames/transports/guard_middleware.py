@@ -79,7 +79,7 @@ class Guard:
         return [
             (b"access-control-allow-origin", (asked.one("origin") or "").encode("latin-1")),
             (b"access-control-allow-credentials", b"true"),
-            (b"access-control-allow-methods", b"GET, POST"),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
             (b"access-control-allow-headers", b"authorization, content-type, last-event-id, if-none-match"),
             (b"vary", b"Origin"),
         ]

@@ -1,9 +1,12 @@
 """The house's own affairs: what it is, how it is, and what a page needs beside its threads."""
 
+import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
+from hames.domain.pictures import shape
 from hames.domain.value import Value
 from hames.protocols.sync import pages as p
 from hames.transports.guard import PICTURES
@@ -57,6 +60,13 @@ class HouseApi:
                 code=201,
                 query=("name",),
             ),
+            Endpoint(
+                method="GET",
+                path="/uploads/{id}",
+                says="A picture that was uploaded and that no turn has read yet",
+                handle=self.uploaded,
+                media="image/png",
+            ),
         ]
 
     async def status(self, _request: Request) -> Response:
@@ -100,3 +110,15 @@ class HouseApi:
         data = await read_body(request, PICTURE_BYTES)
         name = request.query_params.get("name", "")[:200]
         return reply(self._service.uploads.keep(data, media_type, name), 201)
+
+    async def uploaded(self, request: Request) -> Response:
+        try:
+            path = self._service.uploads.path(request.path_params["id"])
+        except InvalidCommand as why:
+            raise Refused(404, str(why), "Other") from None
+        data = await anyio.Path(path).read_bytes()
+        found = shape(data)
+        if found is None:
+            raise Refused(404, "no such picture", "Other")
+        headers = {**ALWAYS, "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return Response(data, 200, headers, found.media_type)

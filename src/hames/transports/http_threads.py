@@ -5,7 +5,7 @@ import hashlib
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListThreads, ThreadPage
+from hames.domain.commands import ArchiveThread, CreateThread, DeleteThread, ForkThread, ListThreads, ThreadPage
 from hames.domain.ids import ItemId, ThreadId
 from hames.domain.options import Overrides
 from hames.domain.state import ThreadState, summary
@@ -50,6 +50,13 @@ class ThreadsApi:
                 code=201,
             ),
             Endpoint(method="GET", path=one, says="The state of a thread", handle=self.get, answer=p.StateAnswer),
+            Endpoint(
+                method="DELETE",
+                path=one,
+                says="Delete a thread and everything in it; 409 while it runs a turn",
+                handle=self.delete,
+                code=204,
+            ),
             Endpoint(
                 method="POST",
                 path=f"{one}/fork",
@@ -117,7 +124,7 @@ class ThreadsApi:
         )
         assert isinstance(page, ThreadPage)
         rows = tuple(p.row(one, self._engine.loaded(one.id)) for one in page.threads)
-        body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor))
+        body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor, partial=page.partial))
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {**ALWAYS, "Cache-Control": "no-cache", "ETag": etag}
         if etag_matches(request.headers.get("if-none-match"), etag):
@@ -139,6 +146,11 @@ class ThreadsApi:
     async def get(self, request: Request) -> Response:
         state = await self._service.state(_thread_id(request))
         return reply(p.StateAnswer(rev=state.seq, state=view(state, self._service.offer)))
+
+    async def delete(self, request: Request) -> Response:
+        await self._engine.execute(DeleteThread(thread_id=_thread_id(request)))
+        self._service.news.look_again()
+        return Response(b"", 204, ALWAYS)
 
     async def fork(self, request: Request) -> Response:
         given = await read_json(request, p.Fork)

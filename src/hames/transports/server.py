@@ -20,6 +20,7 @@ from hames.protocols.sync.view import Offer
 from hames.transports import guard_peer, server_listener, unix
 from hames.transports.guard_middleware import Guard
 from hames.transports.guard_token import Keyring
+from hames.transports.http_artifacts import ArtifactsApi
 from hames.transports.http_core import CoreApi
 from hames.transports.http_encoding import Compressing
 from hames.transports.http_house import HouseApi
@@ -141,6 +142,7 @@ def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Guard:
     table = [
         *CoreApi(service).endpoints(),
         *ThreadsApi(service).endpoints(),
+        *ArtifactsApi(service).endpoints(),
         *house.endpoints(),
         *SignInApi(service).endpoints(),
     ]

@@ -188,9 +188,14 @@ class RunnerApi:
             return state.id
 
     async def _found(self, named: str) -> ThreadId | None:
-        page = await self._engine.execute(ListThreads(search=named))
-        assert isinstance(page, ThreadPage)
-        return next((thread.id for thread in page.threads if thread.title == named), None)
+        cursor: str | None = None
+        while True:
+            page = await self._engine.execute(ListThreads(search=named, cursor=cursor))
+            assert isinstance(page, ThreadPage)
+            if (found := next((one.id for one in page.threads if one.title == named), None)) is not None:
+                return found
+            if (cursor := page.next_cursor) is None:
+                return None
 
 
 class _Run(Response):

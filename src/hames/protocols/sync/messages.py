@@ -21,15 +21,16 @@ ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted
 
 
 class Attachment(Value):
-    """`url` is a path of ours for an image, and empty for a file."""
+    """`url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again."""
 
     kind: Literal["image", "file"]
     name: str
     url: str = ""
+    upload: str = ""
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`."""
+    """`output` is a tail when `output_truncated`. `pictures` says how many there are to fetch."""
 
     id: str
     name: str
@@ -43,6 +44,7 @@ class ToolCall(Value, rename="camel"):
     exit_code: int | None = None
     duration_ms: int | None = None
     changes: tuple[FileUpdate, ...] = ()
+    pictures: int = 0
 
 
 class Message(Value, rename="camel"):

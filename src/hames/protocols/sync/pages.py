@@ -30,11 +30,16 @@ class ThreadRow(Value, rename="camel"):
     updated_at: int
     status: Literal["idle", "running", "approval", "error"]
     """`approval`: it waits for a person."""
+    match: str = ""
+    """The line of the thread that a search found."""
 
 
 class ThreadPage(Value, rename="camel"):
+    """`partial`: the search has not read every thread yet; the same one a moment later finds more."""
+
     threads: tuple[ThreadRow, ...]
     next_cursor: str | None
+    partial: bool = False
 
 
 class ThreadsMessage(Value, tag_field="type", tag="threads"):
@@ -156,6 +161,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         created_at=summary.created_at_ms,
         updated_at=summary.updated_at_ms,
         status=status,
+        match=summary.match,
     )
 
 

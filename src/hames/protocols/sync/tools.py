@@ -46,6 +46,7 @@ def tool_call(item: Shown, cwd: str) -> ToolCall:
             input=given,
             output=output,
             output_truncated=truncated,
+            pictures=len(item.result.pictures) if not isinstance(item, items.Compaction) and item.result else 0,
             **more,
         )
 

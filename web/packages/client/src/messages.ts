@@ -37,11 +37,12 @@ export interface Archive {
   archived?: boolean;
 }
 
-/** `url` is a path of ours for an image, and empty for a file. */
+/** `url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again. */
 export interface Attachment {
   kind: "file" | "image";
   name: string;
   url?: string;
+  upload?: string;
 }
 
 /** Stops the run and holds the queue; while idle, empties a held queue. */
@@ -169,7 +170,7 @@ export interface HarnessState {
   models?: Model[];
 }
 
-/** `output` is a tail when `output_truncated`. */
+/** `output` is a tail when `output_truncated`. `pictures` says how many there are to fetch. */
 export interface HarnessToolCall {
   id: string;
   name: string;
@@ -183,6 +184,7 @@ export interface HarnessToolCall {
   exitCode?: number | null;
   durationMs?: number | null;
   changes?: FileChange[];
+  pictures?: number;
 }
 
 /** `id` is what an upload was answered with. */
@@ -341,9 +343,11 @@ export interface ThreadHead {
   updatedAt: number;
 }
 
+/** `partial`: the search has not read every thread yet; the same one a moment later finds more. */
 export interface ThreadPage {
   threads: ThreadRow[];
   nextCursor: string | null;
+  partial?: boolean;
 }
 
 export interface ThreadRow {
@@ -356,6 +360,7 @@ export interface ThreadRow {
   createdAt: number;
   updatedAt: number;
   status: "approval" | "error" | "idle" | "running";
+  match?: string;
 }
 
 /** On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now. It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask. */
