@@ -57,7 +57,8 @@ export interface ArtifactData {
   path: string;
   title: string;
   mediaType: string;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
+  reason?: string;
 }
 
 export interface AssistantMessage {
@@ -72,7 +73,7 @@ export interface AssistantMessage {
 export interface AssistantMessageData {
   kind: "compaction" | "reasoning" | "text";
   text: string;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   summary?: string;
 }
 
@@ -212,17 +213,18 @@ export interface ToolExec {
   data: ToolExecData;
 }
 
-/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. */
+/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. `reason` says why it was refused, failed or skipped. */
 export interface ToolExecData {
   tool: string;
   input: Record<string, unknown>;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   exitCode?: number;
   durationMs?: number;
   changes?: FileChange[];
   text?: string;
   entries?: PlanEntry[];
   result?: string;
+  reason?: string;
 }
 
 export interface ToolLog {

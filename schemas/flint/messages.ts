@@ -38,6 +38,8 @@ export interface ArtifactItem {
   status: "completed" | "declined" | "failed" | "inProgress";
   title?: string;
   mediaType?: string;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -91,6 +93,8 @@ export interface CommandExecutionItem {
   exitCode?: number;
   aggregatedOutput?: string;
   durationMs?: number;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -226,6 +230,8 @@ export interface FileChangeItem {
   id: string;
   changes: FileUpdateChange[];
   status: "completed" | "declined" | "failed" | "inProgress";
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -327,6 +333,7 @@ export interface McpToolCallItem {
   arguments?: unknown;
   result?: unknown;
   error?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -674,6 +681,8 @@ export interface ToolCallItem {
   status: "completed" | "declined" | "failed" | "inProgress";
   arguments?: unknown;
   result?: string;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -783,10 +792,14 @@ export interface UserMessageItem {
   _meta?: unknown;
 }
 
+/** `status` is ours. */
 export interface WebSearchItem {
   type: "webSearch";
   id: string;
   query: string;
+  status?: "completed" | "declined" | "failed" | "inProgress";
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 

@@ -100,7 +100,7 @@ export interface ToolCompleted {
 export interface ToolFailed {
   id: string;
   error: string;
-  outcome?: "declined" | "failed" | "interrupted";
+  outcome?: "declined" | "failed" | "interrupted" | "skipped";
   exitCode?: number | null;
   durationMs?: number | null;
 }

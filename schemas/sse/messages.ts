@@ -82,6 +82,14 @@ export interface ToolResult {
   timestamp: number;
 }
 
+/** A call that was not executed because an earlier one of the same reply failed. It gets no `tool_result`. */
+export interface ToolSkipped {
+  type: "tool_skipped";
+  id: string;
+  reason: string;
+  timestamp: number;
+}
+
 export interface User {
   type: "user";
   content: string;
@@ -93,6 +101,7 @@ export type Event =
   | Text
   | ToolCall
   | ToolResult
+  | ToolSkipped
   | Reasoning
   | Status
   | Approval

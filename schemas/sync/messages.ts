@@ -170,13 +170,13 @@ export interface HarnessState {
   models?: Model[];
 }
 
-/** `output` is a tail when `output_truncated`. `pictures` says how many there are to fetch. */
+/** `output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was refused, failed or skipped. */
 export interface HarnessToolCall {
   id: string;
   name: string;
   status: "complete" | "error" | "running";
   kind?: "artifact" | "command" | "compaction" | "file" | "mcp" | "plan" | "search" | "tool";
-  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running";
+  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   title?: string;
   input?: unknown;
   output?: string;
@@ -185,6 +185,7 @@ export interface HarnessToolCall {
   durationMs?: number | null;
   changes?: FileChange[];
   pictures?: number;
+  reason?: string;
 }
 
 /** `id` is what an upload was answered with. */

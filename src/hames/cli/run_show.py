@@ -9,13 +9,15 @@ import msgspec
 
 from hames.cli.paint import Paint, diff_lines
 from hames.client import appserver_events as told
-from hames.domain.display import printable, visible
+from hames.domain.display import one_line, printable, visible
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.12
+WHY_CHARS = 400
+"""Of a reason, in one line."""
 
 
 class Shows(Protocol):
@@ -154,16 +156,28 @@ class Readable:
         match item:
             case wire.AgentMessageItem():
                 self._end_line()
-            case wire.CommandExecutionItem(status=status, exit_code=code):
-                good = status == "completed" and code == 0
-                words = f"exit code {code}" if isinstance(code, int) else status
-                self._line(self._paint.good(f"  ✓ {words}") if good else self._paint.bad(f"  ✗ {words}"))
-            case wire.FileChangeItem(status=status) | wire.ToolCallItem(status=status) if status != "completed":
-                self._line(self._paint.bad(f"  ✗ {status}"))
-            case wire.ArtifactItem(path=path):
+            case wire.CommandExecutionItem(status="completed", exit_code=code):
+                self._line(self._paint.good(f"  ✓ exit code {code}" if isinstance(code, int) else "  ✓ completed"))
+            case wire.CommandExecutionItem() | wire.FileChangeItem() | wire.ToolCallItem() | wire.McpToolCallItem():
+                self._failed(item)
+            case wire.ArtifactItem(status="completed", path=path):
                 self._line(f"made {visible(path)}")
+            case wire.ArtifactItem() | wire.WebSearchItem():
+                self._failed(item)
             case _:
                 pass
+
+    def _failed(self, item: wire.ToolItem) -> None:
+        """How a tool ended that did not do what it was called for, and why: one line."""
+        if item.status == "completed" or not isinstance(item.status, str):
+            return
+        why = one_line(wire.reason_of(item), WHY_CHARS)
+        if item.outcome == "skipped":
+            self._line(self._paint.dim(f"  – {why or 'skipped'}"))
+            return
+        code = item.exit_code if isinstance(item, wire.CommandExecutionItem) else None
+        words = f"exit code {code}" if isinstance(code, int) else item.status
+        self._line(self._paint.bad(f"  ✗ {words}: {why}" if why else f"  ✗ {words}"))
 
     def _change(self, change: wire.FileUpdateChange) -> None:
         self._line(f"{self._paint.accent('±')} {self._paint.bold(visible(change.path))}")

@@ -85,7 +85,8 @@ def _command(
         if granted:
             return Ruling(action="allow", sandbox=DangerFullAccess())
         if policy == "never":
-            return Ruling(action="deny", sandbox=sandbox, reason="nobody is asked here, so it cannot leave the sandbox")
+            why = "Blocked: approvals are off (`never`), so commands can't leave the sandbox"
+            return Ruling(action="deny", sandbox=sandbox, reason=why)
         why = f": {intent.why}" if intent.why else ""
         return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{why}")
     if policy == "never" or granted:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hames.core import compaction
 from hames.core.context import messages
-from hames.core.toolcall import carry_out
+from hames.core.toolcall import carry_out, skip
 from hames.core.turn import TurnWork
 from hames.domain.errors import ProviderError, StepLimitReached
 from hames.domain.events import (
@@ -63,9 +63,10 @@ async def run_turn(work: TurnWork) -> str:
     """Until the model asks for nothing more. Returns its own word for why it stopped."""
     for _ in range(work.max_steps):
         reply = await _ask(work)
-        for call in reply.calls:
+        for number, call in enumerate(reply.calls, 1):
             if not await carry_out(work, call):
-                break  # the rest is not executed; the model reads why and reassesses
+                await skip(work, reply.calls[number:])  # the model reads why, and reassesses
+                break
         if not reply.calls and not reply.paused and not _steered(work):
             if reply.ended is not None and reply.ended.reason == "max_tokens":
                 limit = f"its limit of {work.max_tokens} tokens"

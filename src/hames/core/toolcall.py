@@ -1,6 +1,7 @@
 """One tool call: find, validate, prepare, decide, ask, run. A failure is a result the model reads."""
 
 import logging
+from collections.abc import Sequence
 
 import anyio
 import msgspec
@@ -11,7 +12,7 @@ from hames.core.elicitation import asking
 from hames.core.turn import OUR_STREAMS, TurnWork
 from hames.domain.approvals import Approval, Harmless, RunCommand
 from hames.domain.errors import HarnessError, StorageFailed
-from hames.domain.events import ItemCompleted, ItemStarted
+from hames.domain.events import Event, ItemCompleted, ItemStarted
 from hames.domain.ids import ApprovalId, ItemId
 from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
@@ -21,6 +22,8 @@ from hames.ports import Job, ToolFailed, Verdict, Work
 log = logging.getLogger(__name__)
 
 DECLINED = "The user declined this. Do not try it again in another way; ask, or go on without it."
+NOT_EXECUTED = "not executed: an earlier call of the same reply failed"
+SKIPPED = "skipped: an earlier call of the same reply failed"
 
 
 async def carry_out(work: TurnWork, call: Call) -> bool:
@@ -44,13 +47,32 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
         return await _failed(work, call, arguments, str(reason))
     await work.start(prepared.item)
     ruling = _rule(work, prepared)
-    if ruling.action == "deny":
-        return await _refused(work, item_id, "failed", f"not allowed: {ruling.reason}")  # and nobody declined it
-    if ruling.action == "ask" and (refusal := await _ask(work, prepared, ruling)):
-        return await _refused(work, item_id, "declined", refusal)
+    if ruling.action == "deny":  # and nobody declined it
+        refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
+        return await _refused(work, item_id, "failed", refusal)
+    if ruling.action == "ask" and (declined := await _ask(work, prepared, ruling)):
+        return await _refused(work, item_id, "declined", declined)
     finished = await _run(work, prepared, ruling)
     await work.complete(finished)
     return not (finished.result and finished.result.failed)
+
+
+async def skip(work: TurnWork, calls: Sequence[Call]) -> None:
+    """Shows calls that are not executed because an earlier one of their reply failed."""
+    events: list[Event] = []
+    for call in calls:
+        item = ToolCall(
+            id=work.new_item_id(),
+            step=work.step,
+            call_id=call.id,
+            name=call.name,
+            arguments=_shown(call),
+            status="skipped",
+            result=ToolResult(text=NOT_EXECUTED, failed=True, reason=SKIPPED),
+        )
+        events += [ItemStarted(turn_id=work.turn_id, item=item), ItemCompleted(turn_id=work.turn_id, item=item)]
+    if events:
+        await work.thread.emit(*events)
 
 
 def _shown(call: Call) -> Json:
@@ -76,8 +98,8 @@ def _rule(work: TurnWork, prepared: Work) -> Ruling:
     )
 
 
-async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> str:
-    """Nothing if a person agreed, else what the model is told."""
+async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolResult | None:
+    """None if a person agreed."""
     intent = prepared.intent
     assert not isinstance(intent, Harmless)
     approval = Approval(
@@ -89,8 +111,9 @@ async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> str:
     )
     answer = await work.questions.ask(work.thread, approval, workspace=work.place.workspace)
     if answer.decision in ("once", "always"):
-        return ""
-    return f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
+        return None
+    text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
+    return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
 
 
 async def _run(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolItem:
@@ -120,9 +143,9 @@ def _with_streams(finished: ToolItem, told: Item) -> ToolItem:
     return replace(finished, **streams)
 
 
-async def _refused(work: TurnWork, item_id: ItemId, status: ItemStatus, text: str) -> bool:
+async def _refused(work: TurnWork, item_id: ItemId, status: ItemStatus, result: ToolResult) -> bool:
     with anyio.CancelScope(shield=True):  # whoever refuses may stop the turn in the same breath
-        await work.complete_open(item_id, status, result=ToolResult(text=text, failed=True))
+        await work.complete_open(item_id, status, result=result)
     return False
 
 

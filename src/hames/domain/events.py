@@ -77,7 +77,8 @@ class ItemCompleted(Value, tag_field="type", tag="item_completed"):
 
 
 class ToolCalled(Value, tag_field="type", tag="tool_called"):
-    """The model asked for a tool. Whether it runs is another matter: a call without an item was not executed."""
+    """The model asked for a tool. Whether it runs is another matter: a call without an item was not executed,
+    and an item with the status `skipped` says so, too."""
 
     turn_id: TurnId
     step: int

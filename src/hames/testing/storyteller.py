@@ -181,11 +181,20 @@ class Teller:
             self._tell(ToolCalled(turn_id=self._turn, step=step, call=call))
         self._tell(UsageReported(turn_id=self._turn, model="claude", usage=Usage(input_tokens=3, output_tokens=5)))
         self._aside()
-        for call in calls:
+        for number, call in enumerate(calls, 1):
             if not self._tell_tool(self._tool_item(call, step)):
+                for skipped in calls[number:]:
+                    self._skip(skipped, step)
                 break
         if self._seldom():
             self._say_as_user(step)
+
+    def _skip(self, call: Call, step: int) -> None:
+        result = ToolResult(text="not executed", failed=True, reason="skipped")
+        item = ToolCall(
+            id=ItemId(self._name("item")), step=step, call_id=call.id, name=call.name, status="skipped", result=result
+        )
+        self._complete(self._start(item))
 
     def _tell_reply(self, step: int) -> None:
         """Blocks of one reply may stream side by side."""

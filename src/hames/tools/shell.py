@@ -146,7 +146,8 @@ class _Command:
 
     def _ended(self, code: int, seconds: float, policy: SandboxPolicy) -> ToolItem:
         output = self._model_text + self._brief.finish()
-        facts = [self._outcome(code)]
+        outcome = self._outcome(code)
+        facts = [outcome]
         failed = self._timed_out or code != 0
         if failed and (wall := _wall(policy)) and any(sign in output.lower() for sign in WALL_SIGNS):
             facts.append(
@@ -160,7 +161,11 @@ class _Command:
             status="failed" if failed else "completed",
             exit_code=code,
             duration_ms=round(seconds * 1000),
-            result=ToolResult(text="\n".join([text, *(f"[{fact}]" for fact in facts)]), failed=failed),
+            result=ToolResult(
+                text="\n".join([text, *(f"[{fact}]" for fact in facts)]),
+                failed=failed,
+                reason=outcome if self._timed_out or code < 0 else "",
+            ),
         )
 
     def _outcome(self, code: int) -> str:

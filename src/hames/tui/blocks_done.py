@@ -60,7 +60,8 @@ class Command(Block):
         blank = max(1, width - head[0].cell_len - len(word))
         head[0] = line(head[0], (" " * blank, style), (word, style))
         bar = line(("  │ ", palette.faint))
-        return [*head, *(line(bar, row) for row in self._shown(width - 4, palette))]
+        shown = [line(bar, row) for row in self._shown(width - 4, palette)]
+        return [*head, *shown, *reason_lines(self._item, width, palette, whole=self.open)]
 
     def _shown(self, width: int, palette: Palette) -> list[Text]:
         lines = self._output.lines
@@ -123,7 +124,8 @@ class FileChange(Block):
                 made.append(change_head(change, width, palette, root=self._root, ending=ending))
             else:
                 made += change_lines(change, width, palette, ending=ending, whole=self.open, root=self._root)
-        return made or [line(("± no changes ", palette.quiet), (mark, style))]
+        made = made or [line(("± no changes ", palette.quiet), (mark, style))]
+        return [*made, *reason_lines(self._item, width, palette, whole=self.open)]
 
 
 def change_lines(
@@ -181,6 +183,8 @@ class Tool(Block):
         name, arguments, status, result = self._told()
         style = {"completed": palette.good, "inProgress": palette.warn, "": palette.quiet}.get(status, palette.bad)
         mark = STATUS.get(status, "·")
+        if _is_skipped(self._item):
+            mark, style = "–", palette.quiet
         room = width - len(name) - 6
         head = line(
             ("· ", palette.accent),
@@ -189,7 +193,7 @@ class Tool(Block):
             (f" {mark}", style),
         )
         if not self.open:
-            return [head]
+            return [head, *reason_lines(self._item, width, palette)]
         body = printable(result) or self._streamed or "nothing came back"
         rows = paragraphs(body[: OPEN_LINES * 80].rstrip("\n"), palette.quiet, width - 4)
         return [head, *indented(folded(rows, head=OPEN_LINES, tail=0, palette=palette), *bars(palette))]
@@ -214,15 +218,18 @@ class Search(Block):
 
     def __init__(self, item: wire.WebSearchItem) -> None:
         super().__init__(item.id)
+        self._item = item
         self._query = visible(item.query)
 
     def finish(self, item: wire.ThreadItem) -> None:
         if not isinstance(item, wire.WebSearchItem):
             return
+        self._item = item
         self._query = visible(item.query)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        return [line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))]
+        head = line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))
+        return [head, *reason_lines(self._item, width, palette)]
 
 
 class Artifact(Block):
@@ -240,7 +247,24 @@ class Artifact(Block):
     def draw(self, width: int, palette: Palette) -> list[Text]:
         title = f"{visible(self._item.title)}  " if isinstance(self._item.title, str) else ""
         path = visible(shortened(self._item.path, width - len(title) - 4))
-        return [line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))]
+        head = line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))
+        return [head, *reason_lines(self._item, width, palette)]
+
+
+def reason_lines(item: wire.ThreadItem, width: int, palette: Palette, *, whole: bool = False) -> list[Text]:
+    """Why it was refused, failed or skipped: one line, or `whole`."""
+    reason = wire.reason_of(item)
+    if not reason:
+        return []
+    style = palette.quiet if _is_skipped(item) else palette.bad
+    bar = line(("  │ ", palette.faint))
+    if whole:
+        return [line(bar, row) for row in paragraphs(printable(reason), style, width - 4)]
+    return [line(bar, (cut(visible(" ".join(reason.split())), max(12, width - 4)), style))]
+
+
+def _is_skipped(item: wire.ThreadItem) -> bool:
+    return isinstance(item, wire.ToolItem) and item.outcome == "skipped"
 
 
 def shortened(path: str, width: int) -> str:

@@ -33,7 +33,8 @@ def item(thread_id: ThreadId, turn_id: TurnId, shown: items.Item) -> messages.It
             data = messages.AssistantMessageData(kind="compaction", text=summary, status=status)
             return messages.AssistantMessage(**ids, data=data)
         case items.Artifact(path=path, title=title, media_type=media_type, status=status):
-            data = messages.ArtifactData(path=path, title=title, media_type=media_type, status=status)
+            why = items.reason_of(shown) or UNSET
+            data = messages.ArtifactData(path=path, title=title, media_type=media_type, status=status, reason=why)
             return messages.Artifact(**ids, data=data)
         case _:
             return messages.ToolExec(**ids, data=_tool(shown))
@@ -52,6 +53,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 exit_code=_or_unset(tool.exit_code),
                 duration_ms=_or_unset(tool.duration_ms),
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.FileChange():
             return messages.ToolExecData(
@@ -60,6 +62,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 status=tool.status,
                 changes=_changes(tool.changes),
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.McpToolCall():
             return messages.ToolExecData(
@@ -67,6 +70,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 input=_input(tool.arguments),
                 status=tool.status,
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.ToolCall():
             return messages.ToolExecData(
@@ -74,6 +78,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 input=_input(tool.arguments),
                 status=tool.status,
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.WebSearch():
             return messages.ToolExecData(
@@ -81,10 +86,16 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 input={"query": tool.query},
                 status=tool.status,
                 result=_result(tool.result, streamed=""),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.Plan():
             return messages.ToolExecData(
-                tool="plan", input={}, status=tool.status, text=tool.text, entries=tool.entries
+                tool="plan",
+                input={},
+                status=tool.status,
+                text=tool.text,
+                entries=tool.entries,
+                reason=items.reason_of(tool) or UNSET,
             )
         case _ as never:
             assert_never(never)

@@ -143,7 +143,10 @@ class FileChange(Value):
 
 
 class ToolExecData(Value, rename="camel"):
-    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`."""
+    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`.
+
+    `reason` says why it was refused, failed or skipped.
+    """
 
     tool: str
     input: dict[str, Any]
@@ -154,6 +157,7 @@ class ToolExecData(Value, rename="camel"):
     text: str | UnsetType = UNSET
     entries: tuple[PlanEntry, ...] | UnsetType = UNSET
     result: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
 
 class ToolLogData(Value, rename="camel"):
@@ -184,6 +188,7 @@ class ArtifactData(Value, rename="camel"):
     title: str
     media_type: str
     status: ItemStatus
+    reason: str | UnsetType = UNSET
 
 
 class _Item(Value, tag_field="type", rename="camel"):

@@ -15,7 +15,7 @@ from hames.domain.commands import ThreadSummary
 from hames.domain.errors import ErrorInfo
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
 from hames.domain.ids import ThreadId
-from hames.domain.items import Item, ItemStatus
+from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
@@ -35,6 +35,7 @@ _ITEM_WORDS: dict[ItemStatus, str] = {
     "failed": "failed",
     "declined": "declined",
     "interrupted": "failed",
+    "skipped": "failed",
 }
 _TURN_WORDS = {"running": "inProgress", "completed": "completed", "interrupted": "interrupted", "failed": "failed"}
 _CHANGE_KINDS: dict[str, Members] = {
@@ -224,7 +225,10 @@ class Codex:
                     cwd=item.cwd,
                     status=_ITEM_WORDS[item.status],
                     commandActions=[{"type": "unknown", "command": item.command}],
-                    aggregatedOutput=item.output or (None if item.status in ("running", "declined") else ""),
+                    # Codex has no member for a reason; its clients show the output of a command that failed.
+                    aggregatedOutput=item.output
+                    or reason_of(item)
+                    or (None if item.status in ("running", "declined") else ""),
                     exitCode=item.exit_code,
                     durationMs=item.duration_ms,
                     source="agent",
@@ -234,7 +238,8 @@ class Codex:
                 )
             case domain.FileChange():
                 changes = [file_update(change) for change in item.changes]
-                return _item("fileChange", item, changes=changes, status=_ITEM_WORDS[item.status])
+                reason = reason_of(item) or None
+                return _item("fileChange", item, changes=changes, status=_ITEM_WORDS[item.status], reason=reason)
             case domain.McpToolCall():
                 return _mcp(item)
             case domain.WebSearch():

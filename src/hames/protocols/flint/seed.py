@@ -15,7 +15,7 @@ from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCo
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
 from hames.domain.ids import ThreadId
-from hames.domain.items import Item, ItemStatus
+from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
@@ -26,7 +26,7 @@ from hames.protocols.flint import elicitation
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.shape import About, Window
-from hames.protocols.flint.wire import ItemStatusWord, Maybe, TurnStatusWord, present, spoken
+from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, TurnStatusWord, present, spoken
 
 DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "decline", "cancel"]
 ELICITATION_WORDS: list[m.ApprovalWord] = ["accept", "decline", "cancel"]
@@ -37,7 +37,9 @@ _ITEM_WORDS: dict[ItemStatus, ItemStatusWord] = {
     "failed": "failed",
     "declined": "declined",
     "interrupted": "failed",  # the specification has no other word for it
+    "skipped": "failed",
 }
+_OUTCOMES: dict[ItemStatus, OutcomeWord] = {"interrupted": "interrupted", "skipped": "skipped"}
 STANDINGS: dict[Standing, m.ThreadStatus] = {
     "away": m.ThreadStatus(type="notLoaded"),
     "idle": m.ThreadStatus(type="idle"),
@@ -143,11 +145,15 @@ class Seed:
                 return _command(item)
             case domain.FileChange():
                 changes = [file_update(change) for change in item.changes]
-                return wire.FileChangeItem(id=item.id, changes=changes, status=_ITEM_WORDS[item.status])
+                return wire.FileChangeItem(
+                    id=item.id, changes=changes, status=_ITEM_WORDS[item.status], **_ending(item)
+                )
             case domain.McpToolCall():
                 return _mcp(item)
             case domain.WebSearch():
-                return wire.WebSearchItem(id=item.id, query=item.query)
+                return wire.WebSearchItem(
+                    id=item.id, query=item.query, status=_ITEM_WORDS[item.status], **_ending(item)
+                )
             case domain.Plan():
                 return wire.PlanItem(id=item.id, text=item.text, entries=self.plan(item) or UNSET)
             case domain.ToolCall():
@@ -157,6 +163,7 @@ class Seed:
                     status=_ITEM_WORDS[item.status],
                     arguments=present(item.arguments),
                     result=said(item),
+                    **_ending(item),
                 )
             case domain.Artifact():
                 return wire.ArtifactItem(
@@ -165,6 +172,7 @@ class Seed:
                     status=_ITEM_WORDS[item.status],
                     title=spoken(item.title),
                     media_type=spoken(item.media_type),
+                    **_ending(item),
                 )
             case domain.Compaction():
                 return wire.ContextCompactionItem(
@@ -386,9 +394,12 @@ def mcp_result(item: domain.McpToolCall) -> Json:
 
 
 def why_failed(item: domain.McpToolCall) -> str:
-    if item.result is not None and item.result.text:
-        return item.result.text
-    return "declined" if item.status == "declined" else "interrupted"
+    return reason_of(item) or item.status
+
+
+def _ending(item: Item) -> dict[str, Json]:
+    """What tells people how a tool ended, where its status does not tell all."""
+    return {"reason": spoken(reason_of(item)), "outcome": _OUTCOMES.get(item.status, UNSET)}
 
 
 def _command(item: domain.CommandExecution) -> wire.CommandExecutionItem:
@@ -402,6 +413,7 @@ def _command(item: domain.CommandExecution) -> wire.CommandExecutionItem:
         exit_code=present(item.exit_code),
         aggregated_output=item.output if ended or item.output else UNSET,
         duration_ms=present(item.duration_ms),
+        **_ending(item),
     )
 
 
@@ -415,6 +427,7 @@ def _mcp(item: domain.McpToolCall) -> wire.McpToolCallItem:
         arguments=present(item.arguments),
         result=mcp_result(item) if word == "completed" else UNSET,
         error=why_failed(item) if word == "failed" else UNSET,
+        outcome=_OUTCOMES.get(item.status, UNSET),
     )
 
 

@@ -57,7 +57,7 @@ class ToolCompleted(Value, rename="camel"):
 class ToolFailed(Value, rename="camel"):
     id: str
     error: str
-    outcome: Literal["failed", "declined", "interrupted"] = "failed"
+    outcome: Literal["failed", "declined", "interrupted", "skipped"] = "failed"
     exit_code: int | None = None
     duration_ms: int | None = None
 

@@ -102,10 +102,11 @@ def _completed(item: items.Item) -> list[m.RunnerEvent]:
     code = item.exit_code if isinstance(item, items.CommandExecution) else None
     took = item.duration_ms if isinstance(item, items.CommandExecution) else None
     text = result.text if result is not None else ""
+    reason = items.reason_of(item)
     if item.status in ("completed", "running"):
         changes = item.changes if isinstance(item, items.FileChange) else ()
         return [m.ToolCompleted(id=item.id, result=text, exit_code=code, duration_ms=took, changes=changes)]
-    error = text or (INTERRUPTED if item.status == "interrupted" else item.status)
+    error = reason or text or (INTERRUPTED if item.status == "interrupted" else item.status)
     return [m.ToolFailed(id=item.id, error=error, outcome=item.status, exit_code=code, duration_ms=took)]
 
 

@@ -1,7 +1,7 @@
 """What HTTP + SSE carries: whole blocks as events, and the bodies of the requests.
 
-`approval` and `approval_resolved` are additions of ours; a client that does not know them loses only the right
-to answer. Timestamps are Unix seconds, as in the specification's own examples.
+`approval`, `approval_resolved` and `tool_skipped` are additions of ours; a client that does not know the first two
+loses only the right to answer. Timestamps are Unix seconds, as in the specification's own examples.
 """
 
 from typing import Literal
@@ -34,6 +34,14 @@ class ToolResult(Value, tag_field="type", tag="tool_result", rename="camel"):
     id: str
     result: str
     is_error: bool
+    timestamp: int
+
+
+class ToolSkipped(Value, tag_field="type", tag="tool_skipped"):
+    """A call that was not executed because an earlier one of the same reply failed. It gets no `tool_result`."""
+
+    id: str
+    reason: str
     timestamp: int
 
 
@@ -76,7 +84,7 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
     timestamp: int
 
 
-SseEvent = User | Text | ToolCall | ToolResult | Reasoning | Status | Approval | ApprovalResolved
+SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Approval | ApprovalResolved
 
 
 class Prompt(Value):

@@ -124,6 +124,8 @@ def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
             return [m.Status(state="thinking", message=f"searches the web for {query!r}", timestamp=at)]
         case items.Compaction():
             return [m.Status(state="thinking", message="summarises the conversation", timestamp=at)]
+        case items.ToolCall(status="skipped"):
+            return []
         case _:
             name, given = described(item)
             running = m.Status(state="running_tool", message=name, timestamp=at)
@@ -145,6 +147,8 @@ def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
             return [m.Reasoning(content=thought, timestamp=at)] if thought else []
         case items.WebSearch(call_id="") | items.Compaction():
             return []
+        case items.ToolCall(status="skipped"):
+            return [m.ToolSkipped(id=item.call_id, reason=items.reason_of(item), timestamp=at)]
         case _:
             result = item.result or items.ToolResult(text=INTERRUPTED, failed=True)
             return [

@@ -17,7 +17,7 @@ RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]
 ToolStatus = Literal["running", "complete", "error"]
 ToolKind = Literal["command", "file", "mcp", "search", "plan", "compaction", "artifact", "tool"]
-ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted"]
+ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted", "skipped"]
 
 
 class Attachment(Value):
@@ -30,7 +30,8 @@ class Attachment(Value):
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`. `pictures` says how many there are to fetch."""
+    """`output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was
+    refused, failed or skipped."""
 
     id: str
     name: str
@@ -45,6 +46,7 @@ class ToolCall(Value, rename="camel"):
     duration_ms: int | None = None
     changes: tuple[FileUpdate, ...] = ()
     pictures: int = 0
+    reason: str = ""
 
 
 class Message(Value, rename="camel"):

@@ -265,7 +265,8 @@ def _completed(item: items.Item) -> tuple[MarkKind, str]:
         case items.Reasoning(text=text, summary=summary):
             return "assistant", summary or text or "thought"
         case _:
-            return "tool", f"finished: {item.status}"
+            reason = items.reason_of(item)
+            return "tool", f"finished: {item.status}: {reason}" if reason else f"finished: {item.status}"
 
 
 def _about(event: events.Event) -> ItemId | None:
@@ -306,6 +307,8 @@ def _tool_markdown(call: m.ToolCall) -> str:
     code = "" if call.exit_code is None else f", exit code {call.exit_code}"
     lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
     lines += [_fenced(change.diff, "diff") for change in call.changes]
+    if call.reason and call.reason not in call.output:
+        lines.append(f"{call.reason}\n")
     if call.output.strip():
         lines.append(_fenced(call.output, ""))
     return "\n".join(lines)
