@@ -149,6 +149,7 @@ export interface HarnessMessage {
   createdAt?: number;
   turnId?: string;
   reasoning?: string;
+  reasoningMs?: number | null;
   stopReason?: string;
   error?: string;
   attachments?: Attachment[];

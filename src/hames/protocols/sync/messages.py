@@ -58,6 +58,8 @@ class Message(Value, rename="camel"):
     created_at: int = 0
     turn_id: str = ""
     reasoning: str = ""
+    reasoning_ms: int | None = None
+    """How long it thought, once that is known."""
     stop_reason: str = ""
     error: str = ""
     attachments: tuple[Attachment, ...] = ()

@@ -115,6 +115,7 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         created_at=turn.started_at_ms,
         turn_id=turn.id,
         reasoning=thought(draft.reasoning) if draft.reasoning else "",
+        reasoning_ms=draft.reasoning.duration_ms if draft.reasoning else None,
         stop_reason=stop_reason(turn) if ends else "",
         error=error,
     )
