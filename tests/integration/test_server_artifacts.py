@@ -234,3 +234,19 @@ async def test_a_thought_says_how_long_it_took(tmp_path: Path) -> None:
         [message] = [one for one in state["messages"] if one["reasoning"]]
         assert isinstance(message["reasoningMs"], int)
         assert message["reasoningMs"] >= 0
+
+
+async def test_the_past_can_be_had_without_its_beginning(tmp_path: Path) -> None:
+    model = ScriptedModel([say("One.")], [say("Two.")], [say("Three.")])
+    async with house(tmp_path, model) as (its_engine, _, client):
+        thread = (await created(its_engine)).id
+        for _ in range(3):
+            await whole_turn(its_engine, thread)
+        seq = (await client.get(f"/threads/{thread}")).json()["rev"]
+        whole = (await client.get(f"/threads/{thread}/at/{seq}")).json()
+        assert (len(whole["state"]["messages"]), whole["skipped"]) == (6, 0)
+        end = (await client.get(f"/threads/{thread}/at/{seq}?last=2")).json()
+        assert (end["state"]["messages"], end["skipped"]) == (whole["state"]["messages"][4:], 4)
+        more = (await client.get(f"/threads/{thread}/at/{seq}?last=99")).json()
+        assert more == whole
+        assert (await client.get(f"/threads/{thread}/at/{seq}?last=0")).status_code == 400

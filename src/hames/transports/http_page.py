@@ -19,7 +19,7 @@ from hames.transports.server_service import Service
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
 HEADERS = {**ALWAYS, "Content-Security-Policy": POLICY, "Cross-Origin-Opener-Policy": "same-origin"}

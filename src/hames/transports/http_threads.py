@@ -2,6 +2,7 @@
 
 import hashlib
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -84,9 +85,10 @@ class ThreadsApi:
             Endpoint(
                 method="GET",
                 path=f"{one}/at/{{seq}}",
-                says="The state as it was at a record",
+                says="The state as it was at a record; `last` leaves out all but so many messages",
                 handle=self.at,
                 answer=p.StateAt,
+                query=("last",),
             ),
             Endpoint(
                 method="GET",
@@ -171,8 +173,11 @@ class ThreadsApi:
         until = [change for change in history if change.record.seq <= seq]
         if not until or until[-1].record.seq < seq:
             raise Refused(404, f"the thread has no record {seq}", "Other")
-        state = until[-1].after
-        return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=view(state, self._service.offer)))
+        state = view(until[-1].after, self._service.offer)
+        last = number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
+        skipped = max(0, len(state.messages) - last)
+        shown = replace(state, messages=state.messages[skipped:])
+        return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=shown, skipped=skipped))
 
     async def export(self, request: Request) -> Response:
         thread_id, form = _thread_id(request), request.query_params.get("format", "markdown")

@@ -61,11 +61,12 @@ class StateAnswer(Value):
 
 
 class StateAt(Value):
-    """A thread as it stood at record `rev`."""
+    """A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`."""
 
     rev: int
     at: int
     state: m.State
+    skipped: int = 0
 
 
 class Mark(Value, rename="camel"):

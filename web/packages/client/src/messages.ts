@@ -300,11 +300,12 @@ export interface StateAnswer {
   state: HarnessState;
 }
 
-/** A thread as it stood at record `rev`. */
+/** A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`. */
 export interface StateAt {
   rev: number;
   at: number;
   state: HarnessState;
+  skipped?: number;
 }
 
 /** `rev` is the log position of the last record in it. */

@@ -17,24 +17,49 @@ export const Markdown = memo(function Markdown({ text, live = false }: { text: s
   // While it grows, from what is known; once it is whole, all of it: a definition at the end may name a link at the start.
   blocks.current = live ? parseBlocks(text, blocks.current) : parseWhole(text, blocks.current);
   const { tokens } = blocks.current;
+  const levels = headingLevels(tokens);
   return (
     <div className="markdown">
       {tokens.map((token, index) =>
         token.type === "space" || token.type === "def" ? null : (
-          <Block key={index} token={token} growing={live} last={live && index === tokens.length - 1} />
+          <Block
+            key={index}
+            token={token}
+            level={levels[index] ?? 0}
+            growing={live}
+            last={live && index === tokens.length - 1}
+          />
         ),
       )}
     </div>
   );
 });
 
-type BlockProps = { token: Token; growing: boolean; last: boolean };
+/**
+ * The level of each heading: the page has the first one, and none may be skipped, whatever the model wrote. What comes later changes
+ * nothing before it.
+ */
+function headingLevels(tokens: readonly Token[]): readonly number[] {
+  const depths: number[] = [];
+  return tokens.map((token) => {
+    if (token.type !== "heading") return 0;
+    const { depth } = token as Tokens.Heading;
+    while (depths.length > 0 && depths.at(-1)! >= depth) depths.pop();
+    depths.push(depth);
+    return Math.min(6, 1 + depths.length);
+  });
+}
+
+type BlockProps = { token: Token; level: number; growing: boolean; last: boolean };
 
 const Block = memo(
-  function Block({ token, last }: BlockProps) {
-    return <>{block(token, last)}</>;
+  function Block({ token, level, last }: BlockProps) {
+    return <>{block(token, last, level)}</>;
   },
-  (before, after) => before.last === after.last && (before.token === after.token || isSameWhileGrowing(before, after)),
+  (before, after) =>
+    before.last === after.last &&
+    before.level === after.level &&
+    (before.token === after.token || isSameWhileGrowing(before, after)),
 );
 
 /**
@@ -46,15 +71,15 @@ function isSameWhileGrowing(before: BlockProps, after: BlockProps): boolean {
   return before.growing && after.growing && was.type === is.type && was.raw === is.raw && !/\]/.test(is.raw);
 }
 
-function block(token: Token, live: boolean): ReactNode {
+function block(token: Token, live: boolean, level = 0): ReactNode {
   switch (token.type) {
     case "paragraph":
       return <p>{inline(token.tokens)}</p>;
     case "text":
       return token.tokens ? inline(token.tokens) : decodeEntities(token.text);
     case "heading":
-      // The page has its own first and second level.
-      return createElement(`h${Math.min(6, token.depth + 2)}`, null, inline(token.tokens));
+      // In a quote or a list it belongs to no outline: there it only looks like one.
+      return createElement(level > 0 ? `h${level}` : "p", { className: `depth-${token.depth}` }, inline(token.tokens));
     case "code":
       return <CodeBlock code={token.text} language={languageName(token.lang)} live={live} />;
     case "blockquote":
