@@ -80,6 +80,7 @@ class Reply:
 
     def __init__(self) -> None:
         self.items: dict[int, ItemId] = {}
+        self.opened_at: dict[int, float] = {}
         self.calls: list[Call] = []
         self.usage: Usage | None = None
         self.ended: ReplyEnded | None = None
@@ -153,7 +154,9 @@ async def _listen(work: TurnWork, reply: Reply) -> None:
                 case ReasoningEnded(block=block, opaque=opaque):
                     if block not in reply.items and opaque is not None:
                         await _open(work, reply, block, REASONING)
-                    await _finish(work, reply, block, provider=work.provider.name, opaque=opaque)
+                    took = work.clock.monotonic() - reply.opened_at.get(block, work.clock.monotonic())
+                    provider = work.provider.name
+                    await _finish(work, reply, block, provider=provider, opaque=opaque, duration_ms=round(took * 1000))
                 case ToolCallStarted():
                     reply.anything = True
                     reply.grow(BLOCK_CHARS)
@@ -190,6 +193,7 @@ async def _open(work: TurnWork, reply: Reply, block: int, blank: Item) -> ItemId
     reply.anything = True
     reply.grow(BLOCK_CHARS)
     item_id = reply.items[block] = work.new_item_id()
+    reply.opened_at[block] = work.clock.monotonic()
     await work.start(replace(blank, id=item_id, step=work.step))
     return item_id
 

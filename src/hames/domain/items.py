@@ -115,6 +115,7 @@ class Reasoning(_Item, tag="reasoning", kw_only=True):
     provider: str = ""
     opaque: Json = None
     """What the provider wants back unchanged: a signature, encrypted reasoning. Meaningless to any other provider."""
+    duration_ms: int | None = None
 
 
 class CommandExecution(_Item, tag="command_execution", kw_only=True):

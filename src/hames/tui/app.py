@@ -105,7 +105,8 @@ class HamesApp(App[int]):
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
         `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
-        `mcp_servers` describes those that are configured; `first_frame` is on the screen already; `warnings` are shown at once.
+        `mcp_servers` describes those that are configured; `first_frame` is on the screen already;
+        `warnings` are shown at once.
         """
         super().__init__()
         self.first_frame = first_frame

@@ -22,15 +22,17 @@ ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted
 
 
 class Attachment(Value):
-    """`url` is a path of ours for an image, and empty for a file."""
+    """`url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again."""
 
     kind: Literal["image", "file"]
     name: str
     url: str = ""
+    upload: str = ""
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped."""
+    """`output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was
+    refused, failed or skipped."""
 
     id: str
     name: str
@@ -44,6 +46,7 @@ class ToolCall(Value, rename="camel"):
     exit_code: int | None = None
     duration_ms: int | None = None
     changes: tuple[FileUpdate, ...] = ()
+    pictures: int = 0
     reason: str = ""
 
 
@@ -56,6 +59,8 @@ class Message(Value, rename="camel"):
     created_at: int = 0
     turn_id: str = ""
     reasoning: str = ""
+    reasoning_ms: int | None = None
+    """How long it thought, once that is known."""
     stop_reason: str = ""
     error: str = ""
     attachments: tuple[Attachment, ...] = ()

@@ -32,11 +32,16 @@ class ThreadRow(Value, rename="camel"):
     """`approval`: it waits for a person."""
     foreign: bool = False
     """Not written by this user on this machine."""
+    match: str = ""
+    """The line of the thread that a search found."""
 
 
 class ThreadPage(Value, rename="camel"):
+    """`partial`: the search has not read every thread yet; the same one a moment later finds more."""
+
     threads: tuple[ThreadRow, ...]
     next_cursor: str | None
+    partial: bool = False
 
 
 class ThreadsMessage(Value, tag_field="type", tag="threads"):
@@ -58,11 +63,12 @@ class StateAnswer(Value):
 
 
 class StateAt(Value):
-    """A thread as it stood at record `rev`."""
+    """A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`."""
 
     rev: int
     at: int
     state: m.State
+    skipped: int = 0
 
 
 class Mark(Value, rename="camel"):
@@ -159,6 +165,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         updated_at=summary.updated_at_ms,
         status=status,
         foreign=summary.foreign,
+        match=summary.match,
     )
 
 

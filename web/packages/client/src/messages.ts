@@ -37,11 +37,12 @@ export interface Archive {
   archived?: boolean;
 }
 
-/** `url` is a path of ours for an image, and empty for a file. */
+/** `url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again. */
 export interface Attachment {
   kind: "file" | "image";
   name: string;
   url?: string;
+  upload?: string;
 }
 
 /** Stops the run and holds the queue; while idle, empties a held queue. */
@@ -148,6 +149,7 @@ export interface HarnessMessage {
   createdAt?: number;
   turnId?: string;
   reasoning?: string;
+  reasoningMs?: number | null;
   stopReason?: string;
   error?: string;
   attachments?: Attachment[];
@@ -170,7 +172,7 @@ export interface HarnessState {
   notices?: Notice[];
 }
 
-/** `output` is a tail when `output_truncated`. `reason`: why it was refused, failed or skipped. */
+/** `output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was refused, failed or skipped. */
 export interface HarnessToolCall {
   id: string;
   name: string;
@@ -184,6 +186,7 @@ export interface HarnessToolCall {
   exitCode?: number | null;
   durationMs?: number | null;
   changes?: FileChange[];
+  pictures?: number;
   reason?: string;
 }
 
@@ -308,11 +311,12 @@ export interface StateAnswer {
   state: HarnessState;
 }
 
-/** A thread as it stood at record `rev`. */
+/** A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`. */
 export interface StateAt {
   rev: number;
   at: number;
   state: HarnessState;
+  skipped?: number;
 }
 
 /** `rev` is the log position of the last record in it. */
@@ -355,9 +359,11 @@ export interface ThreadHead {
   notes?: string[];
 }
 
+/** `partial`: the search has not read every thread yet; the same one a moment later finds more. */
 export interface ThreadPage {
   threads: ThreadRow[];
   nextCursor: string | null;
+  partial?: boolean;
 }
 
 export interface ThreadRow {
@@ -371,6 +377,7 @@ export interface ThreadRow {
   updatedAt: number;
   status: "approval" | "error" | "idle" | "running";
   foreign?: boolean;
+  match?: string;
 }
 
 /** On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now. It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask. */
