@@ -90,9 +90,12 @@ def _command(
         return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{why}")
     if policy == "never" or granted:
         return Ruling(action="allow", sandbox=sandbox)
+    reason = verdict.reason or "every command is asked about here"
     if policy == "unlessTrusted" and verdict.trusted:
-        return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
-    return Ruling(action="ask", sandbox=sandbox, reason=verdict.reason or "every command is asked about here")
+        if walled or not verdict.sandbox_only:
+            return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
+        reason = "it is only run unasked inside the sandbox, and here there is none"
+    return Ruling(action="ask", sandbox=sandbox, reason=reason)
 
 
 def _files(

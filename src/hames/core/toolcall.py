@@ -1,9 +1,11 @@
 """One tool call: find, validate, prepare, decide, ask, run. A failure is a result the model reads."""
 
 import logging
+from functools import partial
 
 import anyio
 import msgspec
+from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.core.approvals import Ruling, decide
@@ -19,6 +21,9 @@ from hames.domain.schema import check
 from hames.ports import Job, ToolFailed, Verdict, Work
 
 log = logging.getLogger(__name__)
+
+JUDGE_SECONDS = 2.0
+"""How long the trust in a command may be looked for. After that a person is asked."""
 
 DECLINED = "The user declined this. Do not try it again in another way; ask, or go on without it."
 
@@ -43,7 +48,7 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     except ToolFailed as reason:
         return await _failed(work, call, arguments, str(reason))
     await work.start(prepared.item)
-    ruling = _rule(work, prepared)
+    ruling = await _rule(work, prepared)
     if ruling.action == "deny":
         return await _refused(work, item_id, "failed", f"not allowed: {ruling.reason}")  # and nobody declined it
     if ruling.action == "ask" and (refusal := await _ask(work, prepared, ruling)):
@@ -61,11 +66,19 @@ def _shown(call: Call) -> Json:
         return {"text": call.arguments}
 
 
-def _rule(work: TurnWork, prepared: Work) -> Ruling:
+async def _judge(work: TurnWork, intent: RunCommand) -> Verdict:
+    """In a thread and with a deadline, so that no command and no hung file system delays anybody else."""
+    judge = partial(work.trust.judge, intent.command, cwd=intent.cwd, workspace=work.place.workspace)
+    with anyio.move_on_after(JUDGE_SECONDS):
+        return await to_thread.run_sync(judge, abandon_on_cancel=True)
+    return Verdict(trusted=False, reason="it could not be judged in time")
+
+
+async def _rule(work: TurnWork, prepared: Work) -> Ruling:
     intent = prepared.intent
     verdict = Verdict(trusted=False)
     if isinstance(intent, RunCommand) and work.settings.approval_policy == "unlessTrusted":
-        verdict = work.trust.judge(intent.command, cwd=intent.cwd, workspace=work.place.workspace)
+        verdict = await _judge(work, intent)
     return decide(
         intent,
         policy=work.settings.approval_policy,

@@ -20,6 +20,7 @@ from hames.domain.value import Value
 from hames.ports import Launch, ToolFailed
 from hames.sandbox import behind, landlock, macos, none, probe
 from hames.sandbox.behind import Reach
+from hames.sandbox.commands.hardening import READING
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
 from hames.sandbox.mounts import writable_roots
@@ -128,7 +129,9 @@ class LocalSandbox:
 
     def _child_environment(self, launch: Launch, plan: Plan, job: str) -> dict[str, str]:
         writable = (launch.workspace, *_named_roots(launch.policy))
-        return child_environment(
+        # Whoever may only read has no use for hooks and monitors of a repository. Trusted calls of git rely on it.
+        reading = READING if isinstance(launch.policy, ReadOnly) else {}
+        child = child_environment(
             self._environ,
             home=self._home,
             job=job,
@@ -136,6 +139,7 @@ class LocalSandbox:
             inherit=self._settings.inherit,
             tmp=plan.tmp,
         )
+        return child | reading
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> Plan:
         if not Path(launch.cwd).is_dir():
