@@ -81,6 +81,14 @@ def test_trust_removes_the_question_and_tightens_the_sandbox(
     assert rule(RUN, policy, sandbox, trusted=True) == expected
 
 
+@pytest.mark.parametrize(("sandbox", "action"), [(WRITE, "allow"), (READ, "allow"), (FREE, "ask"), (OUTSIDE, "ask")])
+def test_what_is_trusted_only_behind_walls_is_asked_about_without_them(sandbox: SandboxPolicy, action: str) -> None:
+    verdict = Verdict(trusted=True, sandbox_only=True)
+    ruling = decide(RUN, policy="unlessTrusted", sandbox=sandbox, grants=(), verdict=verdict, workspace="/w")
+    assert ruling.action == action
+    assert ("sandbox" in ruling.reason) == (action == "ask")
+
+
 @pytest.mark.parametrize("policy", ["never", "unlessTrusted", "always"])
 def test_a_read_only_sandbox_lets_no_file_change_through(policy: ApprovalPolicy) -> None:
     assert rule(EDIT, policy, READ)[0] == "deny"

@@ -151,10 +151,12 @@ def _is_harmless(key: str, value: str, repository: Repository) -> bool:
 def _read_config(path: Path) -> Iterator[tuple[str, str]]:
     """Every setting with its whole name. Whatever is not written in the usual way raises `Doubt`."""
     try:
+        if not os.path.lexists(path):
+            return
+        if not path.is_file():  # a pipe would never end
+            raise Doubt(f"the settings of the repository are no file (`{path.name}`)")
         with path.open("rb") as file:
             raw = file.read(MAX_CONFIG_BYTES + 1)
-    except FileNotFoundError:
-        return
     except OSError as error:
         raise Doubt(f"the settings of the repository cannot be read ({error.strerror})") from None
     odd = Doubt(f"the settings of the repository are written in an unusual way (`{path.name}`)")
