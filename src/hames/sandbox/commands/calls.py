@@ -53,7 +53,7 @@ def _table(name: str, program: Program, words: list[str], *, fed: bool) -> Readi
     options = read_options(name, program, words)
     plain = options.operands
     if not program.least <= len(plain) <= program.most or (program.operands == "none" and plain):
-        raise Doubt(f"`{name}` with {len(plain)} operands is not a call that only reads")
+        raise Doubt(f"called with these words, `{name}` can do more than read")
     paths = plain
     if program.operands == "pattern" and not options.has(*program.pattern_flags):
         if not plain:

@@ -260,7 +260,7 @@ def check_git(words: list[str]) -> GitCall:
     options = read_options(f"git {subcommand}", program, arguments)
     operands = _operands(subcommand, options)
     if not program.least <= len(operands) <= program.most or (program.operands == "none" and operands):
-        raise Doubt(f"`git {subcommand}` with {len(operands)} operands is not a call that only reads")
+        raise Doubt(f"called with these words, `git {subcommand}` can do more than read")
     _check_formats(options)
     if subcommand == "grep":
         check_search(options)

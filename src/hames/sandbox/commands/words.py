@@ -150,6 +150,8 @@ class _Reader:
             found = _TO_NULL.match(line, self._at + 1)
         else:
             found = _TO_NULL.match(line, self._at + (2 if operator == ">>" else 1))
+        if found is None and line[self._at + 1 : self._at + 2] == "(":
+            raise Doubt(f"it runs a command inside a command (`{operator}…)`)")
         if found is None:
             verb = "reads its input from a file" if operator[0] == "<" else "writes its output to a file"
             raise Doubt(f"it {verb} (`{line[self._at : self._at + 24].strip()}`)")
