@@ -25,6 +25,13 @@ export interface AgentMessageItem {
   _meta?: unknown;
 }
 
+/** What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may be changed again, or for a command the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+  _meta?: unknown;
+}
+
 export interface ApprovalResponse {
   decision: "accept" | "acceptForSession" | "cancel" | "decline";
   _meta?: unknown;
@@ -77,6 +84,7 @@ export interface CommandApprovalParams {
   startedAtMs?: number;
   commandActions?: unknown[];
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -217,6 +225,7 @@ export interface FileChangeApprovalParams {
   changes: FileUpdateChange[];
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -313,6 +322,7 @@ export interface McpApprovalParams {
   tool: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -661,6 +671,7 @@ export interface ToolApprovalParams {
   name: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;

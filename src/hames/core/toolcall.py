@@ -14,11 +14,12 @@ from hames.core.turn import OUR_STREAMS, TurnWork
 from hames.domain.approvals import Approval, Harmless, RunCommand
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted
+from hames.domain.grants import what_changed
 from hames.domain.ids import ApprovalId, ItemId
 from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.schema import check
-from hames.ports import Job, ToolFailed, Verdict, Work
+from hames.ports import Job, Tool, ToolFailed, Verdict, Work
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
         return await _refused(work, item_id, "failed", f"not allowed: {ruling.reason}")  # and nobody declined it
     if ruling.action == "ask" and (refusal := await _ask(work, prepared, ruling)):
         return await _refused(work, item_id, "declined", refusal)
+    if changed := await _changed_meanwhile(work, tool, job, prepared):
+        return await _refused(work, item_id, "failed", f"not started: {changed}. Call it again to be judged anew")
     finished = await _run(work, prepared, ruling)
     await work.complete(finished)
     return not (finished.result and finished.result.failed)
@@ -85,7 +88,6 @@ async def _rule(work: TurnWork, prepared: Work) -> Ruling:
         sandbox=work.place.sandbox,
         grants=work.thread.state.grants,
         verdict=verdict,
-        workspace=work.place.workspace,
     )
 
 
@@ -100,10 +102,26 @@ async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> str:
         intent=intent,
         reason=ruling.reason,
     )
-    answer = await work.questions.ask(work.thread, approval, workspace=work.place.workspace)
+    answer = await work.questions.ask(work.thread, approval)
     if answer.decision in ("once", "always"):
         return ""
     return f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
+
+
+async def _changed_meanwhile(work: TurnWork, tool: Tool, job: Job, prepared: Work) -> str:
+    """What is no longer as it was judged or shown, right before it starts; empty when all of it is."""
+    intent = prepared.intent
+    if not isinstance(intent, RunCommand) or not intent.scripts:
+        return ""
+    if work.settings.approval_policy == "never" and not intent.unsandboxed:
+        return ""  # nobody judged it and nobody was shown it
+    try:
+        now = (await tool.prepare(job)).intent
+    except ToolFailed as reason:
+        return str(reason)
+    assert isinstance(now, RunCommand)
+    difference = what_changed(intent.scripts, now.scripts, cwd=intent.cwd)
+    return f"{difference} while this waited" if difference else ""
 
 
 async def _run(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolItem:

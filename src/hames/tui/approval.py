@@ -91,10 +91,11 @@ class ApprovalPanel(Vertical, can_focus=True):
             accept = [] if self._form.as_it_stands else [("y", "accept")]
             fill = [("f", "fill in")] if self._form.fields else []
             keys = [*accept, *fill, ("n", "decline"), ("r", "decline with a word"), ("esc", "put aside")]
-        elif self.asked and self.asked.params.available_decisions:
-            offered = self.asked.params.available_decisions
-            keys = [pair for pair in keys if pair[0] != "a" or "acceptForSession" in offered]
+        elif self.asked and not self.asked.offers_always:
+            keys = [pair for pair in keys if pair[0] != "a"]
         row = Text("\n")
+        if self.asked and self.asked.always_covers:
+            row.append(f"always: {visible(self.asked.always_covers)}\n", self.palette.quiet)
         for key, words in keys:
             row.append(key, self.palette.accent)
             row.append(f" {words}   ", self.palette.quiet)
@@ -122,7 +123,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         }
         what = self.query_one("#what", VerticalScroll)
         match event.key:
-            case "a" if asked.params.available_decisions and "acceptForSession" not in asked.params.available_decisions:
+            case "a" if not asked.offers_always:
                 return
             case "y" if self._form is not None and self._form.as_it_stands:
                 return

@@ -555,6 +555,14 @@ class ServerRequestResolved(Wire):
 ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
 
 
+class AlwaysCovers(Wire):
+    """What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may
+    be changed again, or for a command the scripts that must stay as they are."""
+
+    text: str
+    files: list[str] = []
+
+
 class CommandApprovalParams(Wire):
     thread_id: str
     turn_id: str
@@ -564,6 +572,7 @@ class CommandApprovalParams(Wire):
     started_at_ms: int = 0
     command_actions: list[Json] = []
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     reason: str | Maybe = UNSET
 
 
@@ -574,6 +583,7 @@ class FileChangeApprovalParams(Wire):
     changes: list[FileUpdateChange]
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     reason: str | Maybe = UNSET
 
 
@@ -585,6 +595,7 @@ class McpApprovalParams(Wire):
     tool: str
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 
@@ -596,6 +607,7 @@ class ToolApprovalParams(Wire):
     name: str
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 

@@ -6,6 +6,7 @@ to answer. Timestamps are Unix seconds, as in the specification's own examples.
 
 from typing import Literal
 
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
@@ -68,6 +69,8 @@ class Approval(Value, tag_field="type", tag="approval", rename="camel"):
     server: str = ""
     tool: str = ""
     input: Json = None
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing."""
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
@@ -88,6 +89,8 @@ class Approval(Value, rename="camel"):
     server: str = ""
     tool: str = ""
     input: Json = None
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing, so it is not offered."""
 
 
 class Plan(Value):
