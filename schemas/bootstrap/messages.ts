@@ -1,5 +1,11 @@
 // The messages of bootstrap. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 /** The question, and once it is answered the `decision`. `void`: it ended before anyone answered. */
 export interface ApprovalData {
   requestId: string;
@@ -11,6 +17,7 @@ export interface ApprovalData {
   cwd?: string;
   changes?: FileChange[];
   input?: unknown;
+  alwaysCovers?: AlwaysCovers;
   decision?: "always" | "once" | "reject" | "void";
 }
 
@@ -36,6 +43,7 @@ export interface ApprovalRequested {
   cwd?: string;
   changes?: FileChange[];
   input?: unknown;
+  alwaysCovers?: AlwaysCovers;
 }
 
 /** `content` is what an `elicitation` asks for, as its `requestedSchema` has it. */

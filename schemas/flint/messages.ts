@@ -25,6 +25,13 @@ export interface AgentMessageItem {
   _meta?: unknown;
 }
 
+/** What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may be changed again, or for a command the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+  _meta?: unknown;
+}
+
 export interface ApprovalResponse {
   decision: "accept" | "acceptForSession" | "cancel" | "decline";
   _meta?: unknown;
@@ -79,6 +86,7 @@ export interface CommandApprovalParams {
   startedAtMs?: number;
   commandActions?: unknown[];
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -221,6 +229,7 @@ export interface FileChangeApprovalParams {
   changes: FileUpdateChange[];
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -326,6 +335,7 @@ export interface McpApprovalParams {
   tool: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -711,6 +721,7 @@ export interface ToolApprovalParams {
   name: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;

@@ -1,5 +1,11 @@
 // The messages of sse. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 /** A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen. */
 export interface Approval {
   type: "approval";
@@ -17,6 +23,7 @@ export interface Approval {
   server?: string;
   tool?: string;
   input?: unknown;
+  alwaysCovers?: AlwaysCovers | null;
 }
 
 /** The body of `POST /approvals/{id}`. */

@@ -296,10 +296,15 @@ class Verdict(Value):
 
     trusted: bool
     reason: str = ""
+    sandbox_only: bool = False
+    """Trusted only behind walls: it starts programs that look at more than their words."""
 
 
 class Trust(Protocol):
-    """Which commands need no question. Any doubt is an untrusted verdict; it raises nothing."""
+    """Which commands need no question. Any doubt is an untrusted verdict; it raises nothing.
+
+    It is called in a thread, several at a time, and given up on after a while.
+    """
 
     def judge(self, command: str, *, cwd: str, workspace: str) -> Verdict: ...
 

@@ -102,11 +102,15 @@ class Readable:
             return None
         moving, self._moving = self._moving, False
         self._clear()
-        sys.stderr.write("  [y]es, [a]lways, [n]o: ")
+        if asked.always_covers:
+            self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
+        sys.stderr.write("  [y]es, [a]lways, [n]o: " if asked.offers_always else "  [y]es, [n]o: ")
         sys.stderr.flush()
         answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         self._moving = moving
-        words: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession"}
+        words: dict[str, m.ApprovalWord] = {"y": "accept"}
+        if asked.offers_always:
+            words["a"] = "acceptForSession"
         return words.get(answer.strip().lower()[:1], "decline")
 
     def answer(self, answer: Json) -> None:

@@ -120,6 +120,19 @@ class ApprovalAsked(Value):
     method: str
     params: Question
 
+    @property
+    def offers_always(self) -> bool:
+        """Whether it can be allowed for good. A server that does not say what it offers takes every answer."""
+        offered = self.params.available_decisions
+        return not offered or "acceptForSession" in offered
+
+    @property
+    def always_covers(self) -> str:
+        """What would be allowed for good, as a sentence without a subject; empty if that is not offered or unknown."""
+        if isinstance(self.params, m.ElicitationParams) or self.params.always_covers is None or not self.offers_always:
+            return ""
+        return self.params.always_covers.text
+
 
 class ApprovalSettled(Value):
     """Decided, by this client or another, or void because the turn ended."""

@@ -54,6 +54,8 @@ class Screen:
             self._asked.add(asked.item_id)
             for change in asked.changes:
                 self._diff(change)
+        if asked.always_covers:
+            self.line(f"  always: {visible(asked.always_covers.text)}", DIM)
 
     def line(self, text: str, style: str = "") -> None:
         """A line of its own."""

@@ -25,6 +25,7 @@ from hames.sandbox import behind, landlock, macos, none, probe
 from hames.sandbox.after_command import AfterCommand
 from hames.sandbox.behind import Reach
 from hames.sandbox.bubblewrap import Bubblewrap
+from hames.sandbox.commands.hardening import READING
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
 from hames.sandbox.home_view import HomeView, names_below
@@ -193,6 +194,8 @@ class LocalSandbox:
                 return notes
 
     def _child_environment(self, launch: Launch, plan: Plan, job: str) -> dict[str, str]:
+        # Whoever may only read has no use for hooks and monitors of a repository. Trusted calls of git rely on it.
+        reading = READING if isinstance(launch.policy, ReadOnly) else {}
         usual = child_environment(
             self._environ,
             home=self._home,
@@ -202,7 +205,7 @@ class LocalSandbox:
             tmp=plan.tmp,
             private_home=plan.private_home,
         )
-        return dict(plan.environment({**usual, **plan.variables}))
+        return dict(plan.environment({**usual, **reading, **plan.variables}))
 
     def _path(self, launch: Launch) -> tuple[str, ...]:
         """Directories before the system's on PATH."""

@@ -5,6 +5,7 @@ and when the turn is stopped, everything below it is ended before `run` returns.
 """
 
 import signal
+from functools import partial
 
 import anyio
 from msgspec.structs import replace
@@ -12,13 +13,15 @@ from msgspec.structs import replace
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import CommandExecution, ToolItem, ToolResult
-from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
 from hames.tools.beneath import Beneath
 from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.headtail import HeadTail
 from hames.tools.places import PATH, encodable, locate, relative
+from hames.tools.script_files import ScriptFiles, is_plain_word, script_files
+from hames.tools.works import off_the_loop
 
 LAST_WORDS_SECONDS = 5
 MAX_COMMAND_BYTES = 128 * 1024 - 1
@@ -82,7 +85,16 @@ class ShellTool:
             raise ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
         cwd = _directory(job, arguments["cwd"]) if arguments.get("cwd") else job.place.cwd
         item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd=cwd)
-        intent = RunCommand(command=command, cwd=cwd, unsandboxed=bool(arguments.get("unsandboxed")), why=why)
+        unsandboxed = bool(arguments.get("unsandboxed"))
+        scripts = await self._scripts(command, cwd, job.place.sandbox, unsandboxed=unsandboxed)
+        intent = RunCommand(
+            command=command,
+            cwd=cwd,
+            unsandboxed=unsandboxed,
+            why=why,
+            scripts=scripts.files,
+            repeatable=scripts.complete,
+        )
         seconds = min(arguments.get("timeout_seconds") or self.limits.default_seconds, self.limits.max_seconds)
         launch = Launch(
             argv=("/bin/bash", "--noprofile", "--norc", "-c", command),
@@ -97,6 +109,13 @@ class ShellTool:
             ),
         )
         return _Command(self, item, intent, launch)
+
+    async def _scripts(self, command: str, cwd: str, policy: SandboxPolicy, *, unsandboxed: bool) -> ScriptFiles:
+        """Behind walls only what it runs counts, so that editing a test does not ask about the tests again."""
+        if is_plain_word(command):
+            return ScriptFiles()
+        unwalled = unsandboxed or isinstance(policy, DangerFullAccess | ExternalSandbox)
+        return await off_the_loop(partial(script_files, command, cwd, every=unwalled))
 
 
 class _Command:

@@ -120,9 +120,8 @@ class ApprovalPanel(Vertical, can_focus=True):
             accept = {} if self._form.as_it_stands else {"y": "accept"}
             fill = {"f": "fill in"} if self._form.fields else {}
             keys = {**accept, **fill, "n": "decline", "r": "decline and tell the agent why", "esc": "cancel"}
-        elif self.asked and self.asked.params.available_decisions:
-            offered = self.asked.params.available_decisions
-            keys = {key: words for key, words in keys.items() if key != "a" or "acceptForSession" in offered}
+        elif self.asked and not self.asked.offers_always:
+            keys = {key: words for key, words in keys.items() if key != "a"}
         made, width = Text("\n"), max(20, self.app.size.width - 6)
         used = 0
         for key, words in keys.items():
@@ -133,10 +132,9 @@ class ApprovalPanel(Vertical, can_focus=True):
             made.append(key, self.palette.accent)
             made.append(f" {words}   ", self.palette.quiet)
             used += size
-        if "a" in keys and self.asked is not None and (covers := always_covers(self.asked)):
-            made.append("\n").append_text(
-                Text("\n").join(paragraphs(f"Always allow covers {covers}.", self.palette.quiet, width))
-            )
+        if "a" in keys and self.asked is not None and self.asked.always_covers:
+            covers = f"Always allow covers: {visible(self.asked.always_covers)}"
+            made.append("\n").append_text(Text("\n").join(paragraphs(covers, self.palette.quiet, width)))
         return made
 
     def on_key(self, event: events.Key) -> None:
@@ -161,7 +159,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         }
         what = self.query_one("#what", VerticalScroll)
         match event.key:
-            case "a" if asked.params.available_decisions and "acceptForSession" not in asked.params.available_decisions:
+            case "a" if not asked.offers_always:
                 return
             case "y" if self._form is not None and self._form.as_it_stands:
                 return
@@ -226,19 +224,6 @@ def question(asked: ApprovalAsked) -> str:
             return f"{server} asks for your input"
         case _ as never:
             assert_never(never)
-
-
-def always_covers(asked: ApprovalAsked) -> str:
-    """What `a` allows from then on, in words."""
-    match asked.params:
-        case m.CommandApprovalParams():
-            return "exactly this command in this directory, for the rest of this thread"
-        case m.FileChangeApprovalParams():
-            return "changes to every file of the workspace, for the rest of this thread"
-        case m.McpApprovalParams(server=server, tool=tool):
-            return visible(f"every call of {tool} of the server {server}, for the rest of this thread")
-        case _:
-            return ""
 
 
 def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:

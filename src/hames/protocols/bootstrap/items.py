@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 from hames.domain import items
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.forms import members
+from hames.domain.grants import always_covers
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.policy import Decision
@@ -115,7 +116,7 @@ def log_id(tool_item_id: ItemId) -> str:
     return f"{tool_item_id}_log"
 
 
-def question(approval: Approval) -> dict[str, Json]:
+def question(approval: Approval, cwd: str) -> dict[str, Json]:
     """What is asked, as `approval.requested` and the `approval` item both carry it."""
     match approval.intent:
         case RunCommand(command=command, cwd=cwd):
@@ -130,10 +131,13 @@ def question(approval: Approval) -> dict[str, Json]:
             asked = {"tool": "elicitation", "input": {"server": server, **members(approval.intent)}}
         case _ as never:
             assert_never(never)
-    return {**asked, "reason": approval.reason}
+    covers = always_covers(approval.intent, cwd=cwd)
+    return {**asked, "reason": approval.reason, "always_covers": covers or UNSET}
 
 
-def approval_item(thread_id: ThreadId, approval: Approval, decision: Decision | None) -> messages.ApprovalItem:
+def approval_item(
+    thread_id: ThreadId, approval: Approval, decision: Decision | None, cwd: str
+) -> messages.ApprovalItem:
     return messages.ApprovalItem(
         item_id=approval.id,
         thread_id=thread_id,
@@ -143,7 +147,7 @@ def approval_item(thread_id: ThreadId, approval: Approval, decision: Decision | 
             tool_item_id=approval.item_id,
             status="pending" if decision is None else "resolved",
             decision=UNSET if decision is None else decision,
-            **question(approval),
+            **question(approval, cwd),
         ),
     )
 

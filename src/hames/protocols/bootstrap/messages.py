@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType, field
 
 from hames.domain.errors import ErrorInfo
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, Decision
@@ -183,6 +184,7 @@ class ApprovalData(Value, rename="camel"):
     cwd: str | UnsetType = UNSET
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
+    always_covers: AlwaysCovers | UnsetType = UNSET
     decision: Decision | UnsetType = UNSET
 
 
@@ -340,6 +342,8 @@ class ApprovalRequested(Value, rename="camel"):
     cwd: str | UnsetType = UNSET
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
+    always_covers: AlwaysCovers | UnsetType = UNSET
+    """What `always` would allow, and the files it is about. Left out: nothing."""
 
 
 class Notice(Value, rename="camel"):

@@ -227,9 +227,9 @@ def _approval_requested(change: Change, event: events.ApprovalRequested) -> list
         request_id=approval.id,
         turn_id=approval.turn_id,
         item_id=approval.item_id,
-        **shown.question(approval),
+        **shown.question(approval, change.after.settings.cwd),
     )
-    started = shown.approval_item(change.record.thread_id, approval, None)
+    started = shown.approval_item(change.record.thread_id, approval, None, change.after.settings.cwd)
     return [_item_news(change, "item.started", started), Notify(method="approval.requested", params=asked)]
 
 
@@ -237,7 +237,7 @@ def _approval_resolved(change: Change, event: events.ApprovalResolved) -> list[N
     approval = next((a for a in change.before.approvals if a.id == event.approval_id), None)
     if approval is None:
         return []
-    resolved = shown.approval_item(change.record.thread_id, approval, event.decision)
+    resolved = shown.approval_item(change.record.thread_id, approval, event.decision, change.after.settings.cwd)
     return [_item_news(change, "item.completed", resolved)]
 
 

@@ -24,6 +24,7 @@ from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
 from hames.protocols.dialect import Notify
 from hames.protocols.flint import elicitation, seed, uuids
+from hames.protocols.flint.messages import ApprovalWord
 from hames.protocols.flint.shape import About, Window
 
 Members = dict[str, Json]
@@ -297,19 +298,22 @@ class Codex:
             "startedAtMs": at_ms,
             "reason": approval.reason or None,
         }
+        decisions = seed.decisions_about(seed.covered(approval, state.settings.cwd))
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
-                return "item/commandExecution/requestApproval", _command_question(where, command, cwd)
+                return "item/commandExecution/requestApproval", _command_question(where, command, cwd, decisions)
             case ChangeFiles(changes=changes):
                 shown = [file_update(change) for change in changes]
                 return "item/fileChange/requestApproval", {**where, "grantRoot": None, "changes": shown}
             case CallMcp(server=server, tool=tool, arguments=arguments):
                 # Codex asks about MCP by other means; every client of its knows how to ask about a command.
                 words = f"{server}.{tool} {arguments}"
-                return "item/commandExecution/requestApproval", _command_question(where, words, state.settings.cwd)
+                asked = _command_question(where, words, state.settings.cwd, decisions)
+                return "item/commandExecution/requestApproval", asked
             case UseTool(name=name, arguments=arguments):
                 words = f"{name} {arguments}"
-                return "item/commandExecution/requestApproval", _command_question(where, words, state.settings.cwd)
+                asked = _command_question(where, words, state.settings.cwd, decisions)
+                return "item/commandExecution/requestApproval", asked
             case Elicit() as elicit:
                 told = elicitation.asked_codex(approval.id, elicit)
                 return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
@@ -451,14 +455,14 @@ def _input(part: domain.UserInput) -> Members:
             assert_never(never)
 
 
-def _command_question(where: Members, command: str, cwd: str) -> Members:
+def _command_question(where: Members, command: str, cwd: str, decisions: list[ApprovalWord]) -> Members:
     return {
         **where,
         "kind": "command",
         "command": command,
         "cwd": cwd,
         "commandActions": [{"type": "unknown", "command": command}],
-        "availableDecisions": seed.DECISIONS,
+        "availableDecisions": decisions,
         "environmentId": None,
     }
 

@@ -603,6 +603,14 @@ class ServerRequestResolved(Wire):
 ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
 
 
+class AlwaysCovers(Wire):
+    """What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may
+    be changed again, or for a command the scripts that must stay as they are."""
+
+    text: str
+    files: list[str] = []
+
+
 class CommandApprovalParams(Wire):
     thread_id: str
     turn_id: str
@@ -612,6 +620,7 @@ class CommandApprovalParams(Wire):
     started_at_ms: int = 0
     command_actions: list[Json] = []
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     reason: str | Maybe = UNSET
 
 
@@ -622,6 +631,7 @@ class FileChangeApprovalParams(Wire):
     changes: list[FileUpdateChange]
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     reason: str | Maybe = UNSET
 
 
@@ -633,6 +643,7 @@ class McpApprovalParams(Wire):
     tool: str
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 
@@ -644,6 +655,7 @@ class ToolApprovalParams(Wire):
     name: str
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 

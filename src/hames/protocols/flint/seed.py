@@ -14,6 +14,7 @@ from hames.domain import policy
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
+from hames.domain.grants import always_covers
 from hames.domain.ids import ThreadId
 from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
@@ -54,6 +55,16 @@ _TURN_WORDS: dict[str, TurnStatusWord] = {
     "interrupted": "interrupted",
     "failed": "failed",
 }
+
+
+def decisions_about(covers: m.AlwaysCovers | None) -> list[m.ApprovalWord]:
+    """For good is offered only where there is something to allow for good."""
+    return [word for word in DECISIONS if covers or word != "acceptForSession"]
+
+
+def covered(approval: Approval, cwd: str) -> m.AlwaysCovers | None:
+    covers = always_covers(approval.intent, cwd=cwd)
+    return covers and m.AlwaysCovers(text=covers.text, files=list(covers.files))
 
 
 class Seed:
@@ -221,6 +232,7 @@ class Seed:
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
         where = {"thread_id": state.id, "turn_id": approval.turn_id, "item_id": approval.item_id}
         reason = spoken(approval.reason)
+        covers = covered(approval, state.settings.cwd)
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
                 return "item/commandExecution/requestApproval", m.CommandApprovalParams(
@@ -229,7 +241,8 @@ class Seed:
                     cwd=cwd,
                     started_at_ms=at_ms,
                     command_actions=[wire.CommandAction(type="unknown", command=command)],
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case ChangeFiles(changes=changes):
@@ -237,7 +250,8 @@ class Seed:
                     **where,
                     changes=[file_update(change) for change in changes],
                     started_at_ms=at_ms,
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case CallMcp(server=server, tool=tool, arguments=arguments):
@@ -247,7 +261,8 @@ class Seed:
                     tool=tool,
                     arguments=arguments,
                     started_at_ms=at_ms,
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case UseTool(name=name, arguments=arguments):
@@ -256,7 +271,8 @@ class Seed:
                     name=name,
                     arguments=arguments,
                     started_at_ms=at_ms,
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case Elicit(server=server, message=message, schema=schema, url=url):

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from hames.domain import events, items
+from hames.domain.grants import always_covers
 from hames.domain.state import Change
 from hames.protocols.jsontext import encode
 from hames.protocols.runner import messages as m
@@ -22,7 +23,12 @@ def project(change: Change) -> list[m.RunnerEvent]:
         case events.ItemCompleted(item=item):
             return _completed(item)
         case events.ApprovalRequested(approval=asked):
-            return [m.ApprovalRequested(id=asked.id, item=asked.item_id, intent=asked.intent, reason=asked.reason)]
+            covers = always_covers(asked.intent, cwd=change.after.settings.cwd)
+            return [
+                m.ApprovalRequested(
+                    id=asked.id, item=asked.item_id, intent=asked.intent, reason=asked.reason, always_covers=covers
+                )
+            ]
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
             return [m.ApprovalResolved(id=approval_id, decision=decision)]
         case events.TurnEnded():

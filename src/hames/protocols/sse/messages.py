@@ -7,6 +7,7 @@ first two loses only the right to answer. Timestamps are Unix seconds, as in the
 from typing import Literal
 
 from hames.domain.events import Severity
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
@@ -87,6 +88,8 @@ class Approval(Value, tag_field="type", tag="approval", rename="camel"):
     server: str = ""
     tool: str = ""
     input: Json = None
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing."""
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):

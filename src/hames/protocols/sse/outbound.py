@@ -3,10 +3,12 @@
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
+from hames.domain.grants import always_covers
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
@@ -69,6 +71,11 @@ def pending(state: ThreadState) -> list[m.SseEvent]:
 
 
 def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
+    covers = always_covers(approval.intent, cwd=state.settings.cwd)
+    return replace(_question(state, approval, at), always_covers=covers)
+
+
+def _question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
     name, call = approval.id, _call_id(state, approval.item_id)
     reason = approval.reason
     match approval.intent:

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from hames.domain.events import Severity
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
@@ -99,6 +100,8 @@ class Approval(Value, rename="camel"):
     server: str = ""
     tool: str = ""
     input: Json = None
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing, so it is not offered."""
 
 
 class Plan(Value):

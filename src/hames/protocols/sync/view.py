@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from hames.domain import approvals, items
 from hames.domain.errors import HarnessError
 from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
+from hames.domain.grants import always_covers
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.domain.state import ThreadState, Turn
@@ -96,7 +99,10 @@ def _moved(state: ThreadState) -> int:
 
 
 def approvals_of(state: ThreadState) -> tuple[m.Approval, ...]:
-    return tuple(_approval(approval) for approval in state.approvals)
+    return tuple(
+        replace(_approval(approval), always_covers=always_covers(approval.intent, cwd=state.settings.cwd))
+        for approval in state.approvals
+    )
 
 
 def _approval(approval: approvals.Approval) -> m.Approval:

@@ -1,5 +1,11 @@
 // The messages of sync. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 export interface AppendTextOperation {
   type: "append-text";
   path: string[];
@@ -21,6 +27,7 @@ export interface Approval {
   server?: string;
   tool?: string;
   input?: unknown;
+  alwaysCovers?: AlwaysCovers | null;
 }
 
 /** `content` is what an elicitation asks for, as its `requestedSchema` has it. */
