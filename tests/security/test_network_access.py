@@ -555,3 +555,24 @@ async def test_landlock_gives_no_network_and_says_why(here: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="no network for the command"):
         await run("touch began", here, ONLINE, sandbox=sandbox)
     assert not (here / "began").exists()
+
+
+@pytest.mark.needs("curl")
+async def test_closing_the_sandbox_first_is_no_harm(here: Path) -> None:
+    with web_server(Site) as port:
+        sandbox, _ = sandbox_for(port)
+        launch = Launch(
+            argv=("/bin/sh", "-c", "curl -s http://site.test/; echo ready; sleep 60"),
+            cwd=str(here),
+            workspace=str(here),
+            policy=ONLINE,
+        )
+        with anyio.fail_after(60):
+            process = await sandbox.spawn(launch)
+            async for chunk in process.output():
+                if b"ready" in chunk:
+                    sandbox.close()
+                    await process.kill()
+        done = await run("curl -s http://site.test/", here, ONLINE, sandbox=sandbox)  # it starts again
+        assert done.text == "site.test/\n"
+        sandbox.close()

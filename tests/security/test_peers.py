@@ -20,6 +20,7 @@ from walls import as_user, bubblewraps, run, workspace
 
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.sandbox import landlock
 from hames.sandbox.choose import LocalSandbox, Settings
 from hames.sandbox.stage import interpreter
 from hames.system import SystemClock
@@ -146,7 +147,7 @@ path, port = sys.argv[1], int(sys.argv[2])
 HELLO = b'{"id":1,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}\n'
 START = b'{"id":2,"method":"thread/start","params":{}}\n'
 POST = b"POST /threads HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % port
-POST += b"Content-Length: 2\r\n\r\n{}"
+POST += b"Content-Length: 2\r\nConnection: close\r\n\r\n{}"
 
 def talked(name, family, address, *words):
     said = b""
@@ -156,6 +157,8 @@ def talked(name, family, address, *words):
             talk.connect(address)
             for word in words:
                 talk.sendall(word)
+            if family == socket.AF_UNIX:
+                talk.shutdown(socket.SHUT_WR)
             while len(said) < 4000:
                 more = talk.recv(4000)
                 if not more:
@@ -272,6 +275,19 @@ async def test_hames_sandbox_does_not_let_a_command_drive_a_server(policy: str) 
                 page = await its_engine.execute(ListThreads())
                 assert isinstance(page, ThreadPage)
                 assert len(page.threads) == 0
+
+
+@pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
+@pytest.mark.parametrize("policy", [ReadOnly(), WorkspaceWrite()], ids=["readOnly", "workspaceWrite"])
+async def test_a_command_under_landlock_is_refused_although_it_shares_our_namespaces(
+    tmp_path: Path, policy: SandboxPolicy
+) -> None:
+    ask = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(200))"
+    sandbox = LocalSandbox(Settings(bubblewrap="/nonexistent/bwrap", allow_degraded=True))
+    async with _served(tmp_path, ".harness") as (_, path, _):
+        done = await run(f"{interpreter()} -I -S -c '{ask}' {path}", tmp_path, policy, sandbox=sandbox)
+    sandbox.close()
+    assert "takes only programs of the same user" in done.text, done
 
 
 async def test_a_command_without_walls_is_one_of_the_users_programs(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@
   hames sandbox --sandbox readOnly -- touch x          fails: nothing is writable
   hames sandbox --sandbox '{"type": "workspaceWrite", "networkAccess": true}' -- curl https://example.org
 
+With networkAccess a command reaches public addresses through a proxy (HTTP_PROXY and HTTPS_PROXY name it), and no
+service of this machine.
+
 The command gets no input, a small environment, a fixed PATH and the limits of the user's configuration. Its output goes
 to stdout, notes go to stderr.
 Exit code: the command's own, 128 and the signal's number if one ended it, 2 for a bad option, 1 without a sandbox.

@@ -182,8 +182,10 @@ class Status:
     def child(self) -> tuple[int, int] | None:
         """The first process inside and the number of its network namespace, 0 if that is not said.
         Waits for it; None: bubblewrap ended before there was one."""
+        ready = select.poll()
+        ready.register(self._reader, select.POLLIN)
         while b"\n" not in self._said:
-            if not select.select([self._reader], [], [], _CHILD_SECONDS)[0] or not (more := self._reader.read(4096)):
+            if not ready.poll(_CHILD_SECONDS * 1000) or not (more := self._reader.read(4096)):
                 return None
             self._said += more
         said = json.loads(self._said.partition(b"\n")[0])

@@ -5,12 +5,13 @@ on that interface, and behind the port is our proxy. Nothing of ours runs inside
 back to: where the listener cannot be opened, the command is not started.
 """
 
+import logging
 import os
 import resource
 import socket
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 
 import anyio
@@ -20,6 +21,8 @@ from hames.domain.errors import SandboxUnavailable
 from hames.sandbox.network.namespace_listener import NamespaceListeners
 from hames.sandbox.network.outside import Outside, UpstreamProxies, upstream_proxies
 from hames.sandbox.network.proxy import Proxy
+
+log = logging.getLogger(__name__)
 
 PORT = 61280
 """Of the proxy, inside. The namespace is new, so it is free; and no program is given it by chance (those are lower)."""
@@ -108,9 +111,10 @@ class CommandNetwork:
             self._opener = -1
         if self._proxy is None or self._serving is None:
             return ()
-        with suppress(TimeoutError, RuntimeError):
-            self._thread.stop(self._proxy)
-            self._serving.result(_STOP_SECONDS)
+        self._thread.stop(self._proxy)
+        wait([self._serving], _STOP_SECONDS)
+        if self._serving.done() and not self._serving.cancelled() and (error := self._serving.exception()):
+            log.error("network.proxy_failed", exc_info=error)
         self._serving = None
         notes, self._proxy = self._proxy.notes, None
         return notes
@@ -135,8 +139,11 @@ class _ProxyThread:
         return proxy, portal.start_task_soon(proxy.serve, listener)
 
     def stop(self, proxy: Proxy) -> None:
-        assert self._portal is not None
-        self._portal.call(proxy.stop)
+        """Without waiting for it. Where the thread has ended, so has the proxy."""
+        portal = self._portal
+        if portal is not None:
+            with suppress(RuntimeError):
+                portal.start_task_soon(proxy.stop)
 
     def close(self) -> None:
         with self._turn:
