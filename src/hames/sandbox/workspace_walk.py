@@ -259,8 +259,10 @@ def start_special_search(root: str) -> "subprocess.Popen[bytes] | None":
 def special_search_result(search: "subprocess.Popen[bytes]") -> list[str] | None:
     """What it found. None: it did not look everywhere."""
     found, complaints = search.communicate()
+    # What nobody may enter, and what has just gone, is no reason to doubt the rest.
     skipped = (b"Permission denied", b"No such file or directory")
-    if search.returncode != 0 and not all(line.endswith(skipped) for line in complaints.splitlines()):
+    about_some = bool(complaints) and all(line.endswith(skipped) for line in complaints.splitlines())
+    if search.returncode != 0 and not (search.returncode == 1 and about_some):
         return None
     return [os.fsdecode(path) for path in found.split(b"\0") if path]
 
