@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hames.sandbox.beneath_root import open_listed
+from hames.sandbox.beneath_root import PLACE, open_listed
 from hames.sandbox.environment import SYSTEM_PATH
 from hames.sandbox.task_files import FOREIGN_CODE, TASK_DIRECTORIES, TASK_FILES
 
@@ -120,7 +120,7 @@ class Tree:
                     paused = clock
                 if len(reach) > _LONGEST:
                     try:
-                        held = os.open(reach, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                        held = os.open(reach, PLACE)
                     except OSError:
                         continue
                     todo.append(("", "", False, held))
@@ -194,7 +194,7 @@ def _listed(reach: str | int) -> list[tuple[str, bool]]:
 
 def _listed_anyway(reach: str) -> list[tuple[str, bool]] | None:
     try:
-        place = os.open(reach, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        place = os.open(reach, PLACE)
     except OSError:
         return None
     try:
