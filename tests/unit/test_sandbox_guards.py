@@ -76,6 +76,19 @@ def test_what_a_hook_leads_to_is_guarded_with_all_directories_above_it(tmp_path:
     assert found["scripts/check"] == "read"
 
 
+def test_hooks_that_settings_from_outside_take_from_the_root_are_guarded(tmp_path: Path) -> None:
+    top = repository(tmp_path / "top", "[core]\n\thooksPath = pkg/hooks\n")
+    for name in ("pkg/hooks", "pkg/scripts"):
+        (top / name).mkdir(parents=True)
+    (top / "pkg/scripts/check").touch()
+    (top / ".git/hooks/pre-push").symlink_to("../../pkg/scripts/check")
+    found = how(top / "pkg")
+    assert found["hooks"] == found["scripts/check"] == "read"
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.gitconfig").write_text("[core]\n\thooksPath = .githooks\n")
+    assert how(top / "pkg", home=str(tmp_path / "home"))[".githooks"] == "hidden"
+
+
 def test_missing_parts_of_a_repository_get_placeholders(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / ".git/hooks").rmdir()

@@ -75,6 +75,10 @@ class AfterCommand:
         watch.enter(home, frozenset(skip))
         return Check(self, watch)
 
+    def has_unfinished(self) -> bool:
+        """Whether there may be something for `recover` to look at. Quick."""
+        return self._pending.any_left()
+
     def recover(self) -> None:
         """Looks at what commands left whose harness was killed. The first call does it, others return."""
         with self._lock:

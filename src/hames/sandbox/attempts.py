@@ -302,9 +302,41 @@ def replace_an_agent_link(stage: Stage) -> None:
     write(f"{stage['ws']}/.gemini/settings.json")
 
 
+def git_directory(path: str) -> None:
+    for name in ("hooks", "objects", "refs"):
+        os.makedirs(f"{path}/{name}")
+    write(f"{path}/HEAD", "ref: refs/heads/main\n")
+
+
 def plant_a_nested_repository(stage: Stage) -> None:
-    os.makedirs(f"{stage['ws']}/nested/.git/hooks")
+    git_directory(f"{stage['ws']}/nested/.git")
     write(f"{stage['ws']}/nested/.git/hooks/pre-commit")
+    os.chmod(f"{stage['ws']}/nested/.git/hooks/pre-commit", 0o755)
+
+
+def plant_settings_of_a_nested_repository(stage: Stage) -> None:
+    git_directory(f"{stage['ws']}/a/b/c/d/e/f/.git")
+    write(f"{stage['ws']}/a/b/c/d/e/f/.git/config", "[core]\n\tfsmonitor = escaped\n")
+
+
+def plant_a_bare_repository(stage: Stage) -> None:
+    git_directory(f"{stage['ws']}/bare")
+    write(f"{stage['ws']}/bare/config", "[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = escaped\n")
+
+
+def plant_a_command_in_a_paused_rebase(stage: Stage) -> None:
+    os.mkdir(f"{stage['ws']}/.git/rebase-merge")
+    write(f"{stage['ws']}/.git/rebase-merge/git-rebase-todo", "exec escaped\n")
+
+
+def lead_git_out_of_the_workspace(stage: Stage) -> None:
+    os.mkdir(f"{stage['ws']}/elsewhere-below")
+    write(f"{stage['ws']}/elsewhere-below/.git", f"gitdir: {stage['out']}/git\n")
+
+
+def leave_a_set_uid_program(stage: Stage) -> None:
+    write(f"{stage['ws']}/set-uid")
+    os.chmod(f"{stage['ws']}/set-uid", 0o6755)
 
 
 def read_a_system_secret(*paths: str) -> None:
@@ -495,7 +527,15 @@ _GUARD_RAILS: dict[str, Attempt] = {
     "replace_an_agent_link": replace_an_agent_link,
     "change_a_shell_start_file": lambda stage: write(f"{stage['ws']}/.bashrc"),
     "rename_the_workspace": lambda stage: there_and_back(stage["ws"]),
+}
+
+_LATER: dict[str, Attempt] = {
     "plant_a_nested_repository": plant_a_nested_repository,
+    "plant_settings_of_a_nested_repository": plant_settings_of_a_nested_repository,
+    "plant_a_bare_repository": plant_a_bare_repository,
+    "plant_a_command_in_a_paused_rebase": plant_a_command_in_a_paused_rebase,
+    "lead_git_out_of_the_workspace": lead_git_out_of_the_workspace,
+    "leave_a_set_uid_program": leave_a_set_uid_program,
 }
 
 _LINKS: dict[str, Attempt] = {
@@ -556,6 +596,7 @@ ATTEMPTS: dict[str, Attempt] = {
     **_LINKS,
     **_OWN,
     **_SOCKETS,
+    **_LATER,
     **_SECRETS,
     **_STAYING,
 }

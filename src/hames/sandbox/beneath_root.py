@@ -7,13 +7,16 @@ outside the sandbox, would change a file somewhere else.
 # Everything here is about one system call each, relative to a descriptor.
 # ruff: noqa: PTH101
 
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Opens a directory that may be entered, even if it may not be listed."""
+
 ASIDE = "disabled-by-hames"
 _ASIDES = 100
 
@@ -29,11 +32,11 @@ def root_of(path: str, roots: tuple[str, ...]) -> str | None:
 @contextmanager
 def opened(root: str, directory: str) -> Generator[int]:
     """A descriptor of a directory below `root` (or of `root` itself), whatever its depth. Raises `OSError`."""
-    here = os.open(root, _STEP)
+    here = os.open(root, PLACE)
     try:
         for name in directory[len(root.rstrip("/")) :].split("/"):
             if name:
-                below = os.open(name, _STEP, dir_fd=here)
+                below = os.open(name, PLACE, dir_fd=here)
                 os.close(here)
                 here = below
         listed = open_listed(here)
@@ -56,12 +59,21 @@ def open_listed(place: int) -> int:
         about = os.fstat(place)
         if about.st_uid != os.geteuid() or not about.st_mode & stat.S_IXUSR:
             raise
-        mode, itself = stat.S_IMODE(about.st_mode), f"/proc/self/fd/{place}"
-        os.chmod(itself, mode | stat.S_IRUSR)
+        mode = stat.S_IMODE(about.st_mode)
+        _chmod(place, mode | stat.S_IRUSR)
         try:
             return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
         finally:
-            os.chmod(itself, mode)
+            _chmod(place, mode)
+
+
+def _chmod(file: int, mode: int) -> None:
+    try:
+        os.fchmod(file, mode)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        os.chmod(f"/proc/self/fd/{file}", mode)  # a descriptor that only stands for the path
 
 
 @contextmanager
@@ -114,12 +126,12 @@ def replace(directory: int, name: str, content: bytes, *, mode: int, owner: os.s
 
 def drop_mode_bits(directory: int, name: str, bits: int) -> None:
     """Of a regular file only. Raises `OSError`."""
-    # A file that its owner may not read can still be named by a descriptor that only stands for the path.
-    file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    # One that its owner may not read can be opened as well.
+    file = os.open(name, PLACE & ~os.O_DIRECTORY, dir_fd=directory)
     try:
         about = os.fstat(file)
         if stat.S_ISREG(about.st_mode) and about.st_mode & bits:
-            os.chmod(f"/proc/self/fd/{file}", stat.S_IMODE(about.st_mode) & ~bits)
+            _chmod(file, stat.S_IMODE(about.st_mode) & ~bits)
     finally:
         os.close(file)
 

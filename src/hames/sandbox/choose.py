@@ -181,7 +181,8 @@ class LocalSandbox:
 
     async def recover(self) -> None:
         """Looks at what commands left whose harness was killed before it could look."""
-        await to_thread.run_sync(self._after.recover)
+        if self._after.has_unfinished():
+            await to_thread.run_sync(self._after.recover)
 
     def _closed(self, plan: Plan, job: str, limits: Limits) -> Sequence[str]:
         notes = plan.closing()

@@ -16,7 +16,7 @@ from typing import Literal
 
 from hames.domain.value import Value
 from hames.sandbox import git_config
-from hames.sandbox.beneath_root import ASIDE, open_listed, opened, read_file, root_of
+from hames.sandbox.beneath_root import ASIDE, PLACE, open_listed, opened, read_file, root_of
 from hames.sandbox.git_config import Setting, UnreadableConfig
 
 Kind = Literal["config", "hook", "todo", "strategy", "pointer", "common", "link"]
@@ -126,7 +126,7 @@ class GitState:
     def _read_below(self, here: int, git: str, name: str) -> None:
         if self._is_link(here, git, name):
             return
-        place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+        place = os.open(name, PLACE, dir_fd=here)
         try:
             listed = open_listed(place)
         finally:

@@ -18,6 +18,8 @@ from hames.sandbox.mounts import Mount, inside
 _CONFIG_BYTES = 262_144
 _MENTIONS = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n#;]+)", re.IGNORECASE | re.MULTILINE)
 
+_GLOBAL_CONFIGS = (".gitconfig", ".config/git/config")
+
 PLACEHOLDER_MODE = 0o555
 SAME_DIRECTORY = ".\n"
 """As `.git/commondir` it changes nothing. Without a guard, that file could move git's configuration elsewhere."""
@@ -55,6 +57,7 @@ class _Survey:
             if str(self.root) == self.home or os.path.lexists(self.root / name):
                 self.guard(self.root / name)
         self.git(self.root / ".git")
+        self.from_outside()
         shut = [mount.path for mount in self.mounts if mount.how != "write"]
         # A directory that is only held in place must not reopen one that is shut.
         pins = [pin for pin in self.pins if not any(inside(pin.path, path) for path in shut)]
@@ -136,11 +139,25 @@ class _Survey:
         self.foreign_worktrees(git / "worktrees")
         if _has_worktree_config(git):
             self.guard_file(git / "config.worktree")
-        for key, value in _MENTIONS.findall(_text(git / "config")):
-            # What git's configuration includes, and where it takes hooks from.
+        self.mentioned(git / "config", self.root)
+
+    def mentioned(self, config: Path, top: Path) -> None:
+        """What git's configuration includes, and where it takes hooks from. `top` is where the files are."""
+        for key, value in _MENTIONS.findall(_text(config)):
             hooks = key.lower() == "hookspath"
             named = Path(value.strip().replace("~", self.home, 1) if value.strip()[:2] == "~/" else value.strip())
-            self.hold(Path(os.path.realpath((self.root if hooks else git) / named)), directory=hooks)
+            self.hold(Path(os.path.realpath((top if hooks else config.parent) / named)), directory=hooks)
+
+    def from_outside(self) -> None:
+        """Files in the root that the user's own settings, or a repository around the root, take hooks from."""
+        for name in _GLOBAL_CONFIGS:
+            self.mentioned(Path(self.home, name), self.root)
+        if (self.root / ".git").exists():
+            return
+        top = next((parent for parent in self.root.parents if (parent / ".git").is_dir()), None)
+        if top is not None:
+            self.mentioned(top / ".git/config", top)
+            self.hook_links(top / ".git/hooks")
 
     def hook_links(self, hooks: Path) -> None:
         """A hook that is a link runs what it leads to, which may be an ordinary file of the project."""

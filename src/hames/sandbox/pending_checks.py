@@ -70,14 +70,17 @@ class PendingChecks:
         if self._directory is None:
             return None
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(self._directory)
             return PendingCheck(self._directory / secrets.token_hex(8))
         except OSError:  # a state directory that cannot be written to must not stop the work
             return None
 
+    def any_left(self) -> bool:
+        return self._directory is not None and self._directory.is_dir() and any(self._directory.iterdir())
+
     def recover(self, look: Callable[[Snapshot], bool]) -> None:
         """Calls `look` for those of harnesses that are gone, and forgets the ones that it says are done."""
-        if self._directory is None or not self._directory.is_dir():
+        if self._directory is None or not self.any_left():
             return
         for path in sorted(self._directory.iterdir()):
             with suppress(OSError):
@@ -89,6 +92,13 @@ class PendingChecks:
                         path.unlink(missing_ok=True)
                 finally:
                     os.close(file)
+
+
+def _make(directory: Path) -> None:
+    """With every directory above it, for nobody but the user: `parents=True` would leave those to the umask."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _decoded(content: bytes) -> Snapshot | None:

@@ -20,8 +20,8 @@ from hames.sandbox.choose import LocalSandbox, Settings
 from hames.sandbox.stage import Stage, interpreter, staged
 
 WHERE = "/var/tmp"
-KNOWN = frozenset({"plant_a_nested_repository"})
-"""Gets through wherever anything is writable: every directory can become a repository. See `planted`."""
+KNOWN = frozenset[str]()
+"""What gets through wherever anything is writable, and is documented to."""
 
 
 class Finding(Value):
@@ -119,6 +119,17 @@ def _says(path: str) -> Callable[[Stage], bool]:
     return lambda stage: "escaped" in _text(stage.base / path)
 
 
+def _has_line(path: str, line: str) -> Callable[[Stage], bool]:
+    return lambda stage: line in map(str.strip, _text(stage.base / path).splitlines())
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
+
+
 def _heard(name: str) -> Callable[[Stage], bool]:
     return lambda stage: stage.heard(name)
 
@@ -173,4 +184,9 @@ _JUDGES: dict[str, Callable[[Stage], bool]] = {
     "replace_an_agent_link": lambda stage: not (stage.ws / ".gemini").is_symlink(),
     "change_a_shell_start_file": _says("ws/.bashrc"),
     "plant_a_nested_repository": _exists("ws/nested/.git/hooks/pre-commit"),
+    "plant_settings_of_a_nested_repository": _has_line("ws/a/b/c/d/e/f/.git/config", "fsmonitor = escaped"),
+    "plant_a_bare_repository": _has_line("ws/bare/config", "fsmonitor = escaped"),
+    "plant_a_command_in_a_paused_rebase": _has_line("ws/.git/rebase-merge/git-rebase-todo", "exec escaped"),
+    "lead_git_out_of_the_workspace": _exists("ws/elsewhere-below/.git"),
+    "leave_a_set_uid_program": lambda stage: bool(_mode(stage.ws / "set-uid") & (stat.S_ISUID | stat.S_ISGID)),
 }

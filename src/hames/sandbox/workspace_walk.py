@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hames.sandbox.beneath_root import open_listed
+from hames.sandbox.beneath_root import PLACE, open_listed
 from hames.sandbox.environment import SYSTEM_PATH
 from hames.sandbox.task_files import FOREIGN_CODE, TASK_DIRECTORIES, TASK_FILES
 
@@ -120,7 +120,7 @@ class Tree:
                     paused = clock
                 if len(reach) > _LONGEST:
                     try:
-                        held = os.open(reach, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                        held = os.open(reach, PLACE)
                     except OSError:
                         continue
                     todo.append(("", "", False, held))
@@ -194,7 +194,7 @@ def _listed(reach: str | int) -> list[tuple[str, bool]]:
 
 def _listed_anyway(reach: str) -> list[tuple[str, bool]] | None:
     try:
-        place = os.open(reach, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        place = os.open(reach, PLACE)
     except OSError:
         return None
     try:
@@ -259,8 +259,10 @@ def start_special_search(root: str) -> "subprocess.Popen[bytes] | None":
 def special_search_result(search: "subprocess.Popen[bytes]") -> list[str] | None:
     """What it found. None: it did not look everywhere."""
     found, complaints = search.communicate()
+    # What nobody may enter, and what has just gone, is no reason to doubt the rest.
     skipped = (b"Permission denied", b"No such file or directory")
-    if search.returncode != 0 and not all(line.endswith(skipped) for line in complaints.splitlines()):
+    about_some = bool(complaints) and all(line.endswith(skipped) for line in complaints.splitlines())
+    if search.returncode != 0 and not (search.returncode == 1 and about_some):
         return None
     return [os.fsdecode(path) for path in found.split(b"\0") if path]
 
