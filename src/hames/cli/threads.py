@@ -15,6 +15,7 @@ Exit code: 0, 1 when it cannot be done, 2 for a bad option.
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from unicodedata import combining, east_asian_width
 
 import anyio
 import msgspec
@@ -29,6 +30,7 @@ from hames.protocols.flint import messages as m
 
 ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm")
 PAGE = 100
+TITLE_CELLS = 60
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -112,15 +114,33 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
         print(msgspec.json.encode([{**msgspec.to_builtins(thread), "turns": None} for thread in page.data]).decode())
         return 0
     paint = Paint.for_stream(sys.stdout)
-    for thread in page.data:
+    titles = [_title(thread) for thread in page.data]
+    ids = max((len(thread.id) for thread in page.data), default=0)
+    width = max((_cells(title) for title in titles), default=0)
+    for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
-        title = visible((thread.name or thread.preview or "(nothing said yet)").replace("\n", " "))[:60]
-        print(f"{paint.accent(thread.id)}  {paint.dim(when)}  {title}  {paint.dim(visible(thread.model))}")
+        padded = title + " " * (width - _cells(title))
+        print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}  {paint.dim(visible(thread.model))}")
     if not page.data:
         print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
     elif isinstance(page.next_cursor, str):
         print(paint.dim(f"the first {len(page.data)}; --limit shows more"))
     return 0
+
+
+def _title(thread: m.Thread) -> str:
+    """One line of at most `TITLE_CELLS`."""
+    title = " ".join(visible((thread.name or thread.preview or "(no messages yet)").replace("\n", " ")).split())
+    if _cells(title) <= TITLE_CELLS:
+        return title
+    while _cells(title) > TITLE_CELLS - 1:
+        title = title[:-1]
+    return f"{title}…"
+
+
+def _cells(text: str) -> int:
+    """How wide it is on a terminal: some letters take two columns, some none."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:

@@ -53,7 +53,9 @@ def run(args: Namespace) -> int:
         return 1
     options = flags.options(args)
     if not args.attach and not usable(options.data_dir):
-        raise Misconfigured(f"threads cannot be saved in {str(options.data_dir)!r}: choose another place with --data-dir")
+        raise Misconfigured(
+            f"threads cannot be saved in {str(options.data_dir)!r}: choose another place with --data-dir"
+        )
     ask = args.theme == "auto" and os.environ.get("TERM") != "dumb"
     with first_frame(visible(str(options.cwd)), __version__, ask_background=ask) as frame:
         app = _load(args, options, frame)
