@@ -547,7 +547,7 @@ def test_clear_starts_a_new_thread_and_keeps_the_old_one(terminal: Terminal) -> 
     terminal.hides("One.")
     terminal.types("second")
     terminal.presses("Enter")
-    terminal.shows("› second", "Two.")
+    terminal.shows("› second", "One.")
     terminal.presses("C-t")
     terminal.shows("╭─ Threads", "  first", "● second")
 
