@@ -57,7 +57,7 @@ def test_letters_paste_and_enter_reach_the_message_box_whatever_was_clicked(term
             column, row = terminal.place("One.")
             terminal.drag(column, row, column + 3, row)
         case "tab":
-            terminal.presses("Tab", "Tab")
+            terminal.presses("Tab")
         case _:
             terminal.presses("BTab", "BTab", "BTab")
     terminal.types("typed ")
@@ -520,7 +520,6 @@ def test_the_list_of_commands_says_how_many_more_there_are_and_scrolls(terminal:
         ("/undo", ["Hames cannot undo file changes yet", "git restore"]),
         ("/mcp", ["No MCP servers are configured", "hames mcp add"]),
         ("/diff", ["not in a git repository"]),
-        ("/clear", [READY]),
         ("/statsu", ["Unknown command /statsu. Did you mean /status?"]),
         ("/approvals never", ["never ask"]),
         ("/policy always", ["ask every time"]),
@@ -536,6 +535,21 @@ def test_a_slash_command_does_what_its_name_says(terminal: Terminal, command: st
     terminal.presses("Escape")
     terminal.presses("Enter")
     terminal.shows(*words)
+
+
+def test_clear_starts_a_new_thread_and_keeps_the_old_one(terminal: Terminal) -> None:
+    ready(terminal, "--model", script(terminal, "One.", "Two."))
+    terminal.types("first")
+    terminal.presses("Enter")
+    terminal.shows("› first", "One.")
+    terminal.types("/clear")
+    terminal.presses("Enter")
+    terminal.hides("One.")
+    terminal.types("second")
+    terminal.presses("Enter")
+    terminal.shows("› second", "One.")
+    terminal.presses("C-t")
+    terminal.shows("╭─ Threads", "  first", "● second")
 
 
 @pytest.mark.parametrize(("name", "colour"), [("light", "48;2;251;251;249"), ("dark", "48;2;18;20;26")])

@@ -30,6 +30,7 @@ from hames.protocols.flint import messages as m
 
 ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm")
 PAGE = 100
+TITLE_CELLS = 60
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -119,14 +120,14 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
         return 0
     paint = Paint.for_stream(sys.stdout)
     titles = [_title(thread) for thread in page.data]
-    width = max(map(_cells, titles), default=0)
+    ids = max((len(thread.id) for thread in page.data), default=0)
+    width = max((_cells(title) for title in titles), default=0)
     for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
-        blank = " " * (width - _cells(title))
+        padded = title + " " * (width - _cells(title))
         whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
-        print(
-            f"{paint.accent(thread.id)}  {paint.dim(when)}  {title}{blank}  {paint.dim(visible(thread.model))}{whose}"
-        )
+        model = paint.dim(visible(thread.model))
+        print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}  {model}{whose}")
     if not page.data:
         print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
     elif isinstance(page.next_cursor, str):
@@ -135,16 +136,18 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
 
 
 def _title(thread: m.Thread) -> str:
-    return visible((thread.name or thread.preview or "(nothing said yet)").replace("\n", " "))[:60]
+    """One line of at most `TITLE_CELLS`."""
+    title = " ".join(visible((thread.name or thread.preview or "(no messages yet)").replace("\n", " ")).split())
+    if _cells(title) <= TITLE_CELLS:
+        return title
+    while _cells(title) > TITLE_CELLS - 1:
+        title = title[:-1]
+    return f"{title}…"
 
 
 def _cells(text: str) -> int:
-    """How many columns it takes on a terminal.
-
-    >>> _cells("ab"), _cells("日本")
-    (2, 4)
-    """
-    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+    """How wide it is on a terminal: some letters take two columns, some none."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:

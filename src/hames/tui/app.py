@@ -26,7 +26,7 @@ from hames.client.appserver_link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.tui import editor, user_shell
+from hames.tui import editor, markdown, user_shell
 from hames.tui.approval import Answered, ApprovalPanel
 from hames.tui.block import Block
 from hames.tui.blocks_done import UserCommand
@@ -285,6 +285,7 @@ class HamesApp(App[int]):
 
     @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
+        markdown.load()
         found = files_below(self.cwd)
         self.call_from_thread(setattr, self.composer, "files", found)
 

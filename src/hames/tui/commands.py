@@ -44,7 +44,7 @@ from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group
 COMMANDS = {
     "help": "show keys and commands",
     "new": "start a new thread",
-    "clear": "clear the screen and start a new thread (the old one stays in /threads)",
+    "clear": "start a new thread (the old one stays in /threads)",
     "threads": "list threads: open, fork, rename, archive, search",
     "resume": "open an earlier thread: /resume ID, or choose from the list",
     "fork": "continue in a copy of this thread",
@@ -434,7 +434,7 @@ class Commands:
             f"thread     {talk.thread_id or 'not started'}",
             f"model      {talk.model}",
             f"mode       {talk.mode}: {MODE_DETAILS.get(talk.mode, '')}",
-            f"approvals  {POLICIES[talk.policy].lower()}: {POLICY_DETAILS[talk.policy]}",
+            f"approvals  {POLICIES[talk.policy].lower()}",
             f"sandbox    {sandbox}",
             f"directory  {talk.cwd or Path.cwd()}",
             f"notes      {', '.join(talk.notes) or ('none' if talk.thread_id else 'read with the first prompt')}",

@@ -29,7 +29,7 @@ STYLE = """
     }
     & Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
     & OptionList {
-        border: none; height: auto; max-height: 60vh; padding: 0; background: $surface; scrollbar-size-vertical: 1;
+        border: none; height: auto; padding: 0; background: $surface; scrollbar-size-vertical: 1;
     }
     & OptionList > .option-list--option-highlighted { background: $primary 35%; color: $foreground; text-style: bold; }
     & .hint { height: auto; color: $text-muted; margin-top: 1; }
@@ -124,6 +124,9 @@ class Picker(ModalScreen[Picked | None]):
         options = self.query_one(Choices)
         options.clear_options()
         options.add_options(rows)
+        # By hand: the box around a list that scrolls would be as high as if it did not.
+        lines = sum(str(row.prompt).count("\n") + 1 for row in rows)
+        options.styles.height = max(1, min(lines, self.app.size.height * 6 // 10))
         options.highlighted = next((number for number, choice in enumerate(self._shown) if choice), None)
 
     def on_input_changed(self, event: Input.Changed) -> None:

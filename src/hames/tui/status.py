@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from hames.domain.display import visible
+from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui.conversation import Conversation
 from hames.tui.lines import cut
@@ -22,6 +22,8 @@ from hames.tui.palette import Palette
 from hames.tui.text import shown_input
 
 DOT = " · "
+MOST_QUEUED = 3
+"""Of more, the number is shown."""
 
 
 def tokens(count: int) -> str:
@@ -62,7 +64,7 @@ class Header(Widget):
         width = self.size.width
         directory = cut(self._directory, max(8, width // 2))
         row = Text("hames", self.palette.accent, no_wrap=True, end="")
-        row.append(f"  {cut(visible(self._title), max(8, width - len(directory) - 10))}", self.palette.text)
+        row.append(f"  {cut(printable(self._title), max(8, width - len(directory) - 10))}", self.palette.text)
         row.append(" " * max(1, width - row.cell_len - len(directory)))
         return row.append(directory, self.palette.faint)
 
@@ -181,11 +183,13 @@ class Activity(Static):
             else:
                 row.append("  esc stop · enter send to this turn · tab queue", palette.faint)
             rows.append(row)
-        for number, prompt in enumerate(talk.waiting, 1):
-            words = cut(visible(shown_input(prompt.input)), width - 14)
-            rows.append(Text(f"{number}. queued: {words}", palette.quiet, no_wrap=True))
         if talk.waiting and talk.held and not talk.running:
             rows.append(Text("Queue paused after stop. Send a message to continue, or /drop to clear it", palette.warn))
+        for number, prompt in enumerate(talk.waiting[:MOST_QUEUED], 1):
+            words = cut(printable(shown_input(prompt.input)), width - 14)
+            rows.append(Text(f"{number}. queued: {words}", palette.quiet, no_wrap=True))
+        if len(talk.waiting) > MOST_QUEUED:
+            rows.append(Text(f"… and {len(talk.waiting) - MOST_QUEUED} more queued", palette.quiet))
         same = len(rows) == self._rows
         self._rows = len(rows)
         self.display = bool(rows)

@@ -158,7 +158,7 @@ def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> lis
     notice = Noticed(
         source="hames",
         name="reply_voided",
-        message="the answer broke off; what was shown of it is void",
+        message="Connection lost. The partial answer above was discarded",
         turn_id=turn_id,
         data={"itemIds": ids},
     )
