@@ -115,7 +115,7 @@ export interface ErrorMessage {
   submitId?: string;
 }
 
-/** Somebody else holds the walls; `network_access` is only reported. */
+/** Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people. */
 export interface ExternalSandbox {
   type: "externalSandbox";
   networkAccess?: "enabled" | "restricted";
@@ -296,6 +296,7 @@ export interface ServerStatus {
   demoModel: string;
   models: Model[];
   sandbox: SandboxReport;
+  warnings?: string[];
 }
 
 /** Replaces the value at `path`. One past the end of a list appends. */

@@ -216,3 +216,24 @@ def test_a_thread_is_removed_only_after_a_yes(terminal: Terminal) -> None:
     terminal.types("y")
     terminal.presses("Enter")
     terminal.shows("removed", "ended with 0")
+
+
+def test_what_is_ignored_missing_or_refused_is_said_on_the_screen(terminal: Terminal) -> None:
+    (terminal.workspace / "hames.toml").write_text('model = "scripted/evil"\n')
+    config = terminal.workspace.parent / "config.toml"
+    config.write_text('[mcp_servers.files]\ncommand = "/nonexistent/server"\n')
+    script = terminal.workspace.parent / "script.json"
+    refused = {"command": "ls", "unsandboxed": True, "justification": "because"}
+    script.write_text(json.dumps([[{"call": "shell", "with": refused}], "Done."]))
+    terminal.start(
+        "--model", f"scripted/{script}", "--approval-policy", "never", columns=120, rows=40, HAMES_CONFIG=str(config)
+    )
+    terminal.shows("! hames.toml is ignored because this project is not trusted. Run `hames trust`")
+    terminal.types("go")
+    terminal.presses("Enter")
+    screen = terminal.shows(
+        "Done.",
+        "! MCP server 'files' is not available: program not found: '/nonexistent/server'.",
+        "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
+    )
+    assert screen.count("is ignored because") == 1

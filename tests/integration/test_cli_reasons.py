@@ -172,6 +172,14 @@ def test_an_unknown_key_lists_every_known_one(shell: Shell) -> None:
         assert name in done.stderr.partition("The keys are: ")[2]
 
 
+def test_an_unknown_key_of_an_mcp_server_lists_every_known_one(shell: Shell) -> None:
+    (shell.folder / "config.toml").write_text('[mcp_servers.files]\ncommand = "x"\nstartup_timeout = 3\n')
+    done = shell.hames("config")
+    assert done.returncode == 2
+    assert "sets 'startup_timeout' in mcp_servers.files, which is not a known key" in done.stderr
+    assert "args, command, enabled, env, headers, startup_timeout_sec, url" in done.stderr
+
+
 def test_a_flag_that_does_not_go_with_attach_is_refused_in_words(shell: Shell) -> None:
     done = shell.hames("app-server", "--attach", "--model", "scripted/hello")
     assert done.returncode == 2
@@ -204,3 +212,37 @@ def test_threads_are_listed_in_columns(shell: Shell) -> None:
         shell.hames("run", prompt, "--model", model)
     rows = shell.hames("threads").stdout.splitlines()
     assert len({row.index(model) for row in rows}) == 1, rows
+
+
+@pytest.mark.parametrize(
+    ("info", "step"),
+    [
+        ("Unauthorized", "hames config"),
+        ("ModelNotFound", "hames models"),
+        ("UsageLimitExceeded", "--model"),
+        ("ContextWindowExceeded", "/compact"),
+        ("SandboxError", "hames doctor"),
+        ("Other", "hames run --thread {thread} PROMPT"),
+    ],
+)
+def test_a_failed_turn_names_the_next_step(shell: Shell, info: str, step: str) -> None:
+    model = shell.script(
+        [{"fail": "the service said no", "info": info}], [{"fail": "the service said no", "info": info}]
+    )
+    shown = shell.hames("run", "go", "--model", model)
+    assert shown.returncode == 1
+    failed, hint = shown.stderr.splitlines()[-2:]
+    assert failed == "failed: the service said no"
+    thread = json.loads(shell.hames("threads", "--json").stdout)[0]["id"]
+    assert step.format(thread=thread) in hint
+    result = events(shell.hames("run", "go", "--json", "--model", model).stdout)[-1]
+    assert result["error"] == "the service said no"
+    assert step.partition(" {")[0].split(" --thread")[0] in result["hint"]
+
+
+def test_a_missing_key_names_the_variable_and_how_to_go_on(shell: Shell) -> None:
+    shown = shell.hames("run", "go", "--model", "anthropic/claude-sonnet-5-5")
+    assert shown.returncode == 1
+    failed, hint = shown.stderr.splitlines()[-2:]
+    assert "set ANTHROPIC_API_KEY" in failed
+    assert "hames run --thread ses_" in hint

@@ -12,6 +12,7 @@ from flint_support import real_engine
 from hames.domain.servers import ServerStatus
 from hames.ports import Place, Report, Tool
 from hames.testing.scripts import ScriptedModel, call, say
+from hames.tools.notes import WorkspaceNotes
 from support import ASKING, BROKEN, ECHO, engine
 
 SKIPPED = "skipped: an earlier call of the same reply failed"
@@ -86,6 +87,20 @@ async def test_a_server_that_failed_is_a_warning_in_the_transcript() -> None:
         async with staged(made, size=(120, 30)) as stage:
             await stage.says("go")
             await stage.shows("Done.", "! MCP server 'files' is not available: program not found: '/nonexistent'.")
+
+
+async def test_status_lists_the_project_notes(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "AGENTS.md").write_text("Use tabs.")
+    async with engine(ScriptedModel([say("Done.")]), cwd=tmp_path / "ws") as made:
+        made._threads._notes = WorkspaceNotes(None)
+        async with staged(made, size=(160, 30), cwd=tmp_path / "ws") as stage:
+            await stage.says("/status")
+            await stage.shows("notes    read with the first prompt")
+            await stage.says("go")
+            await stage.shows("Done.")
+            await stage.says("/status")
+            await stage.shows(f"notes    {tmp_path / 'ws' / 'AGENTS.md'}")
 
 
 class Reporting:

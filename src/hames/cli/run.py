@@ -33,7 +33,7 @@ from hames.cli.asking import reader_left
 from hames.cli.in_process import in_process
 from hames.cli.paint import Paint
 from hames.cli.run_events import EventLines
-from hames.cli.run_show import Readable, Shows
+from hames.cli.run_show import Readable, Shows, next_step
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
@@ -109,6 +109,7 @@ class Errand:
         self._shows = shows
         self._wanted = wanted
         self._outcome: int | None = None
+        self._thread_id = ""
         self._turn_id = ""
 
     async def run(self, reach: AbstractAsyncContextManager[AppServerClient]) -> int:
@@ -187,6 +188,7 @@ class Errand:
             where = str(self._options.cwd)
             opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
         self._shows.opened(opened)
+        self._thread_id = opened.thread.id
         return opened.thread.id
 
     async def _turns(self, client: AppServerClient, thread_id: str, events: Events) -> int:
@@ -251,11 +253,13 @@ class Errand:
         code = codes.get(turn.status, FAILED)
         if code == INTERRUPTED and self._outcome is not None:
             code = self._outcome
-        return self._end(code, why, said=text_of(turn), answer=answer)
+        info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
+        hint = next_step(info, self._thread_id) if code == FAILED else ""
+        return self._end(code, why, said=text_of(turn), answer=answer, hint=hint)
 
-    def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None) -> int:
+    def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None, hint: str = "") -> int:
         self._outcome = code
-        self._shows.ended(code, why, said=said, answer=answer)
+        self._shows.ended(code, why, said=said, answer=answer, hint=hint)
         return code
 
 

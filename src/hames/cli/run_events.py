@@ -73,7 +73,7 @@ class EventLines:
     def answer(self, answer: Json) -> None:
         """It is in the result."""
 
-    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None:
+    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:
         told_of: dict[str, Json] = {
             "threadId": self._thread_id,
             "outcome": OUTCOMES.get(code, "failed"),
@@ -82,6 +82,8 @@ class EventLines:
         }
         if why:
             told_of["error"] = why
+        if hint:
+            told_of["hint"] = hint
         if answer is not None:
             told_of["json"] = answer
         self._write("result", **told_of)

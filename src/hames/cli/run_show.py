@@ -27,7 +27,9 @@ class Shows(Protocol):
     def opened(self, opened: m.ThreadOpened) -> None: ...
     def hear(self, event: told.AgentEvent) -> None: ...
     def answer(self, answer: Json) -> None: ...
-    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None: ...
+    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:
+        """`hint` is what to do after a failure."""
+        ...
 
     async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
         """None: nobody is here to answer."""
@@ -36,6 +38,26 @@ class Shows(Protocol):
     async def progress(self) -> None:
         """Runs beside everything until it is cancelled."""
         ...
+
+
+def next_step(info: str, thread_id: str) -> str:
+    """What to do about a failed turn. `info` is the error's kind in flint."""
+    again = f"go on with: hames run --thread {thread_id} PROMPT"
+    match info:
+        case "Unauthorized":
+            return f"`hames config` shows where the key comes from; with the right one {again}"
+        case "ModelNotFound":
+            return f"`hames models` lists the models there are; {again} --model MODEL"
+        case "UsageLimitExceeded" | "ServerOverloaded":
+            return f"wait a while, or choose another model: hames run --thread {thread_id} PROMPT --model MODEL"
+        case "ContextWindowExceeded":
+            return f"start a new thread, or shorten this one with /compact in: hames tui --thread {thread_id}"
+        case "SandboxError":
+            return f"`hames doctor` says what is missing; then {again}"
+        case "StepLimitReached":
+            return f"{again}; `max_steps` in config.toml allows more model calls"
+        case _:
+            return again
 
 
 class Readable:
@@ -118,11 +140,13 @@ class Readable:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
         sys.stdout.flush()
 
-    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None:  # noqa: ARG002 - shown as it came
+    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:  # noqa: ARG002 - shown as it came
         self._end_line()
         self._clear()
         if code == 1:
             self._always(self._paint.bad(f"failed: {visible(why or 'the turn failed')}"))
+            if hint:
+                self._always(hint)
         elif code == 2:
             self._always(f"hames: {visible(why)}")
         elif code == 3:

@@ -42,7 +42,10 @@ class Setting(Value):
 
 
 class Options(Value):
-    """What the rest of the program is told."""
+    """What the rest of the program is told.
+
+    The sentence under a field that has a key in the configuration files is its line in docs/configuration.md.
+    """
 
     cwd: Path
     data_dir: Path
@@ -52,14 +55,21 @@ class Options(Value):
     environment: dict[str, str]
     """Provider keys and endpoints, by the names the providers' own tools use."""
     model: str = ""
+    """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
+    """When you are asked first: `never`, for what is not known to be harmless (`unlessTrusted`), or `always`."""
     sandbox: SandboxPolicy = WorkspaceWrite()
+    """What commands may touch: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
-    """Without bubblewrap, make do with Landlock. Weaker, and said so."""
+    """Where bubblewrap is missing, run commands with Landlock alone, which is weaker."""
     instructions: str = ""
+    """Text that is added to the instructions of the model."""
     max_steps: int = 200
+    """How many model calls a turn may make."""
     log_file: str = ""
+    """Write the log there instead of to stderr."""
     log_level: str = "warning"
+    """How much is logged: `debug`, `info`, `warning` or `error`."""
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
     extra_read: tuple[str, ...] = ()
@@ -73,8 +83,9 @@ class Options(Value):
     max_processes: int = 4096
     """Of one command. 0: no limit."""
     search_command: tuple[str, ...] = ()
-    """A program and its arguments that searches the web, for models whose service does not."""
+    """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
+    """MCP servers whose tools the model is offered, by name."""
     settings: dict[str, Setting] = {}
     """Every effective value with its origin, for people."""
     untrusted: tuple[str, ...] = ()
@@ -255,8 +266,23 @@ def _take(
             )
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
-        merged: Json = {**settings[name].value, **value} if isinstance(value, dict) and name == "mcp_servers" else value
+        merged: Json = value
+        if isinstance(value, dict) and name == "mcp_servers":
+            _check_servers(value, origin)
+            merged = {**settings[name].value, **value}
         settings[name] = Setting(value=merged, origin=origin)
+
+
+def _check_servers(servers: dict[str, Json], origin: str) -> None:
+    """A key nobody reads is a mistake, and is said to be one."""
+    known = [field.name for field in msgspec.structs.fields(McpServer)]
+    for server, table in servers.items():
+        unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
+        if unknown:
+            raise Misconfigured(
+                f"{origin} sets {unknown[0]!r} in mcp_servers.{server}, which is not a known key."
+                f" The keys are: {', '.join(sorted(known))}"
+            )
 
 
 def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:

@@ -33,7 +33,7 @@ class WorkspaceWrite(Value, tag_field="type", tag="workspaceWrite", rename="came
 
 
 class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="camel"):
-    """Somebody else holds the walls; `network_access` is only reported."""
+    """Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people."""
 
     network_access: Literal["restricted", "enabled"] = "restricted"
 

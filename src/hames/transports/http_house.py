@@ -80,6 +80,7 @@ class HouseApi:
                 demo_model=service.demo_model,
                 models=service.offer.listed,
                 sandbox=await service.sandbox(),
+                warnings=service.engine.rules.warnings,
             )
         )
 

@@ -118,6 +118,8 @@ class ServerStatus(Value, rename="camel"):
     """A scripted model that needs no key, or nothing."""
     models: tuple[m.Model, ...]
     sandbox: SandboxReport
+    warnings: tuple[str, ...] = ()
+    """What of the workspace's configuration is ignored, and why."""
 
 
 class NewThread(Value, rename="camel"):
