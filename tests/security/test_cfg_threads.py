@@ -1,9 +1,15 @@
 """CFG-6: threads that come with a repository, end to end: git brings them, real processes open them."""
 
+import fcntl
 import json
 import os
+import pty
+import select
+import struct
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -206,6 +212,28 @@ def test_CFG_6_lists_and_exports_say_that_a_thread_is_foreign(place: Place) -> N
     assert FOREIGN not in place.hames("threads", "show", own).stdout
     assert place.hames("threads", "show", "last").stdout == place.hames("threads", "show", own).stdout
     assert json.loads(place.hames("threads", "export", PLANTED, "--json").stdout)["foreign"] is True
+
+
+@pytest.mark.needs("git")
+def test_CFG_6_the_terminal_says_that_a_thread_is_foreign_and_under_which_terms_it_runs(place: Place) -> None:
+    place.push_thread()
+    place.pull()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(place.work)
+        os.execve(HAMES, [HAMES, "tui", "--thread", PLANTED], {**place.environment, "TERM": "xterm-256color"})
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+        deadline, seen = time.monotonic() + 60, b""
+        while b"was not written by you" not in seen and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 0.5)[0]:
+                seen += os.read(terminal, 65536)
+        assert b"was not written by you" in seen
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        os.close(terminal)
+    assert not place.pwned
 
 
 async def asked_about(client: httpx2.AsyncClient, thread: str) -> dict[str, Any]:
