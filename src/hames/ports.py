@@ -345,6 +345,13 @@ class Log(Protocol):
     async def close(self) -> None: ...
 
 
+class Examined(Value):
+    """What a log says, and whether it is foreign (see `Log.foreign`)."""
+
+    records: list[Record]
+    foreign: bool
+
+
 class Store(Protocol):
     """Where threads are kept. Append-only; one writer at a time; a torn tail is a shorter log."""
 
@@ -360,8 +367,8 @@ class Store(Protocol):
         """For looking. Raises `ThreadNotFound`."""
         ...
 
-    async def is_foreign(self, thread_id: ThreadId) -> bool:
-        """As `Log.foreign`, for a thread that is only looked at. Raises `ThreadNotFound`."""
+    async def examine(self, thread_id: ThreadId) -> Examined:
+        """For looking, and whose it is: of the very bytes that were read. Raises `ThreadNotFound`."""
         ...
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:

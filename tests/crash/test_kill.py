@@ -118,6 +118,7 @@ async def check(directory: Path, thread_id: str, told: list[Record]) -> None:
         assert isinstance(bundle, ItemDelta)
         assert bundle.item_id == item_id
         assert bundle.text.startswith(text), "text that was told is not in the log"
+    assert not state.foreign, "a log of ours that was torn by a kill is still ours"
     assert state.running is None
     assert all(item.status != "running" for turn in state.turns for item in turn.items)
     started = [r.event.item.id for r in kept if isinstance(r.event, ItemStarted)]

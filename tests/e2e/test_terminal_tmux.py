@@ -1,6 +1,7 @@
 """`hames` in a real terminal: a pty of tmux, keys as they are typed, the screen as it is seen."""
 
 import base64
+import json
 import time
 
 import pytest

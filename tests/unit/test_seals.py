@@ -71,7 +71,7 @@ def events(folder: Path, thread_id: ThreadId = HERE) -> Path:
 async def opened(folder: Path, state: Path, thread_id: ThreadId = HERE) -> tuple[bool, list[Record]]:
     """Whether it is foreign, and what it says."""
     store = store_in(folder, state)
-    looked = await store.is_foreign(thread_id)
+    looked = (await store.examine(thread_id)).foreign
     log = await store.open(thread_id)
     try:
         assert log.foreign is looked
@@ -461,7 +461,7 @@ async def test_what_stands_in_place_of_the_owner_file_is_replaced_or_does_no_har
     with anyio.fail_after(20):
         store = store_in(tmp_path / "second", state)
         await written(store, created(THERE), thread_id=THERE)
-        log_is_foreign = await store.is_foreign(THERE)
+        log_is_foreign = (await store.examine(THERE)).foreign
         await store.close()
     assert victim.read_text() == "mine"
     assert not log_is_foreign
@@ -501,7 +501,7 @@ async def test_without_a_place_for_the_key_threads_work_and_are_foreign_afterwar
     await again.close()
     await store.close()
     later = JsonlStore(tmp_path / ".harness", places=Places(state))
-    assert await later.is_foreign(HERE)
+    assert (await later.examine(HERE)).foreign
     await later.close()
 
 
@@ -695,7 +695,7 @@ async def test_adoption_that_was_killed_happens_again_as_a_whole(
 
     monkeypatch.setattr("hames.store.places.write_private", dies)
     store = store_in(tmp_path, state)
-    assert await store.is_foreign(HERE)
+    assert (await store.examine(HERE)).foreign
     await store.close()
     monkeypatch.undo()
     assert not (state / "places" / f"{token}.adopted").exists()

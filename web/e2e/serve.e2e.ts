@@ -1,6 +1,7 @@
 /** `hames serve` itself, as people start it: no key, no prop, nothing of ours between them. */
 
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { House, type HouseOptions, python } from "./house.js";
 import { ask, box, eventually, open, talk } from "./stage.js";
@@ -54,6 +55,21 @@ describe.skipIf(python() === undefined)("hames serve", () => {
       page.getByRole("menuitem", { name: `Export as ${format}` }).click(),
     ]);
     expect(readFileSync(await download.path(), "utf8")).toContain(contained);
+  });
+
+  test("a thread that somebody else wrote is shown, with a word about whose settings apply", async () => {
+    const { url, api, workspace } = await served({ serve: ["--model", "scripted/hello"] });
+    const page = await open(url);
+    await box(page).waitFor();
+    await ask(page, "hello");
+    await talk(page).locator(".assistant").first().waitFor();
+    expect(await page.getByRole("note").count()).toBe(0);
+    const own = (await api.threads()).threads[0]!.id;
+    const threads = join(workspace, ".harness", "threads");
+    cpSync(join(threads, own), join(threads, "ses_theirs"), { recursive: true });
+    const theirs = await open(`${url}/t/ses_theirs`);
+    await theirs.getByRole("note").getByText("This thread was not written by you on this machine.").waitFor();
+    await talk(theirs).getByText("hello").first().waitFor();
   });
 
   test("with a token the printed link lets a browser in, and nobody else", async () => {

@@ -75,8 +75,6 @@ class Thread:
         self._bundle: list[str] = []
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
-        self.foreign_until = 0
-        """The last record that is not ours. What came after it was written by this process."""
 
     @classmethod
     async def opened(cls, log: Log, clock: Clock, defaults: Settings) -> "Thread":
@@ -90,7 +88,6 @@ class Thread:
             state = apply(state, record)
         thread = cls(log, state, clock)
         if log.foreign:
-            thread.foreign_until = state.seq
             said = [one.event.settings for one in records if isinstance(one.event, ThreadCreated | SettingsChanged)]
             if said and said[-1] != defaults:  # for whoever reads the log
                 await thread.emit(SettingsChanged(settings=defaults))

@@ -86,14 +86,11 @@ class Threads:
         return History(thread_id, records, foreign=foreign)
 
     async def _kept(self, thread_id: ThreadId) -> tuple[list[Record], bool]:
-        """The records, and whether they are of a foreign thread."""
-        live = self.live.get(thread_id)
-        foreign = live.thread.log.foreign if live is not None else await self._store.is_foreign(thread_id)
-        records = await self._store.read(thread_id)
-        if not foreign:
-            return records, False
-        theirs = live.thread.foreign_until if live is not None else records[-1].seq if records else 0
-        return [disarmed(one, self.rules.defaults) if one.seq <= theirs else one for one in records], True
+        """The records as they are on disk now, and whether they are of a foreign thread."""
+        found = await self._store.examine(thread_id)
+        if not found.foreign:
+            return found.records, False
+        return [disarmed(record, self.rules.defaults) for record in found.records], True
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = overridden(self.rules.defaults, command.overrides, self.models)
@@ -238,8 +235,15 @@ class Threads:
         state = blank(command.thread_id, foreign=foreign)
         for record in kept:
             state = apply(state, record)
-        settings = overridden(state.settings, command.overrides, self.models)
+        settings = overridden(self._forked_settings(state, command), command.overrides, self.models)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
         rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
         ends = endings(state, "the thread was forked while this turn ran")
         return (await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)).state
+
+    def _forked_settings(self, state: ThreadState, command: ForkThread) -> Settings:
+        """What the user chose for a foreign thread since it was opened is in no log that counts."""
+        live = self.live.get(command.thread_id)
+        if live is None or not state.foreign or (command.last_seq, command.last_turn_id) != (None, None):
+            return state.settings
+        return live.thread.state.settings if live.thread.state.foreign else state.settings

@@ -103,10 +103,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
 def _exists(path: str) -> Callable[[Stage], bool]:
     return lambda stage: (stage.base / path).exists() or (stage.base / path).is_symlink()
 
@@ -125,7 +121,7 @@ def _has_line(path: str, line: str) -> Callable[[Stage], bool]:
 
 def _mode(path: Path) -> int:
     try:
-        return path.stat().st_mode
+        return stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return 0
 

@@ -26,6 +26,7 @@ from hames.domain.events import FORMAT, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
+from hames.ports import Examined
 from hames.store.disk import FILE, Disk, directory, plain, read_small, write_whole
 from hames.store.index import Index
 from hames.store.lines import (
@@ -121,17 +122,13 @@ class JsonlStore:
         return log
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
-        found, _ = await self._look(thread_id)
-        return [each for each in found if each.seq > after]
+        found = await self.examine(thread_id)
+        return [each for each in found.records if each.seq > after]
 
-    async def is_foreign(self, thread_id: ThreadId) -> bool:
-        _, foreign = await self._look(thread_id)
-        return foreign
-
-    async def _look(self, thread_id: ThreadId) -> tuple[list[Record], bool]:
+    async def examine(self, thread_id: ThreadId) -> Examined:
         with self.thread(thread_id) as at:
             try:
-                return await to_thread.run_sync(partial(_look, thread_id, self._claim, at=at))
+                return await to_thread.run_sync(partial(_examined, thread_id, self._claim, at=at))
             except FileNotFoundError:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
@@ -222,8 +219,8 @@ class JsonlStore:
     def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
         try:
             with self.thread(thread_id) as at:
-                records, _ = _look(thread_id, self._claim, at=at)
-                return [each for each in records if each.seq > after]
+                found = _examined(thread_id, self._claim, at=at)
+                return [each for each in found.records if each.seq > after]
         except (OSError, ThreadNotFound):  # it went while we looked
             return []
 
@@ -481,15 +478,16 @@ def _live(found: _Found, thread_id: ThreadId, claim: Claim | None, running: Runn
         os.close(fd)
 
 
-def _look(thread_id: ThreadId, claim: Claim | None, *, at: int) -> tuple[list[Record], bool]:
-    """What a log says, and whether it is foreign. Nothing is changed."""
+def _examined(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examined:
+    """Nothing is changed."""
     fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=at))
     try:
         found = _scan(fd)
         running = _verified(fd, found, thread_id, claim)
     finally:
         os.close(fd)
-    return found.records + _live(found, thread_id, claim, running, at=at), running is None
+    records = found.records + _live(found, thread_id, claim, running, at=at)
+    return Examined(records=records, foreign=running is None)
 
 
 def _keep_aside(fd: int, start: int, *, at: int) -> None:
@@ -543,13 +541,13 @@ def _judged(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSumma
 
 def _rebuilt_summary(thread_id: ThreadId, claim: Claim | None, *, at: int) -> ThreadSummary | None:
     try:
-        records, foreign = _look(thread_id, claim, at=at)
+        found = _examined(thread_id, claim, at=at)
     except OSError:
         return None
-    state = blank(thread_id)
-    for each in records:
+    state = blank(thread_id, foreign=found.foreign)
+    for each in found.records:
         state = apply(state, each)
-    return replace(summary(state), foreign=foreign) if records else None
+    return summary(state) if found.records else None
 
 
 def _lock(fd: int, thread_id: ThreadId) -> None:

@@ -9,6 +9,7 @@ from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import ThreadInUse, ThreadNotFound
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
+from hames.ports import Examined
 from hames.store.index import Index
 from hames.store.lines import merged
 from hames.store.search import TextIndex, searched
@@ -39,9 +40,8 @@ class MemoryStore:
         await checkpoint()
         return [each for each in self._log(thread_id).everything() if each.seq > after]
 
-    async def is_foreign(self, thread_id: ThreadId) -> bool:
-        await checkpoint()
-        return self._log(thread_id).foreign
+    async def examine(self, thread_id: ThreadId) -> Examined:
+        return Examined(records=await self.read(thread_id), foreign=self._log(thread_id).foreign)
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
         if not search.strip():

@@ -129,6 +129,9 @@ class Places:
                     found = _inventory(Seals(key, token), directory_fd)
                     # One rename: either every log that was here is adopted, or none yet.
                     write_private(marker, msgspec.json.encode(found), sync=True)
+                    for end in ("", "-wal", "-shm"):  # the list of threads lay here
+                        with contextlib.suppress(OSError):
+                            os.unlink(f"index-{token}.db{end}", dir_fd=directory_fd)
         return self._claim(key, token)
 
     @contextlib.contextmanager
