@@ -278,13 +278,13 @@ def _look(
         since[root] = min(before, now - int(elapsed * 1e9)) if elapsed else before
         seen.add(_see(trees[root], now, limit=limit, skip=skip))
     disarmed = _disarm(snapshot, roots, seen, min(since.values(), default=0))
-    dropped = [path for path in seen.special if _drop_bits(path, roots, since)]
+    dropped, stuck = _drop_bits(seen.special, roots, since)
     tasks = [
         os.fsdecode(path)
         for path, identity in _identities(seen.tasks).items()
         if snapshot.tasks.get(path) != identity and (snapshot.complete or identity[-1] >= min(since.values()))
     ]
-    return [*disarm_notes(disarmed, roots), *bit_notes(dropped, roots), *task_notes(tasks, roots)]
+    return [*disarm_notes(disarmed, roots), *bit_notes(dropped, stuck, roots), *task_notes(tasks, roots)]
 
 
 def _see(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> Seen:
@@ -321,21 +321,28 @@ def _disarm(snapshot: Snapshot, roots: tuple[str, ...], seen: Seen, since: int) 
     return done
 
 
-def _drop_bits(path: str, roots: tuple[str, ...], since: dict[str, int]) -> bool:
-    """Of a regular file that was made or changed since then. One of the user's own stays as it is."""
-    root = root_of(path, roots)
-    if root is None:
-        return False
-    directory, _, name = path.rpartition("/")
-    try:
-        with opened(root, directory) as here:
-            if os.stat(name, dir_fd=here, follow_symlinks=False).st_ctime_ns < since[root]:
-                return False
-            drop_mode_bits(here, name, SPECIAL_BITS)
-    except OSError as error:
-        log.warning("after_command.bits", extra={"path": path, "error": str(error)})
-        return False
-    return True
+def _drop_bits(paths: Iterable[str], roots: tuple[str, ...], since: dict[str, int]) -> tuple[list[str], list[str]]:
+    """Of regular files that were made or changed since then; also returns those that could not be changed.
+
+    A file of the user's own stays as it is.
+    """
+    dropped: list[str] = []
+    stuck: list[str] = []
+    for path in paths:
+        root = root_of(path, roots)
+        directory, _, name = path.rpartition("/")
+        if root is None:
+            continue
+        try:
+            with opened(root, directory) as here:
+                if os.stat(name, dir_fd=here, follow_symlinks=False).st_ctime_ns >= since[root]:
+                    drop_mode_bits(here, name, SPECIAL_BITS)
+                    dropped.append(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            stuck.append(path)
+    return dropped, stuck
 
 
 def _identities(paths: Iterable[str]) -> dict[bytes, tuple[int, ...]]:

@@ -23,13 +23,15 @@ def disarm_notes(disarmed: Sequence[Disarmed], roots: Sequence[str]) -> list[str
     return notes
 
 
-def bit_notes(paths: Sequence[str], roots: Sequence[str]) -> list[str]:
-    if not paths:
-        return []
-    return [
-        f"Removed the set-uid and set-gid bits from {named_list([short_name(path, roots) for path in paths])}:"
-        " whoever runs such a file runs it as its owner"
-    ]
+def bit_notes(dropped: Sequence[str], stuck: Sequence[str], roots: Sequence[str]) -> list[str]:
+    notes: list[str] = []
+    for paths, did in ((dropped, "Removed"), (stuck, "Could not remove")):
+        if paths:
+            names = named_list([short_name(path, roots) for path in paths])
+            notes.append(
+                f"{did} the set-uid and set-gid bits from {names}: whoever runs such a file runs it as its owner"
+            )
+    return notes
 
 
 def short_name(path: str, roots: Sequence[str]) -> str:
