@@ -89,6 +89,19 @@ def test_an_untrusted_project_is_named_and_not_obeyed(shell: Shell) -> None:
     assert "evil" not in done.stdout
 
 
+def test_the_list_of_threads_has_whole_ids_in_straight_columns(shell: Shell) -> None:
+    prompts = ["short", "a long one " * 20, "漢字 in it", "two\nlines"]
+    for prompt in prompts:
+        assert shell.hames("run", prompt, "--model", "scripted/hello").returncode == 0
+    ids = {thread["id"] for thread in json.loads(shell.hames("threads", "--json").stdout)}
+    rows = shell.hames("threads").stdout.splitlines()
+    assert {row.split()[0] for row in rows} == ids
+    wide = "漢字"
+    columns = {row.index("scripted/hello") + sum(letter in wide for letter in row) for row in rows}
+    assert len(columns) == 1, rows
+    assert any("…" in row for row in rows)
+
+
 @pytest.mark.parametrize("name", OFFERED)
 def test_every_command_has_help_with_an_example(shell: Shell, name: str) -> None:
     done = shell.hames(name, "--help")

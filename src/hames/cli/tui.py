@@ -20,6 +20,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print('hames: no terminal here. Use hames run "PROMPT" instead', file=sys.stderr)
+        print('hames: there is no terminal here; hames run "PROMPT" needs none', file=sys.stderr)
         return 1
+    if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
+        raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
     options = flags.options(args)
     if not args.attach and not usable(options.data_dir):
         raise Misconfigured(
@@ -73,14 +76,12 @@ def run(args: Namespace) -> int:
 
 
 def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
-    """Loads what the screen is made of. Raises `Misconfigured`."""
-    try:
-        from hames.tui.app import HamesApp
-        from hames.tui.palette import terminal_is_dark
-        from hames.tui.reach import spawned
-        from hames.tui.session import Wishes
-    except ModuleNotFoundError as missing:
-        raise Misconfigured(f"the terminal needs {missing.name!r}: pip install 'hames[tui]'") from None
+    """Loads what the screen is made of."""
+    from hames.tui.app import HamesApp
+    from hames.tui.palette import terminal_is_dark
+    from hames.tui.reach import spawned
+    from hames.tui.session import Wishes
+
     frame.listen()
     dark = terminal_is_dark(frame.background, os.environ) if args.theme == "auto" else args.theme == "dark"
     resume = "last" if args.last else args.thread
