@@ -16,6 +16,7 @@ from hames.domain.policy import WorkspaceWrite
 from hames.domain.servers import ServerStatus
 from hames.ports import Job, Place, Report, Tool, ToolFailed
 from hames.tools import mcp, mcp_transport
+from toolbench import unheard
 
 SERVER = """
 import json, sys
@@ -152,7 +153,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
         return [one.parent.name for one in found if one.exists() and f"# {tmp_path}".encode() in one.read_bytes()]
 
     with anyio.fail_after(30):
-        async with mcp.McpTools(Nothing(), [server]).open(place) as tools:
+        async with mcp.McpTools(Nothing(), [server]).open(place, unheard) as tools:
             for arguments in ({"flood": True}, {}):
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 job = Job(call=call, arguments=arguments, item_id=ItemId("i"), step=1, place=place)
@@ -235,7 +236,7 @@ async def test_RES_1_a_server_behind_http_is_bounded_as_well(tmp_path: Path, kin
             await poured(tmp_path, '{"content": []}')
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             server = mcp.Server(name="hostile", url=f"http://127.0.0.1:{port}/mcp")
-            async with mcp.McpTools(Nothing(), [server], call_seconds=20).open(place) as tools:
+            async with mcp.McpTools(Nothing(), [server], call_seconds=20).open(place, unheard) as tools:
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
                 with pytest.raises(ToolFailed) as failed:

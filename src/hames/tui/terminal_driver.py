@@ -52,6 +52,11 @@ class TerminalDriver(LinuxDriver):
         super().suspend_application_mode()
 
     def _sigcont_application(self, *_: object) -> None:
+        # A signal comes in the middle of anything, also while a line for the terminal is queued: the queue's lock is
+        # held then, and writing here would wait for it for ever.
+        self._loop.call_soon_threadsafe(self._continue)
+
+    def _continue(self) -> None:
         """After a stop that nobody announced the terminal is as the shell left it."""
         if self._auto_restart and self._active:
             self.suspend_application_mode()
