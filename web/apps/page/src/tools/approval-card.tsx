@@ -25,21 +25,6 @@ const QUESTIONS: Record<Approval["kind"], string> = {
   elicitation: "A question for you",
 };
 
-/** What `always` allows from now on, or nothing when it would allow nothing. */
-function scope(approval: Approval): string {
-  switch (approval.kind) {
-    case "command":
-      return "This exact command in this directory is not asked about again in this thread";
-    case "file":
-      return approval.protected ? "" : "Further changes in this workspace are not asked about in this thread";
-    case "mcp":
-      return "This tool of this server is not asked about again in this thread";
-    case "tool":
-    case "elicitation":
-      return "";
-  }
-}
-
 let typedAt = -Infinity;
 if (typeof document !== "undefined") {
   document.addEventListener(
@@ -65,7 +50,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
   const [note, setNote] = useState("");
   const [answered, setAnswered] = useState<Decision | null>(null);
   const titleId = useId();
-  const always = scope(approval);
+  const always = approval.alwaysCovers?.text ?? "";
 
   useEffect(() => {
     if (!first || readOnly) return;
@@ -167,7 +152,11 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
               aria-label="A word to the agent; Enter declines and sends it"
             />
           </div>
-          {always && <p className="approval-scope">Always: {always.charAt(0).toLowerCase() + always.slice(1)}.</p>}
+          {always && (
+            <p className="approval-scope" title={approval.alwaysCovers?.files?.join("\n")}>
+              Always: {always}.
+            </p>
+          )}
         </>
       )}
     </div>
