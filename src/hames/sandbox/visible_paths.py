@@ -3,6 +3,7 @@
 It is a list of what is shown. What is not on it does not exist inside, whatever it is called.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -59,8 +60,9 @@ def visible(wanted: Wanted, *, tools_at_home: Callable[[], list[Mount]], overlay
         tools += mounts if mounts and overlays(mounts[-1].path) else [_read_only(mount) for mount in mounts]
     for directory in wanted.path:
         tools += installations.directory(directory, forbidden)
-    if wanted.program:
-        tools += installations.program(wanted.program, forbidden)
+    # Our own Python as well: it is there on every machine, and people tell the agent to use it.
+    for program in dict.fromkeys((wanted.program, sys.executable)):
+        tools += installations.program(program, forbidden) if program else []
     pythons = installations.base_pythons(wanted.environments, forbidden)
     above = enclosing_repository(workspace, forbidden)
     repository = [Mount(path=path, how="tool") for path in (*git_directories(workspace), above) if path]
