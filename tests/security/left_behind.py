@@ -52,6 +52,12 @@ OUTSIDE = (
 )
 
 
+AT_THE_TOP = tuple(
+    command for command in OUTSIDE if command.split()[1] in {"status", "diff", "add", "commit", "submodule"}
+)
+"""What is tried at the top as well where the row is about a place below: what looks into nested repositories."""
+
+
 class Row(Value):
     """`before` is what the user did; `commands` are run inside, one after the other."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from left_behind import BITS, GIT, HONEST, OUTSIDE, PLANTED, PRELUDE, TOUCHES, USERS_OWN
+from left_behind import AT_THE_TOP, BITS, GIT, HONEST, OUTSIDE, PLANTED, PRELUDE, TOUCHES, USERS_OWN
 from walls import Outcome, as_user, run, users, workspace
 
 from hames.domain.policy import DangerFullAccess, WorkspaceWrite
@@ -77,14 +77,12 @@ class Scene:
 
     def ran(self, places: tuple[str, ...]) -> str:
         """Which of the ordinary commands, if any, ran something that was planted."""
-        for place in (*places, "."):
-            if not (self.here / place).is_dir():
-                continue
-            done = self.outside(
-                _EACH + "\n".join(f"each {shlex.quote(command)}" for command in OUTSIDE), self.here / place
-            )
-            if done.stdout:
-                return f"in {place!r}: {done.stdout}"
+        tried = {".": AT_THE_TOP} | dict.fromkeys(places, OUTSIDE)
+        for place, commands in tried.items():
+            if (self.here / place).is_dir():
+                script = "\n".join(f"each {shlex.quote(command)}" for command in commands)
+                if found := self.outside(_EACH + script, self.here / place).stdout:
+                    return f"in {place!r}: {found}"
         return ""
 
 
@@ -112,13 +110,22 @@ async def run_rows(names: list[str]) -> dict[str, str]:
     return wrong
 
 
-GROUPS = 8
+GROUPS = 16
+ABOUT_MODES = [name for name in PLANTED if "cannot be" in name or "unreadable" in name]
+# What a row does is the same for every user, but where modes are concerned.
+BY_USER = [pytest.param(user, marks=[pytest.mark.slow] if user == "nobody" else []) for user in users()]
 
 
-@pytest.mark.parametrize("user", users())
+@pytest.mark.parametrize("user", BY_USER)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_nothing_that_was_planted_is_run_by_git_outside(group: int, user: str) -> None:
     assert as_user(user, "test_after_command:run_rows", list(PLANTED)[group::GROUPS]) == {}
+
+
+@pytest.mark.parametrize("user", users())
+def test_nothing_can_be_hidden_from_the_search_by_its_mode(user: str) -> None:
+    assert len(ABOUT_MODES) > 4
+    assert as_user(user, "test_after_command:run_rows", ABOUT_MODES) == {}
 
 
 async def run_honest(names: list[str]) -> dict[str, str]:
@@ -137,10 +144,10 @@ async def run_honest(names: list[str]) -> dict[str, str]:
     return wrong
 
 
-@pytest.mark.parametrize("user", users())
-@pytest.mark.parametrize("group", range(2))
+@pytest.mark.parametrize("user", BY_USER)
+@pytest.mark.parametrize("group", range(4))
 def test_ordinary_work_with_git_goes_on(group: int, user: str) -> None:
-    assert as_user(user, "test_after_command:run_honest", list(HONEST)[group::2]) == {}
+    assert as_user(user, "test_after_command:run_honest", list(HONEST)[group::4]) == {}
 
 
 def described(top: Path) -> dict[str, tuple[int, bytes | str]]:
@@ -284,6 +291,26 @@ async def test_commands_that_run_at_the_same_time_do_not_disturb_each_other() ->
                 await anyio.to_thread.run_sync(lambda: (stage.here / "gate").write_text("go\n"))
         assert not hook.exists()
         assert any("post-commit" in note for note in outcomes[0].notes)
+
+
+async def test_what_the_user_does_at_the_top_meanwhile_stays() -> None:
+    """A command cannot change hooks and settings at the top, so whoever did was not the command."""
+    with scene() as stage:
+        os.mkfifo(stage.here / "gate")
+        outcomes: list[Outcome] = []
+
+        async def command() -> None:
+            outcomes.append(await stage.inside("echo > gate; read x < gate"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(command)
+            with anyio.fail_after(60):
+                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                stage.outside("cp /bin/true .git/hooks/pre-commit; git config alias.st '!git status'")
+                await anyio.to_thread.run_sync(lambda: (stage.here / "gate").write_text("go\n"))
+        assert outcomes[0].notes == ()
+        assert (stage.here / ".git/hooks/pre-commit").exists()
+        assert stage.outside("git config alias.st").stdout == "!git status\n"
 
 
 KILLED = """
