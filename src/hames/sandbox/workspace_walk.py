@@ -27,7 +27,7 @@ _MARKS = frozenset({"HEAD", "objects", "refs", "commondir", *_GIT_NAMES, *TASK_F
 _RACY_NANOSECONDS = 2_500_000_000
 """A directory that changed this recently may change again without a new time: some file systems count two seconds."""
 
-_MOST_REMEMBERED = 50_000
+_MOST_REMEMBERED = 100_000
 _LONGEST = 700
 """Characters of a path before it is abbreviated through a descriptor: the kernel takes 4,096 bytes at once."""
 
