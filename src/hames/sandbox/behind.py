@@ -20,13 +20,14 @@ from hames.sandbox import landlock as locks
 from hames.sandbox.guards import guards
 from hames.sandbox.limits import confine, limited
 from hames.sandbox.mounts import BOUND, Layers, Mount, inside
+from hames.sandbox.overlays import Overlays
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
 from hames.sandbox.planted import planted
 from hames.sandbox.rendered_config import git_settings
 from hames.sandbox.system_view import system_secrets
-from hames.sandbox.visible_paths import Visible
-from hames.sandbox.workspace_survey import Seen
+from hames.sandbox.visible_paths import VisibleView
+from hames.sandbox.workspace_survey import SurveyResult
 
 
 class Reach(Value):
@@ -39,13 +40,13 @@ class Reach(Value):
     scratch: str = ""
     sockets: frozenset[str] | None = None
     """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
-    visible: Visible = Visible(mounts=(), private_home=False)
+    visible: VisibleView = VisibleView(mounts=(), private_home=False)
     """What is shown beside the workspace."""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SurveyResult, ...] = ()
     """What was found in the workspace and the other roots."""
 
 
-def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
+def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach, overlays: Overlays) -> Plan:
     """Puts placeholders on the disk; the plan's `closing` takes them away."""
     held: list[Placeholders] = []
     guarded: list[Mount] = []
@@ -84,7 +85,7 @@ def bubblewrap(found: bwrap.Bubblewrap, launch: Launch, reach: Reach) -> Plan:
             sockets=tuple(path for seen in reach.seen for path in seen.sockets),
             known_sockets=reach.sockets,
         )
-        layers = bwrap.mounts(view)
+        layers = overlays.laid(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
             raise ToolFailed(f"the directory {launch.cwd!r} is outside what the sandbox shows")
         files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}
