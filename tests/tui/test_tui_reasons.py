@@ -96,7 +96,7 @@ async def test_status_lists_the_project_notes(tmp_path: Path) -> None:
         made._threads._notes = WorkspaceNotes(None)
         async with staged(made, size=(160, 30), cwd=tmp_path / "ws") as stage:
             await stage.says("/status")
-            await stage.shows("notes    read with the first prompt")
+            await stage.shows("notes      read with the first prompt")
             await stage.says("go")
             await stage.shows("Done.")
             await stage.says("/status")

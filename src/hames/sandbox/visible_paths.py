@@ -3,7 +3,6 @@
 It is a list of what is shown. What is not on it does not exist inside, whatever it is called.
 """
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -87,9 +86,8 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
         tools += mounts if mounts and overlays(mounts[-1].path) else [_read_only(mount) for mount in mounts]
     for directory in wanted.path:
         tools += installations.directory(directory, forbidden)
-    # Our own Python as well: it is there on every machine, and people tell the agent to use it.
-    for program in dict.fromkeys((wanted.program, sys.executable)):
-        tools += installations.program(program, forbidden) if program else []
+    if wanted.program:
+        tools += installations.program(wanted.program, forbidden)
     pythons = installations.base_pythons(wanted.environments, forbidden)
     above = enclosing_repository(workspace, forbidden)
     repository = [Mount(path=path, how="shown") for path in (*git_directories(workspace), above) if path]
