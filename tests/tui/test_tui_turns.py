@@ -87,14 +87,16 @@ async def test_always_says_what_it_covers_and_is_offered_only_where_it_covers_so
     async with staged(model, changing, ASKING) as stage:
         await stage.says("go")
         await stage.asked()
-        await stage.shows("always: further changes to README.md, for the rest of this thread", "a always")
+        await stage.shows(
+            "Always allow covers: further changes to README.md, for the rest of this thread", "a always allow"
+        )
         await stage.presses("a")
         await stage.shows("Once.")
         await stage.says("again")
         panel = await stage.asked()  # about the other tool only
         assert panel.asked is not None
         assert not panel.asked.offers_always
-        assert "a always" not in stage.screen()
+        assert "a always allow" not in stage.screen()
         await stage.presses("a", "y")
         await stage.shows("Twice.")
 
