@@ -112,7 +112,7 @@ def test_a_changed_mode_is_seen_where_nothing_else_changed(tmp_path: Path) -> No
 
 
 def test_without_find_the_search_is_made_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(workspace_walk, "SYSTEM_PATH", ())
+    monkeypatch.setattr(workspace_walk, "SYSTEM_PATH", ("/nonexistent",))
     assert start_special_search(str(tmp_path)) is None
 
 
