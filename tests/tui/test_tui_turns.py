@@ -87,9 +87,7 @@ async def test_always_says_what_it_covers_and_is_offered_only_where_it_covers_so
     async with staged(model, changing, ASKING) as stage:
         await stage.says("go")
         await stage.asked()
-        await stage.shows(
-            "Always allow covers: further changes to README.md, for the rest of this thread", "a always allow"
-        )
+        await stage.shows("Always allow covers: further changes to README.md", "a always allow")
         await stage.presses("a")
         await stage.shows("Once.")
         await stage.says("again")
