@@ -6,6 +6,7 @@ The first word of a prompt names the scene. The last line on stdout before it se
 """
 
 import argparse
+import base64
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
@@ -36,6 +37,12 @@ def login(name: str, password: str) -> str:
         return user.token
     raise WrongPassword(name)
 '''
+
+CHART = (
+    "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAKklEQVR42mM4USEHRHJRC4CIGDYDSaqBDAaSVEM1kOQqhlE/jPqB"
+    "Sn4AAItOOxCSlwCXAAAAAElFTkSuQmCC"
+)
+"""A picture of 16 by 16 pixels."""
 
 COLOURS = "cat colours.txt && ls"
 
@@ -82,6 +89,39 @@ SCENES: dict[str, Scene] = {
     "fail": [[fail("the key was refused", status=401, info="Unauthorized")]],
     "refuse": [[fail("the model declined to answer this", info="Refusal")]],
     "long": [[fail("the prompt has 230,114 tokens and the model takes 200,000", info="ContextWindowExceeded")]],
+    "skip": [
+        [
+            call("shell", command="false"),
+            call("shell", command="echo never"),
+            call("artifact", path="chart.png"),
+        ],
+        [say("The rest was not run.")],
+    ],
+    "artifact": [
+        [
+            call("artifact", path="chart.png", title="The chart"),
+            call("read", path="chart.png"),
+            call("artifact", path="notes.md", title="The notes"),
+        ],
+        [say("Here they are.")],
+    ],
+    "missing": [
+        [
+            call(
+                "edit",
+                path="nowhere/missing.txt",
+                old_string="a long text that is not in any file\n" * 6,
+                new_string="another text\n" * 6,
+            )
+        ],
+        [say("It is not there.")],
+    ],
+    "lines": [[call("shell", command="cd src\nls\n\n# and count\nls | wc -l")], [say("Five lines.")]],
+    "quick": [
+        [think("**A quick look**\n\nFirst I list the files."), say("Listing."), call("shell", command="ls")],
+        [say("Listed.")],
+    ],
+    "remember": [[say("The xylophone is in the third room.")]],
     "the": TOUR,
     "hostile": [
         [
@@ -171,6 +211,8 @@ def prepare(cwd: Path) -> None:
     (cwd / "README.md").write_text("# A project\n")
     (cwd / "colours.txt").write_text("\033[31mred\033[0m\n")
     (cwd / "src/login.py").write_text(LOGIN)
+    (cwd / "chart.png").write_bytes(base64.b64decode(CHART))
+    (cwd / "notes.md").write_text("# Notes\n\n<script>alert(1)</script>\n")
     build(cwd)
 
 

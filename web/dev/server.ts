@@ -194,6 +194,7 @@ export class FakeServer {
   obey(thread: FakeThread, command: HarnessCommand, tell: (message: ServerMessage) => void): void {
     switch (command.type) {
       case "submit":
+        return this.submit(thread, command, tell);
       case "steer":
         return thread.stop ? this.steer(thread, command) : this.submit(thread, command, tell);
       case "cancel":

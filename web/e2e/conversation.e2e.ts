@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { axe } from "./axe.js";
-import { ask, box, eventually, onThread, open, talk, words } from "./stage.js";
+import { ask, box, eventually, listening, onThread, open, queue, talk, words } from "./stage.js";
 
 test("a first prompt leads to a finished turn", async () => {
   const { page } = await onThread();
@@ -20,7 +20,7 @@ test("an approval is answered with a key", async () => {
   await card.waitFor();
   await eventually(() => page.title(), "(!) mcp please · Hames");
   await eventually(() => card.evaluate((element) => element === document.activeElement), true);
-  await page.waitForTimeout(650);
+  await listening(page);
   await page.keyboard.press("y");
   await talk(page).getByText("Done.", { exact: true }).waitFor();
   expect(thread.state.approvals).toEqual([]);
@@ -34,11 +34,11 @@ test("a key pressed the moment the question appears answers nothing", async () =
   expect(thread.state.approvals).toHaveLength(1);
 });
 
-test("an approval is answered with a click, and a word to the agent goes along", async () => {
+test("an approval is rejected with a message to the agent", async () => {
   const { page } = await onThread();
   await ask(page, "mcp please");
-  await page.getByLabel("A word to the agent").fill("use the tracker instead");
-  await page.getByLabel("A word to the agent").press("Enter");
+  await page.getByLabel("Reject and tell the agent why").fill("use the tracker instead");
+  await page.getByLabel("Reject and tell the agent why").press("Enter");
   await talk(page).getByText("Understood: use the tracker instead").waitFor();
   expect(await page.locator('[data-outcome="declined"]').count()).toBe(1);
 });
@@ -50,7 +50,7 @@ test("the exact command is shown, and characters that hide are made visible", as
     thread.set(["approvals"], [{ id: "q1", toolCallId: "none", kind: "command", command, cwd: "/tmp", reason: "" }]),
   ]);
   await talk(page).getByText("U+202E").waitFor();
-  await talk(page).getByText("characters that cannot be seen").waitFor();
+  await talk(page).getByText("invisible characters").waitFor();
 });
 
 test("what an MCP server asks is filled in as a form, and sent as its schema has it", async () => {
@@ -112,17 +112,17 @@ test("stop stops at once, also while an approval waits", async () => {
   expect(thread.state.status).toBe("idle");
 });
 
-test("what is sent while a turn runs is queued, and can be edited and taken back", async () => {
+test("what is queued while a turn runs can be edited and removed", async () => {
   const { page, thread } = await onThread();
   await ask(page, "mcp please");
   await page.locator("[data-approval]").waitFor();
-  await ask(page, "hello one");
-  await ask(page, "hello two");
-  const queue = page.getByRole("region", { name: "Queued prompts" });
-  await eventually(() => queue.getByRole("listitem").count(), 2);
-  await queue.getByRole("listitem").nth(1).getByRole("button", { name: "Edit" }).click();
+  await queue(page, "hello one");
+  await queue(page, "hello two");
+  const waiting = page.getByRole("region", { name: "Queued prompts" });
+  await eventually(() => waiting.getByRole("listitem").count(), 2);
+  await waiting.getByRole("listitem").nth(1).getByRole("button", { name: "Edit" }).click();
   await eventually(() => box(page).inputValue(), "hello two");
-  await eventually(() => queue.getByRole("listitem").count(), 1);
+  await eventually(() => waiting.getByRole("listitem").count(), 1);
   await page.getByRole("button", { name: /^Yes, once/ }).click();
   await talk(page).getByText("Hello. What shall we do?").waitFor();
   expect(thread.state.messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
@@ -131,14 +131,14 @@ test("what is sent while a turn runs is queued, and can be edited and taken back
   ]);
 });
 
-test("after a stop the queue is on hold until the next message", async () => {
+test("after a stop the queue is paused until the next message", async () => {
   const { page, thread } = await onThread();
   await ask(page, "mcp please");
   await page.locator("[data-approval]").waitFor();
-  await ask(page, "hello later");
+  await queue(page, "hello later");
   await page.getByText("Up next").waitFor();
   await page.getByRole("button", { name: "Stop", exact: true }).click();
-  await page.getByText("On hold").waitFor();
+  await page.getByText("Queue paused").waitFor();
   await ask(page, "hello now");
   await eventually(
     () => thread.state.messages.filter(({ role }) => role === "user").map(({ content }) => content),
@@ -188,7 +188,7 @@ test("two tabs on one thread see the same, and either may answer", async () => {
 test("a failed turn says why and what helps", async () => {
   const { page } = await onThread();
   await ask(page, "fail please");
-  await page.getByRole("heading", { name: "The model service does not let us in" }).waitFor();
+  await page.getByRole("heading", { name: "The model provider rejected the API key" }).waitFor();
   await page.getByRole("button", { name: "Try again" }).click();
   await eventually(() => talk(page).getByText("fail please").count(), 2);
 });
@@ -211,6 +211,7 @@ test("what a model writes is text: no script runs, no picture loads, no bad link
   await ask(page, "hostile please");
   await talk(page).getByText("Raw HTML is text").waitFor();
   await page.getByRole("button", { name: /<b>bold/ }).click();
+  await talk(page).getByText("Arguments").click();
   await talk(page).getByText("<script>window.__pwned=1</script>").last().waitFor();
   expect(await page.evaluate(() => (window as unknown as Record<string, unknown>)["__pwned"])).toBeUndefined();
   const links = await page
@@ -242,7 +243,9 @@ test("a long thread draws its end, and earlier messages come without a jump when
   await talk(page).getByText("Message number 299.").first().waitFor();
   const drawn = () => page.locator("[data-message-id]").count();
   await eventually(async () => (await drawn()) >= 60 && (await drawn()) < 80, true);
-  await page.waitForTimeout(700);
+  const viewportAtEnd = () =>
+    page.locator(".viewport").evaluate((it) => it.scrollHeight - it.scrollTop - it.clientHeight < 4);
+  await eventually(viewportAtEnd, true);
 
   const viewport = page.locator(".viewport");
   await viewport.evaluate((element) => element.scrollTo(0, 500));
@@ -252,12 +255,19 @@ test("a long thread draws its end, and earlier messages come without a jump when
   const after = await first.evaluate((element) => element.getBoundingClientRect().top);
   expect(Math.abs(after - before)).toBeLessThan(4);
 
-  for (let i = 0; i < 8 && (await page.locator(".earlier").count()) > 0; i++) {
-    await viewport.evaluate((element) => element.scrollTo(0, 0));
-    await page.waitForTimeout(700);
-  }
-  await eventually(drawn, 300);
-  await page.getByRole("button", { name: "To the end" }).click();
+  // However far somebody scrolls, what is drawn stays bounded.
+  await expect
+    .poll(
+      async () => {
+        await viewport.evaluate((element) => element.scrollTo(0, 0));
+        return page.locator('[data-message-id="m0"]').count();
+      },
+      { timeout: 15_000, interval: 300 },
+    )
+    .toBe(1);
+  expect(await drawn()).toBeLessThanOrEqual(240);
+  await page.getByRole("button", { name: "Go to the latest message" }).click();
+  await talk(page).getByText("Message number 299.").first().waitFor();
   await ask(page, "hello");
   await talk(page).getByText("Hello. What shall we do?").waitFor();
   await eventually(async () => (await drawn()) < 90, true);

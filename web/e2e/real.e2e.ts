@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { visible } from "../apps/page/src/panels/time-travel.js";
 import { axe } from "./axe.js";
 import { House, python } from "./house.js";
-import { ask, box, eventually, open, talk, words } from "./stage.js";
+import { ask, box, eventually, listening, open, queue, talk, words } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
@@ -43,7 +43,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await card.getByText("touch done.txt && echo made").waitFor();
     expect(house.file("done.txt")).toBeNull();
     await eventually(() => card.evaluate((element) => element === document.activeElement), true);
-    await page.waitForTimeout(650);
+    await listening(page);
     await page.keyboard.press("y");
     await talk(page).getByText("It ran.").waitFor();
     expect(house.file("done.txt")).toBe("");
@@ -52,7 +52,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
   test("a command does not run when somebody says no with a click", async () => {
     const { page, state } = await onThread();
     await ask(page, "leave the sandbox");
-    await page.getByText("Outside of the sandbox: it has to be outside").waitFor();
+    await page.getByText("Runs outside of the sandbox: it has to be outside").waitFor();
     await page.getByRole("button", { name: "No n" }).click();
     await talk(page).getByText("Understood.").waitFor();
     expect(house.file("outside.txt")).toBeNull();
@@ -74,12 +74,12 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     const { page, state } = await onThread();
     await ask(page, "run it");
     await page.locator("[data-approval]").waitFor();
-    await ask(page, "hello one");
-    await ask(page, "hello two");
-    const queue = page.getByRole("region", { name: "Queued prompts" });
-    await eventually(() => queue.getByRole("listitem").count(), 2);
-    await queue.getByRole("listitem").first().getByRole("button", { name: "Remove" }).click();
-    await eventually(() => queue.getByRole("listitem").count(), 1);
+    await queue(page, "hello one");
+    await queue(page, "hello two");
+    const waiting = page.getByRole("region", { name: "Queued prompts" });
+    await eventually(() => waiting.getByRole("listitem").count(), 2);
+    await waiting.getByRole("listitem").first().getByRole("button", { name: "Remove" }).click();
+    await eventually(() => waiting.getByRole("listitem").count(), 1);
     await page.getByRole("button", { name: /^Yes, once/ }).click();
     await talk(page).getByText("Hello. What shall we do?").waitFor();
     const said = (await state()).messages.filter(({ role }) => role === "user").map(({ content }) => content);
@@ -267,7 +267,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
   test("a failure says what helps, and a title is kept", async () => {
     const { page, state } = await onThread();
     await ask(page, "fail please");
-    await page.getByRole("heading", { name: "The model service does not let us in" }).waitFor();
+    await page.getByRole("heading", { name: "The model provider rejected the API key" }).waitFor();
     await page.getByRole("heading", { level: 1 }).getByRole("button").click();
     await page.getByRole("textbox", { name: "Title" }).fill("A better name");
     await page.keyboard.press("Enter");
@@ -277,12 +277,12 @@ describe.skipIf(python() === undefined)("on the real server", () => {
   test("a refusal offers the prompt again, a thread that is too long a summary", async () => {
     const { page } = await onThread();
     await ask(page, "refuse this");
-    await page.getByRole("heading", { name: "The model declined" }).waitFor();
+    await page.getByRole("heading", { name: "The model refused" }).waitFor();
     await page.getByRole("button", { name: "Edit the prompt" }).click();
     await eventually(() => box(page).inputValue(), "refuse this");
     await ask(page, "long please");
     await page.getByRole("heading", { name: "The conversation is too long for this model" }).waitFor();
-    await page.getByRole("button", { name: "Summarise it and go on" }).waitFor();
+    await page.getByRole("button", { name: "Summarise and continue" }).waitFor();
   });
 
   test("the whole tour: a bug is found, a test is written, the fix is reviewed side by side, and time goes back", async () => {
@@ -328,7 +328,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     ["light", {}],
     ["dark", { colorScheme: "dark" as const }],
     ["on a phone", PHONE],
-  ])("axe finds nothing serious: %s", async (_, look) => {
+  ])("axe finds nothing: %s", async (_, look) => {
     const { page } = await onThread(look);
     await box(page).fill("run it");
     await page.getByRole("button", { name: "Send" }).click();

@@ -83,7 +83,7 @@ await scene("approval-file", {}, (stage) => fix(stage, /accounts\/signin\.py/));
 await scene("approval-dark", DARK, async (stage) => {
   await fix(stage);
   await box(stage.page).fill("then update the changelog");
-  await stage.page.keyboard.press("Enter");
+  await stage.page.keyboard.press("Tab");
   await stage.page.getByText("Up next").waitFor();
 });
 await scene("diff-dark", DARK, async (stage) => {
@@ -119,7 +119,7 @@ await scene("no-key", {}, async () => {}, NO_KEY);
 await scene("no-sandbox", {}, async () => {}, { stage: ["--without-walls"] });
 await scene("refused", {}, async ({ page }) => {
   await ask(page, "refuse please");
-  await page.getByRole("heading", { name: "The model declined" }).waitFor();
+  await page.getByRole("heading", { name: "The model refused" }).waitFor();
 });
 await scene("server-gone", {}, async ({ page, house }) => {
   await ask(page, "look around");

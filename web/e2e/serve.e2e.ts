@@ -35,7 +35,7 @@ describe.skipIf(python() === undefined)("hames serve", () => {
     await box(page).waitFor();
     await ask(page, "try anyway");
     await talk(page)
-      .getByRole("heading", { name: /does not let us in|turn failed/ })
+      .getByRole("heading", { name: /rejected the API key|turn failed/ })
       .waitFor();
     await talk(page).getByText("ANTHROPIC_API_KEY").first().waitFor();
   });
@@ -77,7 +77,7 @@ describe.skipIf(python() === undefined)("hames serve", () => {
       environment: { HAMES_TOKEN: "a-long-enough-token-for-a-test-0123456789" },
     });
     const stranger = await open(url);
-    await stranger.getByRole("heading", { name: "This page does not know you" }).waitFor();
+    await stranger.getByRole("heading", { name: "Sign in to Hames" }).waitFor();
     const token = /\?token=\S+/.exec(printed)![0];
     const page = await open(`${url}/${token}`);
     await box(page).waitFor();

@@ -5,9 +5,13 @@ import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-c
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { type FakeOptions, FakeServer } from "../dev/server.js";
 import type { FakeThread } from "../dev/thread.js";
+import { axe } from "./axe.js";
 import { launch } from "./browser.js";
 
 const PAGE = fileURLToPath(new URL("../../src/hames/web/static", import.meta.url));
+
+/** Generous: the machine may be busy, and a test that passes does not wait for it. */
+const TIMEOUT_MS = 25_000;
 
 let browser: Browser;
 const servers: FakeServer[] = [];
@@ -40,7 +44,7 @@ const HARMLESS = /WebSocket connection to|ERR_EMPTY_RESPONSE|ERR_CONNECTION|Fail
 export async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(8_000);
+  page.setDefaultTimeout(TIMEOUT_MS);
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     if ((message.type() === "error" || message.type() === "warning") && !HARMLESS.test(message.text()))
@@ -76,9 +80,25 @@ export async function ask(page: Page, prompt: string): Promise<void> {
   await box(page).press("Enter");
 }
 
+/** A message for the next turn, while one runs. */
+export async function queue(page: Page, prompt: string): Promise<void> {
+  await box(page).fill(prompt);
+  await box(page).press("Tab");
+}
+
+/** Waits until an approval takes keys: it ignores them for a moment after it appears. */
+export async function listening(page: Page): Promise<void> {
+  await page.locator("[data-approval][data-listening]").first().waitFor();
+}
+
+/** Nothing that axe complains about. */
+export async function axeFree(page: Page): Promise<void> {
+  expect(await axe(page)).toEqual([]);
+}
+
 /** Waits for the moment, and says what was there instead when it does not come. */
 export async function eventually(look: () => unknown, expected: unknown): Promise<void> {
-  await expect.poll(look, { timeout: 8_000, interval: 30 }).toEqual(expected);
+  await expect.poll(look, { timeout: TIMEOUT_MS, interval: 30 }).toEqual(expected);
 }
 
 /** The words of the conversation as a reader finds them. */

@@ -151,13 +151,15 @@ export function App() {
   if (list.problem === "unauthorized") return <SignIn onDone={refresh} />;
   return (
     <div className="page">
-      <nav aria-label="Skip links">
-        <a className="skip" href="#conversation">
-          Skip to the conversation
+      <nav className="skips" aria-label="Skip links">
+        <a className="skip" href="#main">
+          Skip to the thread
         </a>
-        <a className="skip" href="#message">
-          Skip to the message box
-        </a>
+        {open?.id === threadId && (
+          <a className="skip" href="#message">
+            Skip to the message box
+          </a>
+        )}
       </nav>
       <aside
         className="sidebar"
@@ -205,7 +207,7 @@ export function App() {
           onAddDevice={() => setAddingDevice(true)}
         />
       ) : (
-        <main className="thread">
+        <main id="main" tabIndex={-1} className="thread">
           {list.problem === "gone" && list.threads === null ? (
             <Blank icon="alert" title="The server does not answer">
               <p>

@@ -275,30 +275,32 @@ export const Composer = memo(function Composer(props: ComposerProps) {
           onPaste={paste}
         />
         <div className="composer-row">
-          <button
-            type="button"
-            className="icon-button"
-            aria-label="Attach a picture"
-            title="Attach a picture"
-            onClick={() => filePicker.current?.click()}
-          >
-            <Icon name="attach" />
-          </button>
-          <input
-            ref={filePicker}
-            type="file"
-            accept="image/png,image/jpeg,image/gif,image/webp"
-            multiple
-            hidden
-            aria-label="Pictures to attach"
-            onChange={(event) => {
-              pictures.add(event.target.files ?? []);
-              event.target.value = "";
-            }}
-          />
-          <Selectors settings={settings} models={props.models} selectors={props.selectors} configure={configure} />
-          <span className="composer-end">
+          <div className="composer-tools">
+            <button
+              type="button"
+              className="icon-button"
+              aria-label="Attach a picture"
+              title="Attach a picture"
+              onClick={() => filePicker.current?.click()}
+            >
+              <Icon name="attach" />
+            </button>
+            <input
+              ref={filePicker}
+              type="file"
+              accept="image/png,image/jpeg,image/gif,image/webp"
+              multiple
+              hidden
+              aria-label="Pictures to attach"
+              onChange={(event) => {
+                pictures.add(event.target.files ?? []);
+                event.target.value = "";
+              }}
+            />
+            <Selectors settings={settings} models={props.models} selectors={props.selectors} configure={configure} />
             <UsageMeter usage={props.usage} />
+          </div>
+          <div className="composer-end">
             {running && (
               <button type="button" className="round stop" aria-label="Stop" title="Stop (Esc)" onClick={props.stop}>
                 <Icon name="stop" />
@@ -328,7 +330,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
                 <Icon name="send" />
               </button>
             )}
-          </span>
+          </div>
         </div>
       </div>
       <p className="offscreen" role="status">

@@ -29,7 +29,7 @@ export const UsageMeter = memo(function UsageMeter({ usage }: { usage: Usage | u
           transform="rotate(-90 8 8)"
         />
       </svg>
-      <span>{contextWindow > 0 ? `${percent}%` : tokens(contextTokens)}</span>
+      <span className="usage-share">{contextWindow > 0 ? `${percent}%` : tokens(contextTokens)}</span>
       {cost != null && cost > 0 && <span className="usage-cost">{dollars(cost)}</span>}
     </div>
   );

@@ -119,7 +119,13 @@ export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: Ba
     stops.findLastIndex((at) => at <= index),
   );
   return (
-    <section className="time-bar" aria-label="Time travel" onKeyDown={(event) => event.key === "Escape" && leave()}>
+    <section
+      id="message"
+      tabIndex={-1}
+      className="time-bar"
+      aria-label="Time travel"
+      onKeyDown={(event) => event.key === "Escape" && leave()}
+    >
       <div className="time-words">
         {loading ? <span className="spinner" aria-hidden="true" /> : <Icon name="history" />}
         <span className="time-label">{mark.label || mark.kind}</span>

@@ -92,7 +92,6 @@ export function Conversation({ ref, state, skipped = 0, onSkipped, commands, chi
       <ThreadPrimitive.Root className="conversation">
         <ThreadPrimitive.Viewport
           ref={viewport}
-          id="conversation"
           className="viewport"
           role="region"
           aria-label="Conversation"

@@ -284,7 +284,7 @@ export function ThreadPage(props: Props) {
 
   if (connection.status === "ended" && connection.reason === "notFound") {
     return (
-      <main className="thread">
+      <main id="main" tabIndex={-1} className="thread">
         <Blank icon="search" title="Thread not found">
           <p>It may have been deleted, or it belongs to another server.</p>
           <button type="button" className="button primary" onClick={() => go(null)}>
@@ -302,7 +302,7 @@ export function ThreadPage(props: Props) {
     <ThreadToolsProvider value={tools}>
       <ApprovalsProvider value={approvals}>
         <FoundProvider value={found?.toolCallId ?? ""}>
-          <main className="thread" data-travelling={past ? "" : undefined}>
+          <main id="main" tabIndex={-1} className="thread" data-travelling={past ? "" : undefined}>
             <Header
               thread={live?.thread}
               panel={panel}

@@ -11,7 +11,7 @@ import { api } from "../api.js";
 import { Icon, type IconName } from "../shell/icons.js";
 import { CodeBlock } from "../text/code-block.js";
 import { countChanges, parseDiff } from "../text/diff.js";
-import { baseName, duration, sentence, shortPath } from "../text/format.js";
+import { baseName, duration, plural, sentence, shortPath } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
 import { useApproval, useIsFound, useThreadTools } from "../thread/context.js";
 import { ApprovalCard } from "./approval-card.js";
@@ -135,7 +135,7 @@ function Command({ text }: { text: string }) {
       {lines.slice(0, SHOWN_LINES).map((line, index) => (
         <span key={index}>{line || " "}</span>
       ))}
-      {lines.length > SHOWN_LINES && <span className="muted">… {lines.length - SHOWN_LINES} more lines</span>}
+      {lines.length > SHOWN_LINES && <span className="muted">… {plural(lines.length - SHOWN_LINES, "more line")}</span>}
     </code>
   );
 }
@@ -177,7 +177,7 @@ function Body({ call }: { call: HarnessToolCall }) {
         <>
           <Reason call={call} />
           {isCut(call.title ?? "") && <pre className="tool-command">{call.title}</pre>}
-          <Output call={call} />
+          {hasOwnOutput(call) && <Output call={call} />}
           {call.status !== "running" && !call.output && !call.reason && <p className="terminal-empty">No output</p>}
         </>
       );
@@ -195,11 +195,16 @@ function Body({ call }: { call: HarnessToolCall }) {
         <>
           <Reason call={call} />
           <Pictures call={call} />
-          {call.output !== call.reason && <Output call={call} />}
+          {hasOwnOutput(call) && <Output call={call} />}
           {call.input != null && <Arguments input={call.input} open={!call.output && !call.reason} />}
         </>
       );
   }
+}
+
+/** Whether the output is more than the reason in other words, which only the model needs. */
+function hasOwnOutput({ output, reason, outcome }: HarnessToolCall): boolean {
+  return !reason || (output !== reason && outcome !== "skipped" && outcome !== "declined");
 }
 
 /** Whether the closed card cannot show all of it. */
@@ -297,7 +302,7 @@ function Changes({ call }: { call: HarnessToolCall }) {
       ) : (
         changes.map((change) => <FileDiff key={change.path} change={change} sides={sides} />)
       )}
-      {call.status === "error" && call.output !== call.reason && <Output call={call} />}
+      {call.status === "error" && hasOwnOutput(call) && <Output call={call} />}
     </>
   );
 }
