@@ -95,7 +95,7 @@ async def verdicts(bubblewrap: str) -> dict[str, list[bool]]:
             by_port.bind(("127.0.0.1", 0))
             for door in (by_path, by_port):
                 door.listen()
-                door.settimeout(30)
+                door.settimeout(60)
             for how, wrapper in _wrappers(bubblewrap).items():
                 words = [*wrapper, python, "-I", "-S", "-c", CLIENT, how, path, str(by_port.getsockname()[1])]
                 pipe = subprocess.PIPE
@@ -139,7 +139,7 @@ def test_programs_in_other_namespaces_are_refused_and_all_others_are_not(user: s
 @pytest.mark.parametrize("namespaces", [["--pid", "--fork", "--mount-proc"], ["--user", "--map-root-user", "--mount"]])
 def test_a_harness_that_runs_in_a_container_itself_knows_its_neighbours(namespaces: list[str]) -> None:
     words = [sys.executable, walls.__file__, "root", "test_peers:verdicts", json.dumps([bubblewraps()[0]])]
-    done = subprocess.run(["unshare", *namespaces, *words], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["unshare", *namespaces, *words], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == EXPECTED
 
@@ -371,9 +371,10 @@ async def test_a_model_cannot_drive_its_own_server_with_a_command(policy: Sandbo
         ):
             (work / "port").write_text(url.rpartition(":")[2])
             assert (await client.post("/prompt", json={"content": "go"})).status_code == 200
-            with anyio.fail_after(60):
-                while not any(event.get("state") == "idle" for event in heard.events[1:]):
-                    await heard.next()
+            with anyio.fail_after(120):  # the command takes its time on a busy machine
+                async for line in heard.response.aiter_lines():
+                    if line.startswith("data:") and '"idle"' in line and '"outcome"' in line:
+                        break
             listed = (await client.get("/threads")).json()
             (thread,) = listed["threads"]  # the command has made no other
             text = (await client.get(f"/threads/{thread['id']}/export")).text

@@ -99,7 +99,7 @@ def as_user(user: str, function: str, *arguments: Any) -> Any:
             if subprocess.run(["/usr/bin/test", "-r", path], user=NOBODY, check=False).returncode:
                 pytest.skip(f"nobody cannot read {path}")
     program = [sys.executable, __file__, user, function, json.dumps(arguments)]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
