@@ -35,7 +35,7 @@ class Shell:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
             env={**self.environment, **environment},
         )

@@ -1,6 +1,7 @@
 """MCP servers behind a thread: real processes on the official SDK, and what happens when they misbehave."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -14,7 +15,7 @@ from hames.app import open_engine
 from hames.config.options import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
-from hames.domain.events import ApprovalRequested
+from hames.domain.events import ApprovalRequested, Noticed
 from hames.domain.items import McpToolCall
 from hames.domain.state import ThreadState
 from hames.testing.scripts import OneModel, ScriptedModel, Step, call, say
@@ -28,6 +29,7 @@ def configured(tmp_path: Path, *words: str, policy: str = "never", timeout: str 
     args = ", ".join(f'"{word}"' for word in (str(SERVER), *words))
     (tmp_path / "config.toml").write_text(
         f'approval_policy = "{policy}"\n[mcp_servers.test]\ncommand = "{sys.executable}"\nargs = [{args}]\n'
+        "startup_timeout_sec = 120\n"
     )
 
 
@@ -65,7 +67,7 @@ async def test_a_servers_tools_are_offered_called_and_answered(tmp_path: Path) -
     replies = [call("mcp__test__add", a=1, b=2)], [call("mcp__test__steps")], [call("mcp__test__picture")], [say("3")]
     async with engine_with(tmp_path, *map(list, replies)) as (engine, model):
         thread = await made(engine)
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             changes = await long_turn(engine, thread)
     offered = {tool.name: tool for tool in model.requests[0].tools}
     assert offered["mcp__test__add"].description == "Adds two numbers."
@@ -102,7 +104,7 @@ async def test_a_failing_flooding_dying_server_fails_its_call_and_comes_back(tmp
     )
     async with engine_with(tmp_path, *map(list, replies)) as (engine, _):
         thread = await made(engine)
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             changes = await long_turn(engine, thread)
     failed, flooded, died, added = calls(changes[-1].after)
     assert failed.status == "failed"
@@ -125,14 +127,14 @@ async def test_a_hanging_call_ends_with_an_interrupt_and_its_process_with_the_en
         thread = await made(engine)
         watcher = await engine.watch(thread.id)
         await started(engine, thread.id)
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             while not calls(now(engine, thread)):
                 await watcher.next()
         await engine.execute(InterruptTurn(thread_id=thread.id))
         with anyio.fail_after(10):
             while now(engine, thread).running:
                 await watcher.next()
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             changes = await long_turn(engine, thread)
         assert calls(changes[-1].after)[-1].status == "completed"
         assert servers(tmp_path)
@@ -153,6 +155,43 @@ def servers(tmp_path: Path) -> list[str]:
     return found
 
 
+async def test_a_server_that_dies_between_two_calls_is_told_and_comes_back(tmp_path: Path) -> None:
+    configured(tmp_path)
+    replies = [say("ready")], [call("mcp__test__add", a=2, b=2)], [say("4")]
+    async with engine_with(tmp_path, *map(list, replies)) as (engine, _):
+        thread = await made(engine)
+        with anyio.fail_after(240):
+            await long_turn(engine, thread)
+            watcher = await engine.watch(thread.id)
+            for pid in servers(tmp_path):
+                os.kill(int(pid), signal.SIGKILL)
+            (change,) = await watcher.next()
+            event = change.record.event
+            assert isinstance(event, Noticed)
+            assert (event.severity, event.turn_id) == ("warning", None)
+            assert event.message.startswith("MCP server 'test' stopped: it was killed by SIGKILL")
+            changes = await long_turn(engine, thread)
+    assert calls(changes[-1].after)[-1].status == "completed"
+    assert any("is ready" in getattr(change.record.event, "message", "") for change in changes)
+
+
+async def test_a_turn_that_waits_for_a_slow_server_can_be_interrupted(tmp_path: Path) -> None:
+    configured(tmp_path, "--slow")
+    async with engine_with(tmp_path, [say("never")]) as (engine, model):
+        thread = await made(engine)
+        watcher = await engine.watch(thread.id)
+        await started(engine, thread.id)
+        with anyio.fail_after(240):
+            while not servers(tmp_path):
+                await anyio.sleep(0.05)
+            await engine.execute(InterruptTurn(thread_id=thread.id))
+            while now(engine, thread).running:
+                await watcher.next()
+        assert now(engine, thread).turns[-1].status == "interrupted"
+        assert not model.requests
+        assert not servers(tmp_path)
+
+
 @pytest.mark.parametrize("word", ["--broken", "--missing"])
 async def test_a_server_that_does_not_start_leaves_the_other_tools(tmp_path: Path, word: str) -> None:
     configured(tmp_path, word)
@@ -160,7 +199,7 @@ async def test_a_server_that_does_not_start_leaves_the_other_tools(tmp_path: Pat
         (tmp_path / "config.toml").write_text('[mcp_servers.test]\ncommand = "/no/such/program"\n')
     async with engine_with(tmp_path, [say("fine")]) as (engine, model):
         thread = await made(engine)
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             changes = await long_turn(engine, thread)
     assert changes[-1].after.turns[-1].status == "completed"
     assert "shell" in {tool.name for tool in model.requests[0].tools}
@@ -179,7 +218,7 @@ async def test_policies_ask_about_mcp_calls_and_always_is_for_that_tool(tmp_path
         watcher = await engine.watch(thread.id)
         await started(engine, thread.id)
         asked = 0
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             while True:
                 for change in await watcher.next():
                     if isinstance(change.record.event, ApprovalRequested):
@@ -197,7 +236,7 @@ def hames(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HAMES_CONFIG": str(tmp_path / "c.toml")}
     command = [sys.executable, "-m", "hames", "mcp", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60, check=False
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=240, check=False
     )
 
 

@@ -2,6 +2,8 @@
 
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def configure(shell: Shell, name: str, command: str, *args: str, more: str = "") -> None:
+def configure(shell: Shell, name: str, command: str, *args: str, more: str = "startup_timeout_sec = 120") -> None:
     """Adds a server to the user's file."""
     file = shell.folder / "config.toml"
     words = ", ".join(json.dumps(word) for word in args)
@@ -46,6 +48,8 @@ BROKEN = [
     pytest.param((sys.executable, str(SERVER), "--broken"), "exited with code 1", id="not MCP"),
     pytest.param((sys.executable, "-c", REFUSES), "the licence has expired", id="protocol error"),
     pytest.param(("/etc",), "cannot be run", id="a directory"),
+    pytest.param(("/bin/sh", "-c", "sleep 60 & echo no licence >&2; exit 4"),
+                 "exited with code 4: no licence", id="gone, and a child holds its pipes"),
 ]  # fmt: skip
 
 
@@ -73,6 +77,41 @@ def test_an_address_nobody_answers_at_is_told(shell: Shell) -> None:
     (line,) = [line for line in shown.stderr.splitlines() if "'web'" in line]
     assert "127.0.0.1:1" in line
     assert "abc" not in line
+
+
+class Answers(BaseHTTPRequestHandler):
+    """A web server that is no MCP server."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        status = int(self.path.strip("/"))
+        body = b"<html>hello</html>"
+        self.send_response(status)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST  # noqa: N815
+
+    def log_message(self, *_: object) -> None:  # type: ignore[override]
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [(401, "HTTP 401; check the key in `headers`"), (404, "HTTP 404"), (500, "HTTP 500"), (200, "does not speak MCP")],
+)
+def test_an_address_that_is_no_mcp_server_says_what_it_answered(shell: Shell, status: int, why: str) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{status}"
+        (shell.folder / "config.toml").write_text(f'[mcp_servers.web]\nurl = "{url}"\n')
+        done = shell.hames("mcp", "test", "web")
+        server.shutdown()
+    assert done.returncode == 1
+    assert f"127.0.0.1:{server.server_port}" in done.stderr
+    assert why in done.stderr
 
 
 def test_a_slow_server_shows_that_it_is_waited_for_and_then_that_it_timed_out(shell: Shell) -> None:

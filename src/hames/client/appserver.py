@@ -248,6 +248,11 @@ class AppServerClient(Link):
         given = m.ConfigListParams(thread_id=thread_id)
         return (await self._call("config/list", given, m.ConfigOptions)).options
 
+    async def mcp_servers(self, thread_id: str | None = None) -> list[m.McpServerStatus]:
+        """How each MCP server is doing. Those of a thread that has not run yet begin to start."""
+        given = m.McpServerStatusListParams(thread_id=thread_id)
+        return (await self._call("mcpServerStatus/list", given, m.McpServerStatusList)).data
+
     async def set_config(self, option_id: str, value: str, *, thread_id: str | None = None) -> list[m.ConfigOption]:
         """The whole list as it is now: one choice may change another."""
         given = m.ConfigSetParams(id=option_id, value=value, thread_id=thread_id)

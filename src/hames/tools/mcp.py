@@ -34,6 +34,7 @@ from hames.tools.mcp_transport import bound_response, server_command, server_env
 from hames.tools.server_process import ServerProcess
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
     from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult
     from mcp.types import Tool as McpTool
@@ -43,8 +44,8 @@ log = logging.getLogger(__name__)
 START_SECONDS = 15.0
 SLOW_SECONDS = 2.0
 """A server that takes longer than that to start is mentioned."""
-ENDING_SECONDS = 0.5
-"""How long a call that failed waits to hear whether its server has ended."""
+ENDING_SECONDS = 4.0
+"""How long a call whose connection was lost waits to hear how its server ended."""
 CALL_SECONDS = 120.0
 RESULT_CHARS = 60_000
 PROGRESS_CHARS = 20_000
@@ -53,6 +54,9 @@ STRUCTURED_BYTES = 1 << 20
 PICTURE_CHARS = 14 << 20
 """Of the pictures of an answer together, in base64."""
 NAME_CHARS = 64
+HTTP_ERRORS = 400
+WHY_CHARS = 120
+"""Of an answer that is no MCP."""
 TOOLS_PER_SERVER = 200
 DESCRIPTION_CHARS = 2000
 
@@ -120,6 +124,8 @@ class Connection:
         self._call_seconds = call_seconds
         self._client: Client | None = None
         self._process: ServerProcess | None = None
+        self._http_status: int | None = None
+        """Of the last answer from an address."""
         self._problem = ""
         self._asking: Elicitations | None = None
         self._again = anyio.Event()
@@ -146,8 +152,6 @@ class Connection:
             if not self._ready.is_set():
                 await self._report(ServerStatus(name=self.server.name, state="starting", waited=True))
             await anyio.sleep_forever()
-        if self._process is not None:
-            self._process.abandon()
         starting.cancel()
 
     async def _run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -227,9 +231,19 @@ class Connection:
             case OSError(strerror=str(why)) if not self.server.url:
                 return f"{self.server.command!r} cannot be run: {why}"
             case _ if self.server.url:
-                return f"no answer from {urlsplit(self.server.url).netloc.rpartition('@')[2]}: {_sentence(problem)}"
+                return self._why_not_reached(_sentence(problem))
             case _:
                 return _sentence(problem) + self._last_words()
+
+    def _why_not_reached(self, why: str) -> str:
+        """Of an address. What stands behind its host may be a key."""
+        host = urlsplit(self.server.url).netloc.rpartition("@")[2]
+        if self._http_status is None:
+            return f"{host} cannot be reached: {why}"
+        if self._http_status >= HTTP_ERRORS:
+            key = "; check the key in `headers`" if self._http_status in (401, 403) else ""
+            return f"{host} answered with HTTP {self._http_status}{key}"
+        return f"{host} does not speak MCP: {why[:WHY_CHARS]}"
 
     def _last_words(self) -> str:
         said = self._process.last_words() if self._process is not None else ""
@@ -267,12 +281,17 @@ class Connection:
 
     async def _lost(self, client: "Client", problem: Exception) -> str:
         """Why a call failed: perhaps because its server has ended, which is about to be known."""
+        if not _is_disconnected(problem):
+            return _sentence(problem)
         if self._client is client:
             self._client = None
         if self._process is not None and not self._process.ending:
             with anyio.move_on_after(ENDING_SECONDS):
                 await self._process.ended.wait()
         return self._why(problem)
+
+    async def _note_status(self, response: "httpx2.Response") -> None:
+        self._http_status = response.status_code
 
     async def _elicit(self, context: Any, params: "ElicitRequestParams") -> "ElicitResult":  # noqa: ARG002 - the SDK's
         if self._asking is None:
@@ -302,10 +321,11 @@ class Connection:
         server = self.server
         async with AsyncExitStack() as stack:
             if server.url:
+                self._http_status = None
                 headers = {"accept-encoding": "identity", **server.headers}
-                http = await stack.enter_async_context(
-                    httpx2.AsyncClient(headers=headers, timeout=30.0, event_hooks={"response": [bound_response]})
-                )
+                hooks = {"response": [bound_response, self._note_status]}
+                client = httpx2.AsyncClient(headers=headers, timeout=30.0, event_hooks=hooks)
+                http = await stack.enter_async_context(client)
                 transport = streamable_http_client(server.url, http_client=http)
             else:
                 environment = server_environment(server.env)
@@ -436,6 +456,14 @@ def _picture(data: str, held: int) -> tuple[Picture | None, str]:
     if found is None or found.complaint:
         return None, found.complaint if found else "it cannot be read"
     return Picture(media_type=found.media_type, base64=data), ""
+
+
+def _is_disconnected(problem: BaseException) -> bool:
+    """Not an answer of the server's, which says itself what is wrong."""
+    from mcp import MCPError
+    from mcp.types import CONNECTION_CLOSED
+
+    return not isinstance(problem, MCPError) or problem.error.code == CONNECTION_CLOSED
 
 
 def _sentence(problem: BaseException) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KEPT_BYTES = 4000
 """Of what it says on stderr."""
 SAID_CHARS = 200
-EXIT_SECONDS = 0.5
+EXIT_SECONDS = 3.0
 """How long its exit code may take when it has closed its pipes."""
 GRACE_SECONDS = 2.0
 """How long it may take to end by itself, and again to obey SIGTERM."""
@@ -42,7 +42,8 @@ class ServerProcess:
         self._errors_ended = anyio.Event()
         self._noise = ""
         self._stopping = False
-        self._grace_seconds = GRACE_SECONDS
+        self._answered = False
+        """Whether it ever sent a message. One that did not need not be asked politely to end."""
         self.ending = ""
         """How it ended by itself; empty while it runs, and when it was we who ended it."""
         self.ended = anyio.Event()
@@ -61,6 +62,7 @@ class ServerProcess:
             tasks.start_soon(self._read, process, incoming)
             tasks.start_soon(self._write, process, outgoing)
             tasks.start_soon(self._listen, process)
+            tasks.start_soon(self._watch, process, incoming)
             try:
                 yield read, write
             finally:
@@ -70,10 +72,6 @@ class ServerProcess:
                         await stream.aclose()
                     await self._stop(process)
                 tasks.cancel_scope.cancel()
-
-    def abandon(self) -> None:
-        """It never answered, so it need not be asked politely to end."""
-        self._grace_seconds = 0.0
 
     def last_words(self) -> str:
         """What it said last on stderr, and what it said on stdout that is no message."""
@@ -112,12 +110,33 @@ class ServerProcess:
                     # Many servers greet on stdout. That alone is no reason to give one up.
                     self._noise = self._noise or " ".join(buffer[:SAID_CHARS].decode(errors="replace").split())
                 else:
+                    self._answered = True
                     await incoming.send(SessionMessage(message))
                 buffer.clear()
             buffer += rest
             if len(buffer) > MESSAGE_BYTES:
                 self.ending = f"sent a message of more than {MESSAGE_BYTES >> 20} MiB and was stopped"
                 return
+
+    async def _watch(self, process: Process, incoming: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
+        """Notices the end of a program whose pipes another one holds open."""
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            pass  # it has ended already
+        except (AttributeError, OSError):  # not on this system: only the pipes tell
+            return
+        else:
+            try:
+                await anyio.wait_readable(descriptor)
+            finally:
+                os.close(descriptor)
+        with anyio.move_on_after(EXIT_SECONDS):  # for what it said last
+            await self.ended.wait()
+        if not self.ended.is_set():
+            await self._note_ending(process)
+            await incoming.aclose()
+            self.ended.set()
 
     async def _note_ending(self, process: Process) -> None:
         """Its output has ended, and so will it: with which code?"""
@@ -154,9 +173,10 @@ class ServerProcess:
         assert process.stdin is not None
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
-        if not await _exited(process, self._grace_seconds):
+        grace = GRACE_SECONDS if self._answered else 0.0
+        if not await _exited(process, grace):
             _signal(process, signal.SIGTERM)
-            await _exited(process, self._grace_seconds)
+            await _exited(process, grace)
         _signal(process, signal.SIGKILL)  # and whatever it started and left behind
         await _exited(process, GRACE_SECONDS)
         # `process.aclose()` would wait for pipes that a program of another group may hold open for ever.
