@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .PHONY: help run test check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
-	test-clients test-live e2e docs clean
+	test-clients test-live e2e docs release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test-live: setup ## a real local model, no network
 e2e: setup ## terminal and browser, driven like a person would
 	$(PYTEST) tests/e2e
 	cd web && npm install --no-save && npm run e2e
+
+release: setup ## build wheel and sdist, try both, write the notes
+	$(BIN)/python scripts/release.py
 
 docs: setup-docs ## build the documentation
 	$(BIN)/zensical build

@@ -197,7 +197,7 @@ async def hames(dialect: str, url: str, deltas: int) -> Attempts:
 
 
 class NoTools:
-    def open(self, place: Any) -> Any:
+    def open(self, place: Any, report: Any) -> Any:
         from contextlib import nullcontext
 
         return nullcontext(())

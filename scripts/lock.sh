@@ -11,8 +11,8 @@ lock() {
 }
 
 echo 'uv' | lock requirements-uv.lock -
-lock requirements.lock pyproject.toml --extra server --extra tui --extra mcp --extra bins --group build
-lock requirements-dev.lock pyproject.toml --extra server --extra tui --extra mcp --extra bins --group build --group dev --constraints requirements.lock
+lock requirements.lock pyproject.toml --extra bins --group build
+lock requirements-dev.lock pyproject.toml --extra bins --group build --group dev --constraints requirements.lock
 lock requirements-docs.lock --group docs
 
 if grep -n '://' requirements*.lock; then

@@ -18,7 +18,7 @@ from hames.domain.items import TextInput, ToolCall, ToolResult
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
-from hames.ports import Agent, Clock, Job, Models, Place, Provider, Store, Tell, Tool, ToolSpec, Trust, Verdict
+from hames.ports import Agent, Clock, Job, Models, Place, Provider, Report, Store, Tell, Tool, ToolSpec, Trust, Verdict
 from hames.store.memory import MemoryStore
 from hames.testing.clock import CountingIds, FakeClock
 from hames.testing.scripts import OneModel
@@ -76,7 +76,7 @@ class TheseTools:
         self._tools = tools
 
     @asynccontextmanager
-    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool]]:
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
         yield self._tools
 
 

@@ -18,6 +18,7 @@ from hames.domain.items import Call, Picture, Stream, ToolItem
 from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.domain.schema import check
+from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
 from hames.ports import Job, Launch, Place, Sandbox, Tool, ToolFailed, Work
 from hames.tools.registry import STANDARD, BuiltinTools, ToolLimits
@@ -189,6 +190,10 @@ class Workshop:
         )
 
 
+async def unheard(status: ServerStatus) -> None:
+    """Nobody is told how an MCP server does."""
+
+
 @asynccontextmanager
 async def workshop(
     root: Path,
@@ -208,5 +213,7 @@ async def workshop(
         cwd=str(root),
         sandbox=policy or WorkspaceWrite(),
     )
-    async with BuiltinTools(walls or sandbox, WallClock(), limits=limits, ripgrep=ripgrep).open(place) as tools:
+    async with BuiltinTools(walls or sandbox, WallClock(), limits=limits, ripgrep=ripgrep).open(
+        place, unheard
+    ) as tools:
         yield Workshop(root, {tool.spec.name: tool for tool in tools}, sandbox, place)

@@ -1,7 +1,8 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  resolve: { conditions: ["hames-source"] },
+  resolve: { conditions: ["hames-source", "node"] },
+  ssr: { resolve: { conditions: ["hames-source", "node"] } },
   test: {
     include: ["packages/*/test/**/*.test.{ts,tsx}", "apps/*/test/**/*.test.{ts,tsx}", "dev/**/*.test.ts"],
     environment: "node",

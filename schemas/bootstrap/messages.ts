@@ -1,5 +1,11 @@
 // The messages of bootstrap. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 /** The question, and once it is answered the `decision`. `void`: it ended before anyone answered. */
 export interface ApprovalData {
   requestId: string;
@@ -11,6 +17,7 @@ export interface ApprovalData {
   cwd?: string;
   changes?: FileChange[];
   input?: unknown;
+  alwaysCovers?: AlwaysCovers;
   decision?: "always" | "once" | "reject" | "void";
 }
 
@@ -36,6 +43,7 @@ export interface ApprovalRequested {
   cwd?: string;
   changes?: FileChange[];
   input?: unknown;
+  alwaysCovers?: AlwaysCovers;
 }
 
 /** `content` is what an `elicitation` asks for, as its `requestedSchema` has it. */
@@ -57,7 +65,8 @@ export interface ArtifactData {
   path: string;
   title: string;
   mediaType: string;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
+  reason?: string;
 }
 
 export interface AssistantMessage {
@@ -72,7 +81,7 @@ export interface AssistantMessage {
 export interface AssistantMessageData {
   kind: "compaction" | "reasoning" | "text";
   text: string;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   summary?: string;
 }
 
@@ -141,6 +150,18 @@ export interface ItemNews {
 export interface Model {
   providerID: string;
   modelID: string;
+}
+
+/** A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours. */
+export interface Notice {
+  threadId: string;
+  seq: number;
+  time: number;
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  message: string;
+  turnId?: string;
 }
 
 export interface Ok {
@@ -214,17 +235,18 @@ export interface ToolExec {
   data: ToolExecData;
 }
 
-/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. */
+/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. `reason` says why it was refused, failed or skipped. */
 export interface ToolExecData {
   tool: string;
   input: Record<string, unknown>;
-  status: "completed" | "declined" | "failed" | "interrupted" | "running";
+  status: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   exitCode?: number;
   durationMs?: number;
   changes?: FileChange[];
   text?: string;
   entries?: PlanEntry[];
   result?: string;
+  reason?: string;
 }
 
 export interface ToolLog {
@@ -329,6 +351,7 @@ export interface Notifications {
   "item.delta": ItemDelta;
   "item.completed": ItemNews;
   "approval.requested": ApprovalRequested;
+  "notice": Notice;
 }
 
 /** A notification as it was told, with its method as `type`. */
@@ -340,4 +363,5 @@ export type Event =
   | ({ type: "item.started" } & ItemNews)
   | ({ type: "item.delta" } & ItemDelta)
   | ({ type: "item.completed" } & ItemNews)
-  | ({ type: "approval.requested" } & ApprovalRequested);
+  | ({ type: "approval.requested" } & ApprovalRequested)
+  | ({ type: "notice" } & Notice);

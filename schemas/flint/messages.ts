@@ -25,6 +25,13 @@ export interface AgentMessageItem {
   _meta?: unknown;
 }
 
+/** What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may be changed again, or for a command the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+  _meta?: unknown;
+}
+
 export interface ApprovalResponse {
   decision: "accept" | "acceptForSession" | "cancel" | "decline";
   _meta?: unknown;
@@ -38,6 +45,8 @@ export interface ArtifactItem {
   status: "completed" | "declined" | "failed" | "inProgress";
   title?: string;
   mediaType?: string;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -77,6 +86,7 @@ export interface CommandApprovalParams {
   startedAtMs?: number;
   commandActions?: unknown[];
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -91,6 +101,8 @@ export interface CommandExecutionItem {
   exitCode?: number;
   aggregatedOutput?: string;
   durationMs?: number;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -217,6 +229,7 @@ export interface FileChangeApprovalParams {
   changes: FileUpdateChange[];
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -226,6 +239,8 @@ export interface FileChangeItem {
   id: string;
   changes: FileUpdateChange[];
   status: "completed" | "declined" | "failed" | "inProgress";
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -264,6 +279,13 @@ export interface InitializeResult {
   codexHome?: string;
   platformFamily?: string;
   platformOs?: string;
+  _meta?: unknown;
+}
+
+/** `thread/instructionSources/updated`: the project notes that the model is shown from now on. */
+export interface InstructionSources {
+  threadId: string;
+  instructionSources: string[];
   _meta?: unknown;
 }
 
@@ -313,8 +335,43 @@ export interface McpApprovalParams {
   tool: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
+  _meta?: unknown;
+}
+
+/** `status` and `error` are ours, beside Codex's members. `tools` is by the tool's name. */
+export interface McpServerStatus {
+  name: string;
+  status: "failed" | "notStarted" | "ready" | "starting";
+  tools: Record<string, McpTool>;
+  error?: string | null;
+  resources?: unknown[];
+  resourceTemplates?: unknown[];
+  authStatus?: "unsupported";
+  _meta?: unknown;
+}
+
+export interface McpServerStatusList {
+  data: McpServerStatus[];
+  nextCursor?: string | null;
+  _meta?: unknown;
+}
+
+/** Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one. `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full. */
+export interface McpServerStatusListParams {
+  threadId?: string | null;
+  cursor?: string | null;
+  limit?: number | null;
+  detail?: string | null;
+  _meta?: unknown;
+}
+
+export interface McpTool {
+  name: string;
+  description: string;
+  inputSchema: unknown;
   _meta?: unknown;
 }
 
@@ -327,6 +384,7 @@ export interface McpToolCallItem {
   arguments?: unknown;
   result?: unknown;
   error?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -440,6 +498,7 @@ export interface Thread {
   projectId?: string | null;
   source?: string;
   foreign?: boolean;
+  instructionSources?: string[];
   _meta?: unknown;
 }
 
@@ -662,6 +721,7 @@ export interface ToolApprovalParams {
   name: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  alwaysCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -675,6 +735,8 @@ export interface ToolCallItem {
   status: "completed" | "declined" | "failed" | "inProgress";
   arguments?: unknown;
   result?: string;
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -784,10 +846,14 @@ export interface UserMessageItem {
   _meta?: unknown;
 }
 
+/** `status` is ours. */
 export interface WebSearchItem {
   type: "webSearch";
   id: string;
   query: string;
+  status?: "completed" | "declined" | "failed" | "inProgress";
+  reason?: string;
+  outcome?: "interrupted" | "skipped";
   _meta?: unknown;
 }
 
@@ -827,6 +893,7 @@ export interface Requests {
   "thread/queue/list": { params: ThreadIdParams; result: ThreadQueueListResult };
   "thread/queue/delete": { params: ThreadQueueDeleteParams; result: Empty };
   "turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+  "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
 }
 
 export interface Notifications {
@@ -837,6 +904,7 @@ export interface Notifications {
   "thread/status/changed": ThreadStatusChanged;
   "thread/settings/updated": ThreadSettingsUpdated;
   "thread/queue/changed": ThreadQueueChanged;
+  "thread/instructionSources/updated": InstructionSources;
   "thread/tokenUsage/updated": TokenUsageUpdated;
   "turn/started": TurnChanged;
   "turn/completed": TurnChanged;

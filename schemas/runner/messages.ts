@@ -1,5 +1,11 @@
 // The messages of runner. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 /** The body of `POST /approvals/{id}`. */
 export interface ApprovalAnswer {
   decision: "always" | "once" | "reject";
@@ -13,6 +19,7 @@ export interface ApprovalRequested {
   item: string;
   intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit;
   reason?: string;
+  alwaysCovers?: AlwaysCovers | null;
 }
 
 export interface ApprovalResolved {
@@ -65,6 +72,8 @@ export interface RunCommand {
   cwd: string;
   unsandboxed?: boolean;
   why?: string;
+  scripts?: ScriptFile[];
+  repeatable?: boolean;
 }
 
 export interface RunCompleted {
@@ -89,6 +98,13 @@ export interface RunStarted {
   prompt: string;
 }
 
+/** A file that decides what a command does, as it was when a person was asked. */
+export interface ScriptFile {
+  path: string;
+  sha256: string;
+  target?: string;
+}
+
 export interface ToolCompleted {
   id: string;
   result: string;
@@ -100,7 +116,7 @@ export interface ToolCompleted {
 export interface ToolFailed {
   id: string;
   error: string;
-  outcome?: "declined" | "failed" | "interrupted";
+  outcome?: "declined" | "failed" | "interrupted" | "skipped";
   exitCode?: number | null;
   durationMs?: number | null;
 }

@@ -1,5 +1,11 @@
 // The messages of sse. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 /** A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen. */
 export interface Approval {
   type: "approval";
@@ -17,6 +23,7 @@ export interface Approval {
   server?: string;
   tool?: string;
   input?: unknown;
+  alwaysCovers?: AlwaysCovers | null;
 }
 
 /** The body of `POST /approvals/{id}`. */
@@ -38,6 +45,16 @@ export interface FileUpdate {
   path: string;
   kind: "add" | "delete" | "modify";
   diff: string;
+}
+
+/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+export interface Notice {
+  type: "notice";
+  message: string;
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  timestamp: number;
 }
 
 /** The body of `POST /prompt`. */
@@ -82,6 +99,14 @@ export interface ToolResult {
   timestamp: number;
 }
 
+/** A call that was not executed because an earlier one of the same reply failed. It gets no `tool_result`. */
+export interface ToolSkipped {
+  type: "tool_skipped";
+  id: string;
+  reason: string;
+  timestamp: number;
+}
+
 export interface User {
   type: "user";
   content: string;
@@ -93,7 +118,9 @@ export type Event =
   | Text
   | ToolCall
   | ToolResult
+  | ToolSkipped
   | Reasoning
   | Status
+  | Notice
   | Approval
   | ApprovalResolved;

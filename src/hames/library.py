@@ -254,6 +254,8 @@ def _deliver_item(handler: EventHandler, item: Item) -> None:
     match item:
         case AgentMessage(text=text, status="completed"):
             handler.on_text(text)
+        case ToolCall(status="skipped"):
+            pass  # the specification has no result for a call that was not executed
         case ToolCall(call_id=call_id, result=ToolResult(text=text, failed=failed)):
             handler.on_tool_result(call_id, text, failed)
         case UserMessage(content=content) if on_user := getattr(handler, "on_user", None):

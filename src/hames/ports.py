@@ -14,9 +14,11 @@ from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Call, Item, Stream, ToolItem, UserMessage
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import Note
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.request import ModelEvent, ModelRequest
+from hames.domain.servers import ServerStatus
 from hames.domain.state import Turn
 from hames.domain.usage import Usage
 from hames.domain.value import Value
@@ -221,10 +223,25 @@ class ToolFailed(Exception):
     """A sentence for the model: the call was not carried out."""
 
 
-class Tools(Protocol):
-    """The tools of a thread, opened with its first turn and closed with the thread."""
+class Report(Protocol):
+    """Hears how an MCP server is doing, whenever that changes. It raises nothing."""
 
-    def open(self, place: Place) -> AbstractAsyncContextManager[Sequence[Tool]]: ...
+    def __call__(self, status: ServerStatus) -> Awaitable[None]: ...
+
+
+class Tools(Protocol):
+    """The tools of a thread, opened with its first turn and closed with the thread.
+
+    Whatever is missing is said to `report`; what is there is offered all the same.
+    """
+
+    def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]: ...
+
+
+class Notes(Protocol):
+    """Project notes, the most general first and the nearest last. It reads files, and raises nothing."""
+
+    def read(self, cwd: str) -> tuple[Note, ...]: ...
 
 
 class Limits(Value):
@@ -232,8 +249,10 @@ class Limits(Value):
 
     seconds: float = 120.0
     processes: int = 4096
-    memory_bytes: int = 0
-    file_bytes: int = 0
+    memory_bytes: int | None = None
+    """Of the command with everything it starts. None: three quarters of the machine's memory."""
+    file_bytes: int = 16 << 30
+    """Of one file."""
 
 
 class Launch(Value):
@@ -277,10 +296,15 @@ class Verdict(Value):
 
     trusted: bool
     reason: str = ""
+    sandbox_only: bool = False
+    """Trusted only behind walls: it starts programs that look at more than their words."""
 
 
 class Trust(Protocol):
-    """Which commands need no question. Any doubt is an untrusted verdict; it raises nothing."""
+    """Which commands need no question. Any doubt is an untrusted verdict; it raises nothing.
+
+    It is called in a thread, several at a time, and given up on after a while.
+    """
 
     def judge(self, command: str, *, cwd: str, workspace: str) -> Verdict: ...
 

@@ -2,99 +2,13 @@
 
 import base64
 import json
-import os
-import shlex
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from tmux_terminal import Terminal, script
 
 pytestmark = pytest.mark.needs("tmux")
-SECONDS = 20
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
-
-
-class Terminal:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._sessions = 0
-        self.workspace = folder / "ws"
-        self.workspace.mkdir()
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "HAMES_STATE": str(folder / "state"),
-            "TERM": "xterm-256color",
-            "LANG": "C.UTF-8",
-            "COLORTERM": "truecolor",
-        }
-
-    @property
-    def _socket(self) -> str:
-        return str(self._folder / f"tmux{self._sessions}")
-
-    def tmux(self, *words: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", self._socket, "-f", "/dev/null", *words],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=SECONDS,
-            env=self.environment,
-        )
-        return done.stdout
-
-    def start(self, *words: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
-        # The pane outlives the program: its last screen and its exit code are part of the story.
-        named = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-        command = f"env {named} {shlex.join([sys.executable, '-m', 'hames', *words])}; echo ended with $?; cat"
-        size = ["-x", str(columns), "-y", str(rows)]
-        self.tmux("new-session", "-d", *size, "-c", str(self.workspace), command)
-
-    def types(self, text: str) -> None:
-        self.tmux("send-keys", "-l", text)
-
-    def presses(self, *keys: str) -> None:
-        self.tmux("send-keys", *keys)
-
-    def screen(self, *, escapes: bool = False) -> str:
-        return self.tmux("capture-pane", "-p", *(["-e"] if escapes else []))
-
-    def shows(self, *words: str) -> str:
-        until = time.monotonic() + SECONDS
-        while True:
-            screen = self.screen()
-            missing = [word for word in words if word not in screen]
-            if not missing:
-                return screen
-            assert time.monotonic() < until, f"never seen: {missing}\n{screen}"
-            time.sleep(0.05)
-
-    def hides(self, word: str) -> None:
-        until = time.monotonic() + SECONDS
-        while word in (screen := self.screen()):
-            assert time.monotonic() < until, f"still seen: {word}\n{screen}"
-            time.sleep(0.05)
-
-    def close(self) -> None:
-        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
-        self._sessions += 1  # a server that is going away may still hold its socket
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    made = Terminal(tmp_path)
-    yield made
-    made.close()
-
-
-def script(terminal: Terminal, *replies: object) -> str:
-    path = terminal.workspace.parent / "script.json"
-    path.write_text(json.dumps(list(replies)))
-    return f"scripted/{path}"
 
 
 @pytest.mark.needs("bwrap")
@@ -109,12 +23,12 @@ def test_a_turn_with_an_approval_and_one_that_is_interrupted(terminal: Terminal)
         [{"say": "Now I wait."}, {"hang": True}],
     )
     terminal.start("--model", model)
-    terminal.shows("Say what you want done.", "asks unless trusted · workspace write")
+    terminal.shows("Say what you want done.", "ask for risky actions")
 
     terminal.types("make a file")
     terminal.shows("│ make a file")
     terminal.presses("Enter")
-    terminal.shows("May I?", "$ rm -rf old; echo '\\x1b[32mmade\\x1b[0m' | tee new", "y once")
+    terminal.shows("Allow this command?", "$ rm -rf old; echo '\\x1b[32mmade\\x1b[0m' | tee new", "y allow once")
     assert not (terminal.workspace / "new").exists()
     time.sleep(0.4)  # keys count only after a moment on the screen
     terminal.presses("y")
@@ -164,7 +78,7 @@ def test_a_day_s_work_files_steering_a_queue_a_picture_and_threads(terminal: Ter
         "In the copy.",
     )
     terminal.start("--model", model, columns=100)
-    terminal.shows("Say what you want done.", "asks unless trusted")
+    terminal.shows("Say what you want done.", "ask for risky actions")
     terminal.types("look at @car")
     terminal.shows("  @cart.py")
     terminal.presses("Tab", "Enter")
@@ -172,13 +86,13 @@ def test_a_day_s_work_files_steering_a_queue_a_picture_and_threads(terminal: Ter
 
     terminal.types("work")
     terminal.presses("Enter")
-    terminal.shows("Long work.", "enter steers · tab queues")
+    terminal.shows("Long work.", "tab queue")
     terminal.types("rather so")
     terminal.presses("Enter")
     terminal.shows("› rather so")
     terminal.types("and later")
     terminal.presses("Tab")
-    terminal.shows("1. waiting: and later")
+    terminal.shows("1. queued: and later")
     terminal.shows("Steered answer.", "› and later", "Queued answer.")
 
     terminal.tmux("set-buffer", str(picture))
@@ -193,20 +107,20 @@ def test_a_day_s_work_files_steering_a_queue_a_picture_and_threads(terminal: Ter
     terminal.shows("hames  My work")
     terminal.types("/fork")
     terminal.presses("Enter")
-    terminal.shows("this is a copy")
+    terminal.shows("This is a copy")
     terminal.types("on")
     terminal.presses("Enter")
     terminal.shows("In the copy.")
     terminal.presses("C-t")
-    terminal.shows("● My work  just now · scripted", "  My work  just now · scripted")
+    terminal.shows("● My work", "  My work", "just now")
     terminal.types("nobody said this")
     terminal.shows("╭─ Threads", "nobody said this")
-    terminal.hides("My work  just now")
+    terminal.hides("just now")
     terminal.presses("Escape")
     terminal.hides("╭─ Threads")
     terminal.types("/archive")
     terminal.presses("Enter")
-    terminal.shows("archived; hames threads --archived lists it")
+    terminal.shows("Archived. To list archived threads: hames threads --archived")
 
 
 def test_lines_break_with_control_j_and_a_paste_is_one_prompt(terminal: Terminal) -> None:
@@ -252,7 +166,7 @@ def test_nothing_of_a_model_reaches_the_terminal_raw(terminal: Terminal) -> None
     [
         (("--model", "nobody/knows"), "hames: no model 'nobody/knows'; try "),
         (("--cwd", "/nowhere"), "hames: no directory '/nowhere'; name one that exists with --cwd"),
-        (("--data-dir", "/etc/passwd"), "hames: threads cannot be kept in '/etc/passwd'"),
+        (("--data-dir", "/etc/passwd"), "hames: threads cannot be saved in '/etc/passwd'"),
     ],
 )
 def test_what_cannot_start_is_a_sentence_and_no_screen(
@@ -303,3 +217,24 @@ def test_a_thread_is_removed_only_after_a_yes(terminal: Terminal) -> None:
     terminal.types("y")
     terminal.presses("Enter")
     terminal.shows("removed", "ended with 0")
+
+
+def test_what_is_ignored_missing_or_refused_is_said_on_the_screen(terminal: Terminal) -> None:
+    (terminal.workspace / "hames.toml").write_text('model = "scripted/evil"\n')
+    config = terminal.workspace.parent / "config.toml"
+    config.write_text('[mcp_servers.files]\ncommand = "/nonexistent/server"\n')
+    script = terminal.workspace.parent / "script.json"
+    refused = {"command": "ls", "unsandboxed": True, "justification": "because"}
+    script.write_text(json.dumps([[{"call": "shell", "with": refused}], "Done."]))
+    terminal.start(
+        "--model", f"scripted/{script}", "--approval-policy", "never", columns=120, rows=40, HAMES_CONFIG=str(config)
+    )
+    terminal.shows("! hames.toml is ignored because this project is not trusted. Run `hames trust`")
+    terminal.types("go")
+    terminal.presses("Enter")
+    screen = terminal.shows(
+        "Done.",
+        "! MCP server 'files' is not available: program not found: '/nonexistent/server'.",
+        "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
+    )
+    assert screen.count("is ignored because") == 1

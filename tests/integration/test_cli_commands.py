@@ -85,8 +85,21 @@ def test_each_setting_has_an_origin_and_no_key_is_shown(shell: Shell) -> None:
 def test_an_untrusted_project_is_named_and_not_obeyed(shell: Shell) -> None:
     (shell.workspace / "hames.toml").write_text('model = "scripted/evil"\n')
     done = shell.hames("config")
-    assert "hames.toml is not obeyed" in done.stdout
+    assert "hames.toml is ignored because this project is not trusted. Run `hames trust`" in done.stdout
     assert "evil" not in done.stdout
+
+
+def test_the_list_of_threads_has_whole_ids_in_straight_columns(shell: Shell) -> None:
+    prompts = ["short", "a long one " * 20, "漢字 in it", "two\nlines"]
+    for prompt in prompts:
+        assert shell.hames("run", prompt, "--model", "scripted/hello").returncode == 0
+    ids = {thread["id"] for thread in json.loads(shell.hames("threads", "--json").stdout)}
+    rows = shell.hames("threads").stdout.splitlines()
+    assert {row.split()[0] for row in rows} == ids
+    wide = "漢字"
+    columns = {row.index("scripted/hello") + sum(letter in wide for letter in row) for row in rows}
+    assert len(columns) == 1, rows
+    assert any("…" in row for row in rows)
 
 
 @pytest.mark.parametrize("name", OFFERED)
@@ -113,14 +126,14 @@ def test_the_terminal_without_one_says_what_needs_none(shell: Shell, words: tupl
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("thread",), "hames: no command 'thread'; there is hames threads\n"),
-        (("why does it fail",), "and hames run 'why does it fail' sends it to the agent\n"),
+        (("thread",), "hames: no command 'thread'; did you mean hames threads?\n"),
+        (("explain",), "hames --help lists the commands; hames run 'explain' sends it to the agent\n"),
         (("threads", "--limit", "-3"), "argument --limit: '-3' is not a number above 0\n"),
         (("threads", "--limit", "0"), "argument --limit: '0' is not a number above 0\n"),
         (("doctor", "--model", "x"), "unrecognized arguments: --model x\n"),
         (
             ("app-server", "--attach", "--model", "x"),
-            "with --attach: the server that runs has a choice of its own\n",
+            "can't be used with --attach; the running server sets it\n",
         ),
     ],
 )
@@ -143,6 +156,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         "config": ["--cwd", "--data-dir"],
         "doctor": ["--cwd", "--data-dir"],
         "models": ["--cwd"],
+        "setup": ["--model"],
         "mcp": ["--cwd"],
         "sandbox": ["--cwd"],
     }
@@ -160,7 +174,10 @@ def test_an_unknown_key_of_a_project_is_called_unknown(shell: Shell) -> None:
     shell.hames("trust")
     done = shell.hames("config")
     assert done.returncode == 2
-    assert done.stderr.startswith("hames: hames.toml sets 'modle', which does not exist; there are: model, ")
+    assert done.stderr.startswith(
+        "hames: hames.toml sets 'modle', which is not a known key. Did you mean 'model'? "
+        "The keys are: approval_policy, "
+    )
     assert "log_file" not in done.stderr
     (shell.workspace / "hames.toml").write_text('log_file = "x"\n')
     shell.hames("trust")
@@ -177,7 +194,7 @@ def test_an_mcp_server_whose_program_is_missing_is_one_sentence(shell: Shell) ->
     assert shell.hames("mcp", "add", "files", "no-such-program").returncode == 0
     done = shell.hames("mcp", "test", "files")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "files does not work: no program 'no-such-program' is installed here\n"
+    assert done.stderr == "files does not work: program not found: 'no-such-program'\n"
 
 
 def test_a_server_that_finds_no_browser_says_where_the_page_is(shell: Shell) -> None:

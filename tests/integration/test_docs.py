@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hames.config.options import load
+
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "index.md").read_text()
 
@@ -38,7 +40,7 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     assert (work / "note.txt").read_text() == "I was here\n"
     (work / "note.txt").unlink()
     heard = run(sys.executable, "-c", blocks("python")[0])
-    assert "may I?" in heard
+    assert "approve?" in heard
     assert "CommandExecutionItem" in heard
     assert (work / "note.txt").exists()
 
@@ -47,6 +49,23 @@ def test_the_reference_is_what_the_schemas_say() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_page_about_configuration_is_what_the_types_say() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "configuration.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_examples_of_the_page_about_configuration_are_accepted(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        (tmp_path / "config.toml").write_text(example)
+        environment = {"HAMES_CONFIG": str(tmp_path / "config.toml"), "HAMES_STATE": str(tmp_path / "state")}
+        options = load({"cwd": str(tmp_path)}, environment)
+        assert options.settings
 
 
 def test_every_page_of_the_site_exists() -> None:

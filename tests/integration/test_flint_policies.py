@@ -74,10 +74,24 @@ async def test_workspace_write_lets_the_workspace_and_the_named_roots_be_written
 @pytest.mark.needs("bwrap")
 @pytest.mark.spec("flint/sandbox-workspace-write-network")
 @pytest.mark.parametrize("access", [False, True])
-async def test_the_network_is_closed_unless_it_is_opened(folder: Path, port: int, *, access: bool) -> None:
+async def test_the_network_is_closed_unless_it_is_opened(folder: Path, *, access: bool) -> None:
+    ask = "exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}"
+    ask += " && printf 'CONNECT 10.0.0.5:80 HTTP/1.1\\r\\n\\r\\n' >&3 && cat <&3"
+    item = await ran(folder, ask, sandbox={"type": "workspaceWrite", "networkAccess": access})
+    assert (item["exitCode"] == 0) is access, item
+    # What the proxy refused is said in its answer, and once more in a note.
+    said = item["aggregatedOutput"].count("refused: 10.0.0.5:80 is a private address")
+    assert said == (2 if access else 0), item
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.spec("flint/sandbox-workspace-write-network")
+@pytest.mark.parametrize("access", [False, True])
+async def test_a_server_on_this_machine_is_not_the_network(folder: Path, port: int, *, access: bool) -> None:
     connect = f"{sys.executable} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
     item = await ran(folder, connect, sandbox={"type": "workspaceWrite", "networkAccess": access})
-    assert (item["exitCode"] == 0) is access, item
+    assert item["status"] == "failed", item
+    assert "ConnectionRefusedError" in item["aggregatedOutput"]
 
 
 @pytest.mark.spec("flint/sandbox-external", "flint/sandbox-external-network", "flint/sandbox-danger-full-access")

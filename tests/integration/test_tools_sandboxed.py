@@ -154,3 +154,35 @@ async def test_fs_4_what_a_walled_command_plants_the_tools_do_not_follow(tmp_pat
         assert not (await shop.do("shell", command=f"ln -s {tmp_path}/outside d")).failed
         assert (await shop.do("write", path="d/x", content="escaped")).failed
         assert list((tmp_path / "outside").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "command", "hint"),
+    [
+        (WorkspaceWrite(), "echo x > /dev/tcp/127.0.0.1/9", "only the workspace is writable, no network"),
+        (WorkspaceWrite(network_access=True), "echo x > /dev/tcp/93.184.216.34/80", "through the HTTP proxy that"),
+        (
+            WorkspaceWrite(network_access=True),
+            "getent hosts example.org; bash -c 'echo > /dev/tcp/example.org/80'",
+            "proxy",
+        ),
+    ],
+)
+async def test_a_program_that_misses_the_network_is_told_how_it_is_reached(
+    tmp_path: Path, policy: SandboxPolicy, command: str, hint: str
+) -> None:
+    """Inside there is no route, so nothing is sent to the public address."""
+    async with shop_behind(tmp_path / "w", policy) as shop:
+        done = await shop.do("shell", command=command)
+    assert done.failed
+    assert "it ran in the sandbox" in done.text
+    assert hint in done.text
+
+
+@pytest.mark.needs("curl")
+async def test_what_the_proxy_refused_is_told_to_the_model_and_shown_to_people(tmp_path: Path) -> None:
+    async with shop_behind(tmp_path / "w", WorkspaceWrite(network_access=True)) as shop:
+        done = await shop.do("shell", command="curl -sS https://169.254.169.254/latest/meta-data")
+    sentence = "[refused: 169.254.169.254:443 is a cloud metadata address]"
+    assert sentence in done.text
+    assert sentence in done.told

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import os
+import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from walls import run
@@ -11,14 +12,24 @@ from walls import run
 from hames.domain.display import described, visible
 from hames.domain.policy import DangerFullAccess
 from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.commands import words
 from hames.sandbox.trust import MAX_BYTES, ShellTrust
 
-COMMANDS: list[dict[str, str]] = [
-    json.loads(line) for line in Path(__file__).with_name("commands.jsonl").read_text().splitlines()
-]
+
+def rows(name: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in Path(__file__).with_name(name).read_text().splitlines()]
+
+
+COMMANDS = rows("commands.jsonl")
+AGENT_COMMANDS = rows("agent_commands.jsonl")
+"""What coding agents run, and what somebody would try who wants one of them to run more."""
 FILES = (
     "a.txt",
     "b.txt",
+    "a b.txt",
+    "x/x/x/x/k",
+    "certs/tls.key",
+    "prod.env",
     "big",
     "list.txt",
     "README.md",
@@ -54,7 +65,34 @@ def workspace(tmp_path: Path) -> Path:
     (here / "link_to_outside").symlink_to(tmp_path / "secrets.txt")
     (here / "dirlink").symlink_to("/etc")
     (here / "inlink").symlink_to("d")
+    (here / "x/up").symlink_to("..")
     return here
+
+
+def git(here: Path, *words: str) -> None:
+    """With no configuration but the repository's own."""
+    environ = {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", *words], cwd=here, env=environ, check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def repository(workspace: Path) -> Path:
+    """An ordinary one, with hooks and settings as projects have them."""
+    git(workspace, "init", "-q", "-b", "main")
+    for key, value in {
+        "user.name": "n",
+        "user.email": "n@example.com",
+        "remote.origin.url": "https://example.com/a/b.git",
+        "remote.origin.fetch": "+refs/heads/*:refs/remotes/origin/*",
+        "branch.main.remote": "origin",
+        "core.hooksPath": ".husky/_",
+        "alias.st": "status",
+        "pull.rebase": "true",
+    }.items():
+        git(workspace, "config", key, value)
+    git(workspace, "add", "a.txt", "src", ".gitignore")
+    git(workspace, "-c", "core.hooksPath=/dev/null", "commit", "-q", "-m", "one")
+    return workspace
 
 
 def trusted(command: str, workspace: Path, cwd: Path | None = None) -> bool:
@@ -79,6 +117,20 @@ def test_plain_reading_is_trusted(workspace: Path) -> None:
     core = [row["command"] for row in COMMANDS if row["label"] == "trusted" and row["tier"] == "core"]
     assert len(core) > 140
     assert [command for command in core if not trusted(command, workspace)] == []
+
+
+@pytest.mark.needs("git")
+def test_no_dangerous_command_of_an_agent_is_trusted(repository: Path) -> None:
+    dangerous = [row["command"] for row in AGENT_COMMANDS if row["label"] == "must_ask"]
+    assert len(dangerous) > 1000
+    assert [command for command in dangerous if trusted(command, repository)] == []
+
+
+@pytest.mark.needs("git")
+def test_what_agents_run_to_look_around_is_not_asked_about(repository: Path) -> None:
+    plain = [row["command"] for row in AGENT_COMMANDS if row["label"] == "trusted"]
+    assert len(plain) > 300
+    assert [command for command in plain if not trusted(command, repository)] == []
 
 
 def test_CMD_1_what_the_shell_would_make_something_else_of_is_asked_about(workspace: Path) -> None:
@@ -112,14 +164,6 @@ def test_CMD_5_an_output_operand_is_asked_about(workspace: Path, command: str) -
 def test_CMD_6_a_script_stays_a_script(workspace: Path, end: str) -> None:
     assert trusted("sed -n 1p 1p", workspace)
     assert not trusted(f"sed -n 1p {end}", workspace)
-
-
-@pytest.mark.parametrize("words", ["status", "diff", "ls-files", "blame a.txt", "describe", "log", "--version"])
-def test_CMD_GIT_1_to_5_git_is_asked_about_because_its_helpers_run_programs(workspace: Path, words: str) -> None:
-    (workspace / ".git").mkdir()
-    (workspace / ".git/config").write_text("[core]\n\tfsmonitor = touch PWNED\n")
-    assert not trusted(f"git {words}", workspace)
-    assert not trusted(f"cd sub && git {words}", workspace)
 
 
 @pytest.mark.needs("bwrap", "bash")
@@ -197,11 +241,23 @@ def test_CMD_11_beyond_its_limits_the_classifier_asks(workspace: Path) -> None:
         assert not trusted(command, workspace)
 
 
-@pytest.mark.parametrize("hostile", ["a=(" * 4000, "${" * 8000, "<<a " * 4000, "ls;" * 5000, "(" * 16000])
-def test_CMD_11_lines_that_would_keep_the_parser_busy_never_reach_it(workspace: Path, hostile: str) -> None:
-    unused = ShellTrust()
-    assert not unused.judge(hostile, cwd=str(workspace), workspace=str(workspace)).trusted
-    assert unused._parser is None
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        *("a=(" * 4000, "${" * 8000, "<<a " * 4000, "ls;" * 5000, "(" * 16000, "cd a;" * 500, "cd a&&" * 500),
+        *("cat " + "*a" * 8000, "rg " + "[" * 16000, "git log @{" + "}" * 16000, "cat " + "x_secret_" * 1800),
+        *("sed 's" + "/" * 16000, "awk '" + "{print $1 " * 1600 + "'", "ls " + "*/" * 8000),
+    ],
+)
+def test_CMD_11_hostile_lines_are_asked_about(workspace: Path, hostile: str) -> None:
+    assert not trusted(hostile, workspace)
+
+
+def test_CMD_11_patterns_that_match_too_much_are_asked_about(workspace: Path) -> None:
+    for number in range(1001):
+        (workspace / "d" / f"{number}.log").touch()
+    assert not trusted("cat d/*.log", workspace)
+    assert not trusted("ls */*", workspace)
 
 
 def test_a_directory_outside_the_workspace_is_asked_about(workspace: Path, tmp_path: Path) -> None:
@@ -221,13 +277,11 @@ def test_paths_are_followed_as_the_kernel_follows_them(workspace: Path) -> None:
 
 
 def test_a_classifier_that_fails_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = ShellTrust()
-
-    def fail(_: bytes) -> Any:
+    def fail(_: str) -> list[words.SimpleCommand]:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(broken, "_parse", fail)
-    verdict = broken.judge("ls", cwd=str(workspace), workspace=str(workspace))
+    monkeypatch.setattr(words, "read_commands", fail)
+    verdict = TRUST.judge("ls", cwd=str(workspace), workspace=str(workspace))
     assert not verdict.trusted
     assert "could not be judged" in verdict.reason
 
@@ -240,10 +294,14 @@ def fingerprint(root: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.needs("bwrap", "bash")
-async def test_trusted_commands_change_nothing_even_where_they_could(workspace: Path) -> None:
-    before = fingerprint(workspace)
-    commands = [row["command"] for row in COMMANDS if trusted(row["command"], workspace)]
-    done = await run("\n".join(f"( {command} )" for command in commands) + "\necho all done", workspace)
+@pytest.mark.needs("bwrap", "bash", "git")
+async def test_trusted_commands_change_nothing_even_where_they_could(repository: Path) -> None:
+    """Git refreshes its index where it may; the read-only sandbox keeps it from that."""
+    git(repository, "status")
+    before = fingerprint(repository)
+    every = [row["command"] for row in (*COMMANDS, *AGENT_COMMANDS)]
+    commands = [command for command in every if trusted(command, repository)]
+    assert len(commands) > 400
+    done = await run("\n".join(f"( {command} )" for command in commands) + "\necho all done", repository)
     assert done.text.endswith("all done\n")
-    assert fingerprint(workspace) == before
+    assert fingerprint(repository) == before

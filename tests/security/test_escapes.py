@@ -1,5 +1,6 @@
-"""Ninety-odd attempts to get out, under every policy, with every bubblewrap there is, as root and as nobody."""
+"""A hundred attempts and more to get out, under every policy, with every bubblewrap, as root and as nobody."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -7,24 +8,27 @@ from walls import as_user, bubblewraps, policy, settings, users
 
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.sandbox.attempts import ATTEMPTS
-from hames.sandbox.proof import KNOWN, OPEN_WITH_NETWORK, prove
+from hames.sandbox.proof import KNOWN, prove
+from hames.sandbox.stage import interpreter
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 
 POLICIES = {
     "readOnly": ('{"type": "readOnly"}', frozenset[str]()),
     "workspaceWrite": ('{"type": "workspaceWrite"}', KNOWN),
-    "with network": ('{"type": "workspaceWrite", "networkAccess": true}', KNOWN | OPEN_WITH_NETWORK),
+    "with network": ('{"type": "workspaceWrite", "networkAccess": true}', KNOWN),
 }
 
 # Nothing to be had on every machine or for every user; what is left must be real when there are no walls.
 UNCERTAIN = frozenset(
     {
         "connect_to_a_server_on_loopback_v6",
+        "find_a_route_to_the_metadata_address",
         "find_a_secret_in_the_environment",
         "gain_privileges_by_exec",
         "load_a_bpf_program",
         "look_up_a_name",
+        "make_a_huge_file",  # there is a limit without walls, too
         "open_a_file_by_handle",
         "open_a_kernel_crypto_socket",
         "open_a_socket_to_the_hypervisor",
@@ -60,6 +64,7 @@ FOR_ROOT_ONLY = frozenset(
         "open_a_mount_tree",
         "open_a_packet_socket",
         "open_a_raw_socket",
+        "read_a_copy_of_the_shadow_file",
         "read_the_shadow_file",
         "set_the_clock",
         "set_the_host_name",
@@ -68,13 +73,18 @@ FOR_ROOT_ONLY = frozenset(
 )
 
 
+# There is a proxy to ask only where a command has network access behind walls.
+PROXY = frozenset(name for name in ATTEMPTS if name.startswith("ask_the_proxy"))
+
+
 async def escapes(policy_name: str, bubblewrap: str) -> list[str]:
+    sys.executable = interpreter() or sys.executable
     findings = await prove(policy(policy_name), settings(bubblewrap))
     return [finding.attempt for finding in findings if finding.escaped]
 
 
 def test_there_are_enough_attempts() -> None:
-    assert len(ATTEMPTS) >= 90
+    assert len(ATTEMPTS) >= 115
 
 
 # All policies with the bubblewrap that would be used here, and the usual one with every other there is.
@@ -93,7 +103,7 @@ def test_nothing_gets_out_but_what_is_documented(name: str, bubblewrap: str, use
 def test_without_walls_the_same_attempts_succeed(user: str) -> None:
     """An attempt that never succeeds proves nothing."""
     escaped: list[Any] = as_user(user, "test_escapes:escapes", '{"type": "dangerFullAccess"}', "")
-    expected = set(ATTEMPTS) - UNCERTAIN - (frozenset() if user == "root" else FOR_ROOT_ONLY)
+    expected = set(ATTEMPTS) - UNCERTAIN - PROXY - (frozenset() if user == "root" else FOR_ROOT_ONLY)
     assert expected - set(escaped) == set()
 
 

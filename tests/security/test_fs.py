@@ -227,6 +227,14 @@ GUARD_RAILS = [
     *(".vscode/tasks.json", ".idea/x", "sub/.vscode/settings.json", ".envrc", ".husky/pre-commit", ".gitmodules"),
     *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".config/fish/config.fish", ".ssh/authorized_keys"),
     *("x/../.git/config", "./.git/./config", "{inside}/.git/config"),
+    *("pkg/.git/hooks/pre-commit", "a/b/.claude/settings.json", "pkg/.vscode/tasks.json", "pkg/.mcp.json", "x/.envrc"),
+    *(
+        ".devcontainer/devcontainer.json",
+        "pkg/.devcontainer.json",
+        "pkg/.husky/pre-commit",
+        ".githooks/pre-commit",
+        ".hg/hgrc",
+    ),
 ]
 ORDINARY = [
     "AGENTS.md",
@@ -237,6 +245,11 @@ ORDINARY = [
     ".github/workflows/x.yml",
     "mcp.json",
     "git/config",
+    "src/objects/x",
+    "src/refs/x",
+    "HEAD",
+    "hooks/pre-commit",
+    ".pre-commit-config.yaml",
 ]
 
 
@@ -509,3 +522,38 @@ async def test_fs_10_a_private_file_is_private_at_every_moment(scene: Scene, mon
         monkeypatch.setattr(atomic.os, "write", watching)
         assert not (await shop.run(work)).failed
     assert modes == {0o600}
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("config", "HEAD", "objects/x", "refs/x"),
+        ("HEAD", "refs/x", "config", "objects/x"),
+        ("objects/x", "refs/x", "HEAD"),
+        ("HEAD", "commondir"),
+        ("commondir", "HEAD"),
+    ],
+)
+async def test_fs_5_a_bare_repository_cannot_be_put_together_file_by_file(scene: Scene, order: tuple[str, ...]) -> None:
+    async with workshop(scene.inside) as shop:
+        for name in order[:-1]:
+            work = await shop.prepare("write", path=f"pkg/{name}", content="x")
+            assert isinstance(work.intent, ChangeFiles)
+            target = scene.inside / "pkg" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text("x")
+        work = await shop.prepare("write", path=f"pkg/{order[-1]}", content="x")
+        assert isinstance(work.intent, ChangeFiles)
+        assert work.intent.protected
+        work = await shop.prepare("patch", patch=addition(f"pkg/{order[-1]}"))
+        assert isinstance(work.intent, ChangeFiles)
+        assert work.intent.protected
+
+
+async def test_fs_5_a_bare_repository_cannot_be_put_together_in_one_patch(scene: Scene) -> None:
+    parts = [addition(f"pkg/{name}").splitlines()[1:-1] for name in ("config", "HEAD", "objects/x", "refs/x")]
+    patch = "\n".join(["*** Begin Patch", *(line for part in parts for line in part), "*** End Patch"])
+    async with workshop(scene.inside) as shop:
+        work = await shop.prepare("patch", patch=patch)
+        assert isinstance(work.intent, ChangeFiles)
+        assert work.intent.protected

@@ -13,8 +13,10 @@ import pytest
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import Call, McpToolCall
 from hames.domain.policy import WorkspaceWrite
-from hames.ports import Job, Place, Tool, ToolFailed
+from hames.domain.servers import ServerStatus
+from hames.ports import Job, Place, Report, Tool, ToolFailed
 from hames.tools import mcp, mcp_transport
+from toolbench import unheard
 
 SERVER = """
 import json, sys
@@ -44,7 +46,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (64).to_bytes(4) + (64).to_bytes(4)
 
 class Nothing:
     @asynccontextmanager
-    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool]]:
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
         yield []
 
 
@@ -59,8 +61,11 @@ async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
         nonlocal told
         told += len(text)
 
+    async def report(status: ServerStatus) -> None:
+        assert status.state != "failed", status.reason
+
     with anyio.fail_after(20):
-        async with mcp.McpTools(Nothing(), [server]).open(place) as tools:
+        async with mcp.McpTools(Nothing(), [server]).open(place, report) as tools:
             call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
             work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
             try:
@@ -148,7 +153,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
         return [one.parent.name for one in found if one.exists() and f"# {tmp_path}".encode() in one.read_bytes()]
 
     with anyio.fail_after(30):
-        async with mcp.McpTools(Nothing(), [server]).open(place) as tools:
+        async with mcp.McpTools(Nothing(), [server]).open(place, unheard) as tools:
             for arguments in ({"flood": True}, {}):
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 job = Job(call=call, arguments=arguments, item_id=ItemId("i"), step=1, place=place)
@@ -231,7 +236,7 @@ async def test_RES_1_a_server_behind_http_is_bounded_as_well(tmp_path: Path, kin
             await poured(tmp_path, '{"content": []}')
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             server = mcp.Server(name="hostile", url=f"http://127.0.0.1:{port}/mcp")
-            async with mcp.McpTools(Nothing(), [server], call_seconds=20).open(place) as tools:
+            async with mcp.McpTools(Nothing(), [server], call_seconds=20).open(place, unheard) as tools:
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
                 with pytest.raises(ToolFailed) as failed:

@@ -265,13 +265,13 @@ async def test_net_5_the_kernel_knows_our_own_connections(tmp_path: Path) -> Non
         here, _ = door.accept()
         with there, here:
             ends = here.getsockname(), here.getpeername()
-            assert guard_peer.is_ours(*ends)
+            assert guard_peer.refusal(*ends) == ""
             # The way for kernels without netlink finds the same.
             peer = found(Path("/proc/net/tcp").read_bytes(), *ends)
             assert peer is not None
             assert peer.is_held_by(os.geteuid())
             assert not peer.is_held_by(os.geteuid() + 1)
-        assert not guard_peer.is_ours(*ends), "a connection that is over belongs to nobody"
+        assert guard_peer.refusal(*ends), "a connection that is over belongs to nobody"
 
 
 async def test_net_5_ipv6_is_looked_up_too() -> None:
@@ -284,7 +284,7 @@ async def test_net_5_ipv6_is_looked_up_too() -> None:
         here, _ = door.accept()
         with there, here:
             ends = here.getsockname()[:2], here.getpeername()[:2]
-            assert guard_peer.is_ours(*ends)
+            assert guard_peer.refusal(*ends) == ""
             peer = found(Path("/proc/net/tcp6").read_bytes(), *ends)
             assert peer is not None
             assert peer.is_held_by(os.geteuid())

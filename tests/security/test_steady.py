@@ -44,22 +44,26 @@ def coming_and_going(pause_s: float) -> Iterator[None]:
         thread.join()
 
 
-async def spoken(sandbox: LocalSandbox, workspace: Path, command: str) -> tuple[int, bytes]:
+async def spoken(sandbox: LocalSandbox, workspace: Path, command: str, *, network: bool = False) -> tuple[int, bytes]:
     launch = Launch(
-        argv=("/bin/bash", "-c", command), cwd=str(workspace), workspace=str(workspace), policy=WorkspaceWrite()
+        argv=("/bin/bash", "-c", command),
+        cwd=str(workspace),
+        workspace=str(workspace),
+        policy=WorkspaceWrite(network_access=network),
     )
     process = await sandbox.spawn(launch)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         said = b"".join([chunk async for chunk in process.output()])
         return await process.wait(), said
 
 
-async def test_a_command_runs_once_whatever_vanishes_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", [False, True])
+async def test_a_command_runs_once_whatever_vanishes_meanwhile(tmp_path: Path, *, network: bool) -> None:
     probe.bubblewrap_here.cache_clear()
     sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     with coming_and_going(0.05), coming_and_going(0.01):
         for number in range(12):
-            code, said = await spoken(sandbox, tmp_path, f"echo {number} >> ran; echo out")
+            code, said = await spoken(sandbox, tmp_path, f"echo {number} >> ran; echo out", network=network)
             assert (code, said) == (0, b"out\n")
     assert (tmp_path / "ran").read_text().split() == [str(number) for number in range(12)]
     sandbox.close()

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.needs("bwrap", "bash")
 
 Findings = dict[str, list[Finding]]
 
-WALLED: tuple[SandboxPolicy, ...] = (ReadOnly(), WorkspaceWrite())
-POLICIES = (*WALLED, WorkspaceWrite(network_access=True), DangerFullAccess(), ExternalSandbox())
+WALLED: tuple[SandboxPolicy, ...] = (ReadOnly(), WorkspaceWrite(), WorkspaceWrite(network_access=True))
+POLICIES = (*WALLED, DangerFullAccess(), ExternalSandbox())
 
 
 def named(policy: Any) -> str:
@@ -54,7 +54,7 @@ def test_SBX_1_nothing_outside_the_roots_can_be_changed(findings: Findings) -> N
 @pytest.mark.spec("flint/sandbox-workspace-write-network")
 @pytest.mark.parametrize("policy", WALLED, ids=named)
 async def test_SBX_2_no_network_reaches_anyone(tmp_path: Path, policy: SandboxPolicy, findings: Findings) -> None:
-    assert escaped(findings, "connect", "datagram", "send_", "look_up", "socket") == []
+    assert escaped(findings, "connect", "datagram", "send_", "look_up", "socket", "proxy", "metadata") == []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         port = server.getsockname()[1]
@@ -63,14 +63,6 @@ async def test_SBX_2_no_network_reaches_anyone(tmp_path: Path, policy: SandboxPo
         assert "refused" in done.text or "unreachable" in done.text
         with pytest.raises(BlockingIOError):
             server.accept()
-
-
-@pytest.mark.spec("flint/sandbox-workspace-write-network")
-async def test_SBX_2_with_network_access_our_own_port_is_reachable_and_said_to_be(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        command = f"echo hello > /dev/tcp/127.0.0.1/{server.getsockname()[1]}"
-        done = await run(command, tmp_path, WorkspaceWrite(network_access=True))
-        assert (done.code, server.accept()[0].recv(16)) == (0, b"hello\n")
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=named)
@@ -95,8 +87,8 @@ def test_SBX_4_leftovers_and_other_processes_are_out_of_reach(findings: Findings
 )
 async def test_SBX_4_no_job_can_be_left_for_later(tmp_path: Path, place: str) -> None:
     done = await run(f"mkdir -p {place}/x && touch {place}/hames-test", tmp_path)
-    # A home below a directory that is private inside can be written to there, and nobody outside sees it.
-    assert done.code != 0 or Path(place).expanduser().is_relative_to("/tmp")
+    # The home directory inside is a private one: it can be written to, and nobody outside sees it.
+    assert (done.code == 0) == (place == "~")
     assert not Path(place).expanduser().joinpath("hames-test").exists()
 
 
@@ -112,7 +104,7 @@ async def test_SBX_5_nothing_is_written_under_read_only_whoever_allowed_it(tmp_p
     assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("a", 0o644)]
 
 
-@pytest.mark.parametrize("policy", WALLED, ids=["readOnly", "workspaceWrite"])
+@pytest.mark.parametrize("policy", WALLED, ids=named)
 async def test_SBX_1_a_workspace_below_tmp_has_nothing_writable_beside_it(policy: SandboxPolicy) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as top:
         workspace = Path(top, "deep", "ws")

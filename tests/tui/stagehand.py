@@ -1,7 +1,7 @@
 """The terminal on a stage: a real screen without a terminal, a real engine behind a real connection."""
 
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -73,6 +73,7 @@ async def staged(
     resume: str | None = None,
     prompt: str = "",
     wishes: Wishes | None = None,
+    warnings: Sequence[str] = (),
 ) -> AsyncGenerator[Stage]:
     """`model` may be an engine that runs already."""
 
@@ -86,7 +87,16 @@ async def staged(
             async with engine(models, *tools) as made, wired(made) as wire, AppServerClient.connect(wire) as client:
                 yield client
 
-    app = HamesApp(reach, cwd=cwd, state_dir=state_dir, dark=dark, resume=resume, prompt=prompt, wishes=wishes)
+    app = HamesApp(
+        reach,
+        cwd=cwd,
+        state_dir=state_dir,
+        dark=dark,
+        resume=resume,
+        prompt=prompt,
+        wishes=wishes,
+        warnings=warnings,
+    )
     async with app.run_test(size=size) as pilot:
         stage = Stage(app, pilot)
         await stage.until(lambda: app.talk.model, "a model")

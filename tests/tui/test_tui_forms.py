@@ -82,7 +82,7 @@ def heard_by(model: ScriptedModel) -> str:
     ],
 )
 async def test_a_form_is_filled_in_field_by_field(keys: list[str], heard: str) -> None:
-    shown = ["Who for?", "name: text, required", "size: one of s, m", "f fill in", "n decline", "esc put aside"]
+    shown = ["Who for?", "name: text, required", "size: one of s, m", "f fill in", "n decline", "esc cancel"]
     assert await answered({"message": "Who for?", "schema": FORM}, shown, *keys) == heard
 
 

@@ -80,7 +80,7 @@ async def test_threads_are_renamed_forked_and_archived_from_the_list() -> None:
             await stage.shows("the answer")
             assert stage.app.talk.thread_id not in ("", first)
             await stage.says("/archive")
-            await stage.shows("archived")
+            await stage.shows("Archived.")
         async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
             assert [thread.id for thread in (await client.list_threads()).data] == [first]
             assert len((await client.list_threads(archived=True)).data) == 1
@@ -130,15 +130,15 @@ async def test_every_selector_of_the_server_is_a_list_and_reaches_the_next_turn(
 
 async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
     async with an_engine("ok") as the_engine, staged(the_engine, size=(100, 30)) as stage:
-        await stage.shows("scripted/test · asks unless trusted · workspace write")
+        await stage.shows("scripted/test · Approvals: ask for risky actions · Sandbox: workspace only")
         await stage.presses("shift+tab")
-        await stage.shows("always asks")
+        await stage.shows("Approvals: ask every time")
         await stage.says("/sandbox dangerFullAccess")
         await stage.shows("NO SANDBOX")
         await stage.says("go")
         await stage.shows("ok")
         await stage.says("/sandbox readOnly")
-        await stage.shows("read only")
+        await stage.shows("read-only")
         await stage.presses("ctrl+l")
         await picker(stage)
         await stage.shows("● scripted/test")
@@ -153,12 +153,12 @@ async def test_terms_of_the_command_line_hold_for_new_threads_and_for_one_that_g
     wishes = Wishes(policy="never", sandbox=m.ReadOnly())
     async with an_engine("one", "two") as the_engine:
         async with staged(the_engine, wishes=wishes) as stage:
-            await stage.shows("never asks · read only")
+            await stage.shows("never ask", "read-only")
             await stage.says("go")
             await stage.shows("one")
             thread_id = stage.app.talk.thread_id
         async with staged(the_engine, resume=thread_id, wishes=Wishes(policy="always")) as stage:
-            await stage.shows("always asks · read only")
+            await stage.shows("ask every time · read-only")
             async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
                 config = await client.read_config(thread_id)
             assert (config.approval_policy, config.sandbox_policy) == ("always", m.ReadOnly())
@@ -170,7 +170,7 @@ async def test_help_lists_keys_and_commands_and_an_unknown_command_is_refused() 
         await stage.shows("shift+enter, ctrl+j", "/threads", "/sandbox")
         await stage.presses("escape")
         await stage.says("/frobnicate")
-        await stage.shows("no command /frobnicate")
+        await stage.shows("Unknown command /frobnicate")
 
 
 async def test_control_c_stops_and_asks_before_it_leaves() -> None:
@@ -214,7 +214,8 @@ async def test_the_screen_is_a_picture_at_eighty_by_twentyfour(dark: bool) -> No
         text = "\n".join(rows)
         assert re.search(r"›\s+hi", text)
         assert "Hello. I am here." in text
-        assert "asks unless trusted · workspace write" in text
+        assert "ask for risky actions" in text
+        assert "workspace only" in text
         background = "#12141a" if dark else "#fbfbf9"
         assert background in svg.lower()
 
@@ -223,7 +224,7 @@ async def test_without_colour_everything_is_still_said(monkeypatch: pytest.Monke
     monkeypatch.setenv("NO_COLOR", "1")
     async with staged(ScriptedModel([say("plain")])) as stage:
         await stage.says("hi")
-        await stage.shows("› hi", "plain", "asks unless trusted", "workspace write")
+        await stage.shows("› hi", "plain", "ask for risky actions", "workspace only")
         svg = stage.app.export_screenshot()
         frame = {"#c5c8c6"}  # of the picture itself
         colours = set(re.findall(r"fill: (#[0-9a-f]{6})", svg.lower())) - frame

@@ -48,7 +48,7 @@ async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: 
         staged(the_engine, size=(90, 50), cwd=tmp_path / "ws") as stage,
     ):
         await stage.presses("shift+tab", "shift+tab")
-        await stage.shows("never asks")
+        await stage.shows("never ask")
         await stage.says("go")
         await stage.shows(
             "Done.", "✗ exit 3", "│ red", "more lines", "│ 40", "± cart.py  +1 −1 ✓", "2 - b = 2", "2 + b = 3"
@@ -70,7 +70,8 @@ async def test_a_question_is_answered_with_one_key(key: str, ending: str, answer
     async with staged(model, ASKING) as stage:
         await stage.says("go")
         panel = await stage.asked()
-        await stage.shows("May I?", "asking", "path=/etc/passwd", "y once", "n reject", "r reject with a word")
+        await stage.shows("Allow this tool call?", "asking", "path=/etc/passwd", "y allow once", "n reject")
+        await stage.shows("r reject and tell the agent why")
         assert not stage.app.composer.display
         await stage.presses(key)
         await stage.shows(answer, f"path=/etc/passwd {ending}")
@@ -108,7 +109,7 @@ async def test_nobody_answers_what_they_were_still_typing_over() -> None:
         await stage.until(lambda: stage.app.talk.running)
         await stage.presses(*"hurr")
         gate.set()
-        await stage.shows("May I?")
+        await stage.shows("Allow this tool call?")
         await stage.presses("y")
         assert stage.app.composer.text == "hurry"
         await stage.asked()
@@ -122,10 +123,10 @@ async def test_a_question_of_another_thread_says_so_and_is_answered_there() -> N
         await stage.asked()
         asking = stage.app.talk.thread_id
         await stage.presses("ctrl+n")
-        await stage.shows("Say what you want done.", f"in thread {asking}")
+        await stage.shows("Say what you want done.", f"In thread {asking}")
         await stage.asked()
         await stage.presses("y")
-        await stage.hides("May I?")
+        await stage.hides("Allow this tool call?")
         assert stage.app.talk.thread_id == ""
         await stage.says(f"/resume {asking}")
         await stage.shows("It went on.")
@@ -142,7 +143,7 @@ async def test_a_command_in_question_hides_nothing() -> None:
 async def test_escape_interrupts_a_turn() -> None:
     async with staged(ScriptedModel([say("Let me"), hang()])) as stage:
         await stage.says("go")
-        await stage.shows("Let me", "working", "esc stops")
+        await stage.shows("Let me", "working", "esc stop")
         await stage.presses("escape")
         await stage.shows("■ interrupted")
         await stage.hides("working")
@@ -157,10 +158,10 @@ async def test_enter_steers_and_tab_queues_while_a_turn_runs() -> None:
         await stage.says("rather this")
         await stage.shows("› rather this")
         await stage.says("and later that", "tab")
-        await stage.shows("1. waiting: and later that")
+        await stage.shows("1. queued: and later that")
         gate.set()
         await stage.shows("Steered.", "› and later that", "And the second.")
-        await stage.hides("waiting:")
+        await stage.hides("queued:")
 
 
 async def test_a_waiting_prompt_can_be_taken_back() -> None:
@@ -168,10 +169,10 @@ async def test_a_waiting_prompt_can_be_taken_back() -> None:
         await stage.says("go")
         await stage.until(lambda: stage.app.talk.running)
         await stage.says("later", "tab")
-        await stage.shows("1. waiting: later")
+        await stage.shows("1. queued: later")
         await stage.presses("alt+up")
         await stage.until(lambda: stage.app.composer.text == "later")
-        await stage.hides("waiting:")
+        await stage.hides("queued:")
 
 
 async def test_a_failed_turn_says_why_and_the_next_one_works() -> None:
@@ -193,7 +194,7 @@ async def test_tokens_context_and_plan_are_counted() -> None:
     model = ScriptedModel([say("ok"), usage(input_tokens=60_000, output_tokens=40)])
     async with staged(model, size=(100, 24)) as stage:
         await stage.says("go")
-        await stage.shows("60.0k tok", "full")
+        await stage.shows("60.0k tokens", "full")
 
 
 class Shop(OneModel):
@@ -222,11 +223,11 @@ async def test_what_a_thread_cost_stays_right_when_the_model_changes_and_after_i
             await stage.says("go")
             await stage.shows("one", "$0.10")
             await stage.says("/model scripted/dear")
-            await stage.shows("scripted/dear ·", "$0.10")
+            await stage.shows("dear ·", "$0.10")
             await stage.says("go on")
             await stage.shows("two", "$1.10")
         async with staged(the_engine, size=(110, 24), resume="last") as stage:
-            await stage.shows("two", "120.0k tok · $1.10")
+            await stage.shows("two", "120.0k tokens · $1.10")
 
 
 @pytest.mark.spec("flint/client-renders-unknown-items")
@@ -297,7 +298,7 @@ async def test_an_agent_that_does_not_come_back_leaves_the_words_where_they_were
             app.session.client.end("the agent closed the connection")
             await stage.shows("✗ the agent closed the connection")
             await stage.says("anybody?")
-            await stage.shows("✗ the disk is gone", "✗ the agent is not there")
+            await stage.shows("✗ the disk is gone", "✗ not connected to the agent")
             assert app.composer.text == "anybody?"
             app.exit(0)
 
@@ -385,9 +386,9 @@ async def test_several_lines_history_and_completion_in_the_composer(tmp_path: Pa
         (tmp_path / "fresh.py").write_text("x")
         composer.put("")
         await stage.presses(*"/sta")
-        await stage.shows("where we are and what it has cost")
+        await stage.shows("show thread, model, mode")
         await stage.presses("enter")
-        await stage.shows("sandbox  workspace write")
+        await stage.shows("sandbox    workspace only")
         await stage.says("third")
         await stage.until(lambda: "fresh.py" in composer.files, "a file that is new")
     async with staged(ScriptedModel([say("x")]), state_dir=tmp_path / "state") as stage:

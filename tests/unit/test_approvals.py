@@ -1,9 +1,13 @@
 """May it? The whole table, and what `always` means."""
 
-import pytest
+from typing import Literal
 
-from hames.core.approvals import decide, grant_for
+import pytest
+from msgspec.structs import replace
+
+from hames.core.approvals import decide
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
+from hames.domain.grants import always_covers, grant_for
 from hames.domain.items import FileUpdate
 from hames.domain.policy import (
     ApprovalPolicy,
@@ -15,6 +19,7 @@ from hames.domain.policy import (
     McpGrant,
     ReadOnly,
     SandboxPolicy,
+    ScriptFile,
     WorkspaceWrite,
 )
 from hames.ports import Verdict
@@ -36,9 +41,7 @@ def rule(
     trusted: bool = False,
     grants: tuple[Grant, ...] = (),
 ) -> tuple[str, SandboxPolicy]:
-    ruling = decide(
-        intent, policy=policy, sandbox=sandbox, grants=grants, verdict=Verdict(trusted=trusted), workspace="/w"
-    )
+    ruling = decide(intent, policy=policy, sandbox=sandbox, grants=grants, verdict=Verdict(trusted=trusted))
     if ruling.action != "allow":
         assert ruling.reason  # whoever is asked or refused hears why
     return ruling.action, ruling.sandbox
@@ -81,11 +84,19 @@ def test_trust_removes_the_question_and_tightens_the_sandbox(
     assert rule(RUN, policy, sandbox, trusted=True) == expected
 
 
+@pytest.mark.parametrize(("sandbox", "action"), [(WRITE, "allow"), (READ, "allow"), (FREE, "ask"), (OUTSIDE, "ask")])
+def test_what_is_trusted_only_behind_walls_is_asked_about_without_them(sandbox: SandboxPolicy, action: str) -> None:
+    verdict = Verdict(trusted=True, sandbox_only=True)
+    ruling = decide(RUN, policy="unlessTrusted", sandbox=sandbox, grants=(), verdict=verdict)
+    assert ruling.action == action
+    assert ("sandbox" in ruling.reason) == (action == "ask")
+
+
 @pytest.mark.parametrize("policy", ["never", "unlessTrusted", "always"])
 def test_a_read_only_sandbox_lets_no_file_change_through(policy: ApprovalPolicy) -> None:
     assert rule(EDIT, policy, READ)[0] == "deny"
     assert rule(GUARD, policy, READ)[0] == "deny"
-    assert rule(EDIT, policy, READ, grants=(FileChangeGrant(root="/w"),))[0] == "deny"
+    assert rule(EDIT, policy, READ, grants=(FileChangeGrant(paths=("/w/a",)),))[0] == "deny"
 
 
 def test_leaving_the_sandbox_is_asked_about_even_when_the_command_is_trusted_or_granted_inside() -> None:
@@ -114,30 +125,123 @@ def test_where_there_is_no_sandbox_nothing_has_to_leave_it(sandbox: SandboxPolic
     ],
 )
 def test_always_is_for_the_exact_command_in_its_directory(command: str, cwd: str, action: str) -> None:
-    grant = grant_for(RUN, workspace="/w")
+    grant = grant_for(RUN)
     assert grant is not None
     assert rule(RunCommand(command=command, cwd=cwd), "unlessTrusted", grants=(grant,))[0] == action
 
 
-def test_always_for_a_file_change_covers_the_workspace_and_never_its_guard_rails() -> None:
-    grant = grant_for(EDIT, workspace="/w")
-    assert grant == FileChangeGrant(root="/w")
-    assert rule(EDIT, "always", grants=(grant,))[0] == "allow"
-    assert rule(GUARD, "always", grants=(grant,))[0] == "ask"
-    assert grant_for(GUARD, workspace="/w") is None
-    assert rule(EDIT, "always", grants=(FileChangeGrant(root="/elsewhere"),))[0] == "ask"
+def changing(*paths: str, kind: Literal["add", "modify", "delete"] = "modify") -> ChangeFiles:
+    return ChangeFiles(changes=tuple(FileUpdate(path=path, kind=kind, diff="") for path in paths))
+
+
+def test_always_for_a_file_change_covers_the_files_of_that_change() -> None:
+    grant = grant_for(changing("/w/a", "/w/b"))
+    assert grant == FileChangeGrant(paths=("/w/a", "/w/b"))
+    for covered in (changing("/w/a"), changing("/w/b", "/w/a"), changing("/w/b", kind="add")):
+        assert rule(covered, "always", grants=(grant,))[0] == "allow"
+    for other in ("/w/package.json", "/w/Makefile", "/w/.venv/bin/python", "/w/a/b", "/w/aa", "/w/A", "/w", "a"):
+        assert rule(changing(other), "unlessTrusted", grants=(grant,))[0] == "ask"
+        assert rule(changing("/w/a", other), "unlessTrusted", grants=(grant,))[0] == "ask"
+    assert rule(changing("/w/a", kind="delete"), "always", grants=(grant,))[0] == "ask"
+
+
+def test_always_never_covers_guard_rails_or_a_deletion() -> None:
+    assert grant_for(GUARD) is None
+    assert rule(GUARD, "always", grants=(FileChangeGrant(paths=("/w/.git/hooks/x",)),))[0] == "ask"
+    assert grant_for(changing("/w/a", kind="delete")) is None
+
+
+def test_two_grants_cover_a_change_of_both_their_files() -> None:
+    grants = (FileChangeGrant(paths=("/w/a",)), FileChangeGrant(paths=("/w/b",)))
+    assert rule(changing("/w/a", "/w/b"), "always", grants=grants)[0] == "allow"
+
+
+def test_a_grant_of_an_earlier_version_for_the_whole_workspace_allows_nothing() -> None:
+    assert rule(EDIT, "always", grants=(FileChangeGrant(root="/w"),))[0] == "ask"
+
+
+def script(path: str = "/w/build.sh", content: str = "1", target: str = "") -> ScriptFile:
+    return ScriptFile(path=path, sha256=content, target=target)
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        ((script(),), ""),
+        ((script(content="2"),), "build.sh changed since you allowed this command"),
+        ((), "build.sh is gone since you allowed this command"),
+        ((script(target="/w/other"),), "build.sh is another symbolic link since you allowed this command"),
+        ((script(), script("/w/lib/x")), "lib/x is new since you allowed this command"),
+    ],
+)
+@pytest.mark.parametrize("unsandboxed", [False, True])
+def test_always_holds_while_the_scripts_stay_the_same(now: tuple[ScriptFile, ...], why: str, unsandboxed: bool) -> None:
+    before = RunCommand(command="bash build.sh", cwd="/w", unsandboxed=unsandboxed, scripts=(script(),))
+    grant = grant_for(before)
+    assert grant is not None
+    ruling = decide(
+        replace(before, scripts=now),
+        policy="unlessTrusted",
+        sandbox=WRITE,
+        grants=(CommandGrant(command="ls", cwd="/w"), grant),
+        verdict=Verdict(trusted=False, reason="unknown"),
+    )
+    assert ruling.action == ("ask" if why else "allow")
+    assert why in ruling.reason
+
+
+def test_what_names_too_many_scripts_is_asked_about_every_time() -> None:
+    assert grant_for(replace(RUN, repeatable=False)) is None
+    assert rule(
+        replace(RUN, repeatable=False), "unlessTrusted", grants=(CommandGrant(command="npm test", cwd="/w"),)
+    ) == (
+        "ask",
+        WRITE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("intent", "text", "files"),
+    [
+        (RUN, "this exact command in this directory, for the rest of this thread", ()),
+        (LEAVE, "this exact command in this directory, for the rest of this thread, outside the sandbox", ()),
+        (
+            replace(RUN, scripts=(script(), script("/w/lib/x"))),
+            "this exact command in this directory, for the rest of this thread, "
+            "as long as build.sh and lib/x do not change",
+            ("/w/build.sh", "/w/lib/x"),
+        ),
+        (changing("/w/a"), "further changes to a, for the rest of this thread", ("/w/a",)),
+        (
+            changing(*(f"/w/{name}" for name in "abcde")),
+            "further changes to a, b, c and 2 more files, for the rest of this thread",
+            tuple(f"/w/{name}" for name in "abcde"),
+        ),
+        (changing("/elsewhere/a"), "further changes to /elsewhere/a, for the rest of this thread", ("/elsewhere/a",)),
+        (MCP, "calls of t on the server s, for the rest of this thread", ()),
+    ],
+)
+def test_always_says_what_it_covers(intent: Intent, text: str, files: tuple[str, ...]) -> None:
+    covers = always_covers(intent, cwd="/w")
+    assert covers is not None
+    assert (covers.text, covers.files) == (text, files)
+
+
+@pytest.mark.parametrize("intent", [GUARD, USE, changing("/w/a", kind="delete"), replace(RUN, repeatable=False)])
+def test_where_always_would_allow_nothing_it_covers_nothing(intent: Intent) -> None:
+    assert always_covers(intent, cwd="/w") is None
 
 
 def test_what_the_user_vouched_for_is_asked_about_only_where_everything_is() -> None:
     vouched = UseTool(name="web_search", vouched=True)
     policies: tuple[ApprovalPolicy, ...] = ("never", "unlessTrusted", "always")
     assert [rule(vouched, policy)[0] for policy in policies] == ["allow", "allow", "ask"]
-    assert grant_for(vouched, workspace="/w") is None
+    assert grant_for(vouched) is None
 
 
 def test_always_for_an_mcp_tool_is_that_tool() -> None:
-    grant = grant_for(MCP, workspace="/w")
+    grant = grant_for(MCP)
     assert grant == McpGrant(server="s", tool="t")
     assert rule(MCP, "always", grants=(grant,))[0] == "allow"
     assert rule(CallMcp(server="s", tool="other"), "always", grants=(grant,))[0] == "ask"
-    assert grant_for(USE, workspace="/w") is None
+    assert grant_for(USE) is None

@@ -21,9 +21,11 @@ from hames.domain.errors import (
     UnknownMethod,
     UnknownModel,
 )
+from hames.domain.grants import always_covers
 from hames.domain.ids import ApprovalId, CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import FileUpdate, PlanEntry, ToolResult
 from hames.protocols.bootstrap import items as shown
+from hames.protocols.bootstrap import messages
 from hames.protocols.bootstrap.errors import code
 
 NAMES = {"id": ItemId("i1"), "step": 1}
@@ -155,12 +157,18 @@ def test_an_item_is_shown_like_this(item: items.Item, kind: str, data: Any) -> N
         (UseTool(name="magic", arguments=None), {"tool": "magic", "input": None}),
     ],
 )
-def test_a_question_says_what_is_to_happen(intent: Any, asked: Any) -> None:
+def test_a_question_says_what_is_to_happen_and_what_always_covers(intent: Any, asked: Any) -> None:
     approval = Approval(
         id=ApprovalId("apr_1"), turn_id=TurnId("u1"), item_id=ItemId("i1"), intent=intent, reason="because"
     )
-    assert wire(shown.question(approval)) == {**asked, "reason": "because"}
-    pending = wire(shown.approval_item(ThreadId("t1"), approval, None))
+    covers = always_covers(intent, cwd="/w")
+    asked = {**asked, "alwaysCovers": wire(covers)} if covers else asked
+    question = messages.ApprovalRequested(
+        request_id="r", thread_id="t", turn_id="u", item_id="i", seq=1, time=1, **shown.question(approval, "/w")
+    )
+    ours = {"requestId": "r", "threadId": "t", "turnId": "u", "itemId": "i", "seq": 1, "time": 1, "reason": "because"}
+    assert wire(question) == {**asked, **ours}
+    pending = wire(shown.approval_item(ThreadId("t1"), approval, None, "/w"))
     assert pending["data"] == {
         **asked,
         "requestId": "apr_1",

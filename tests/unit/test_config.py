@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hames.app import hidden_paths, sandbox_settings, tool_limits
 from hames.config.options import load
 from hames.config.project import ProjectTrust
 from hames.domain.errors import Misconfigured
@@ -102,6 +103,11 @@ def test_a_linked_project_file_is_not_read(home: dict[str, str], tmp_path: Path)
         '[providers.anthropic]\nbase_url = "http://evil"',
         'log_file = "/tmp/x"',
         'extra_path = ["."]',
+        'extra_read = ["~/.ssh"]',
+        'extra_cache = ["~/.cache"]',
+        "max_memory_mb = 0",
+        "max_file_mb = 0",
+        "max_processes = 0",
         'search_command = ["./planted"]',
     ],
 )
@@ -134,9 +140,19 @@ def test_what_other_programs_obey_means_nothing_here(home: dict[str, str], name:
     ("text", "words"),
     [
         ("nonsense", "TOML"),
-        ('colour = "red"', "does not exist"),
+        ('colour = "red"', "not a known key"),
         ("model = 7", "wrong type"),
         ("max_steps = true", "wrong type"),
+        ('extra_read = ["models"]', "must be a path from the root"),
+        ('extra_read = ["~/../other"]', "must be a path from the root"),
+        ("extra_read = [7]", "must be a list of texts"),
+        ('extra_read = "~/models"', "wrong type"),
+        ('extra_read = ["~/"]', "whole home directory"),
+        ('extra_cache = ["/"]', "whole home directory"),
+        ('max_memory_mb = "much"', 'must be a number, 0 for no limit, or "auto"'),
+        ("max_memory_mb = -1", "must be a number"),
+        ("max_file_mb = -1", "must be a number, 0 for no limit"),
+        ("max_processes = 1.5", "wrong type"),
         ('approval_policy = "sometimes"', "must be one of never"),
         ('sandbox = "loose"', "must be one of readOnly"),
         ('sandbox = { type = "workspaceWrite", networkAccess = "yes" }', "must be one of"),
@@ -175,3 +191,31 @@ def test_a_sandbox_can_be_a_table(home: dict[str, str]) -> None:
     user(home, 'sandbox = { type = "workspaceWrite", networkAccess = true, writableRoots = ["/tmp"] }')
     options = load({"cwd": home["WORK"]}, home)
     assert options.sandbox == WorkspaceWrite(network_access=True, writable_roots=("/tmp",))
+
+
+def test_the_user_may_show_more_and_limit_less(home: dict[str, str]) -> None:
+    options = load({"cwd": home["WORK"]}, home)
+    assert (options.extra_read, options.extra_cache) == ((), ())
+    assert (options.max_memory_mb, options.max_file_mb, options.max_processes) == (None, 16_384, 4096)
+    user(home, 'extra_read = ["~/models", "/data"]\nextra_cache = ["~/.cache/x"]\nmax_memory_mb = 0\nmax_file_mb = 5\n')
+    options = load({"cwd": home["WORK"]}, home)
+    assert (options.extra_read, options.extra_cache) == (("~/models", "/data"), ("~/.cache/x",))
+    limits = tool_limits(options).shell
+    assert (limits.memory_bytes, limits.file_bytes, limits.processes) == (0, 5 << 20, 4096)
+    settings = sandbox_settings(options)
+    assert (settings.extra_read, settings.extra_cache) == (options.extra_read, options.extra_cache)
+
+
+def test_what_is_ours_is_hidden_wherever_it_was_moved(home: dict[str, str], tmp_path: Path) -> None:
+    flags = {"cwd": home["WORK"], "data_dir": str(tmp_path / "threads"), "log_file": str(tmp_path / "log")}
+    moved = hidden_paths(load(flags, home))
+    assert set(moved) == {home["HAMES_CONFIG"], home["HAMES_STATE"], flags["data_dir"], flags["log_file"]}
+    usual = hidden_paths(load({"cwd": home["WORK"]}, {"WORK": home["WORK"]}))
+    assert sorted(Path(path).name for path in usual) == ["hames", "hames"]
+
+
+def test_a_state_directory_in_the_workspace_exists_before_a_command_could_make_it(home: dict[str, str]) -> None:
+    state = work(home) / "deep/state"
+    hidden_paths(load({"cwd": home["WORK"]}, {**home, "HAMES_STATE": str(state)}))
+    assert state.is_dir()
+    assert state.stat().st_mode & 0o077 == 0

@@ -825,20 +825,6 @@ async def test_a_review_reads_and_cannot_write() -> None:
     assert "reviewing" in model.requests[0].system
 
 
-async def test_the_workspaces_notes_are_shown_to_the_model_and_a_link_is_not_followed(tmp_path: Path) -> None:
-    model = ScriptedModel([say("ok")], [say("ok")])
-    (tmp_path / "AGENTS.md").write_text("Use tabs.")
-    async with engine(model, cwd=tmp_path) as the_engine:
-        thread = await created(the_engine)
-        await whole_turn(the_engine, thread.id)
-        assert "Use tabs." in model.requests[-1].system
-        (tmp_path / "secret").write_text("hidden")
-        (tmp_path / "AGENTS.md").unlink()
-        (tmp_path / "AGENTS.md").symlink_to(tmp_path / "secret")
-        await whole_turn(the_engine, thread.id)
-        assert "hidden" not in model.requests[-1].system
-
-
 async def test_time_that_runs_backwards_changes_no_order() -> None:
     clock = FakeClock()
     model = ScriptedModel([say("one")], [say("two")])

@@ -11,7 +11,7 @@ from hames.core.threads import IDLE_SECONDS, KEPT
 from hames.domain.commands import InterruptTurn, ReadThread, ThreadPage
 from hames.domain.commands import ListThreads as List
 from hames.domain.state import ThreadState
-from hames.ports import Place, Store, Tool
+from hames.ports import Place, Report, Store, Tool
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
@@ -79,7 +79,7 @@ class CountedTools:
         self.held = 0
 
     @asynccontextmanager
-    async def open(self, place: Place):
+    async def open(self, place: Place, report: Report):
         self.held += 1
         try:
             tools: Sequence[Tool] = ()

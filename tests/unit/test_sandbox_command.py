@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_the_policy_is_a_name_or_json(tmp_path: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
+def test_more_can_be_shown(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        data = Path(name, "data")
+        data.mkdir()
+        (data / "set").write_text("shown\n")
+        command = ("--", "sh", "-c", f"cat {data}/set; touch {data}/x")
+        assert "shown" not in hames_sandbox(tmp_path, *command).stdout
+        assert "Read-only" in hames_sandbox(tmp_path, "--read", str(data), *command).stdout
+        assert hames_sandbox(tmp_path, "--cache", str(data), *command).stdout.startswith("shown\n")
+        assert [path.name for path in data.iterdir()] == ["set"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -68,7 +81,10 @@ def test_a_bad_option_is_a_sentence(tmp_path: Path, words: list[str], complaint:
 
 
 @pytest.mark.needs("git")
-def test_a_repository_that_was_left_in_a_subdirectory_is_noted(tmp_path: Path) -> None:
-    done = hames_sandbox(tmp_path, "--", "git", "init", "-q", "sub")
+def test_a_hook_that_was_left_in_a_subdirectory_is_noted(tmp_path: Path) -> None:
+    hook = (
+        "git init -q sub && printf '#!/bin/sh\\n' > sub/.git/hooks/post-commit && chmod +x sub/.git/hooks/post-commit"
+    )
+    done = hames_sandbox(tmp_path, "--", "sh", "-c", hook)
     assert done.returncode == 0
-    assert "left a git repository" in done.stderr
+    assert "note: Disabled the git hooks 'post-commit' in 'sub/.git/hooks'" in done.stderr

@@ -11,7 +11,6 @@ import pytest
 from hames.domain.guardrails import GUARDED
 from hames.sandbox.guards import SAME_DIRECTORY, guards
 from hames.sandbox.placeholders import SLOWLY, Placeholders
-from hames.sandbox.planted import planted
 
 HOME = "/home/nobody-here"
 
@@ -42,7 +41,8 @@ def repository(root: Path, config: str = "") -> Path:
 
 def test_what_does_not_exist_is_guarded_too(tmp_path: Path) -> None:
     found = guards(str(tmp_path), home=HOME)
-    assert {Path(path).name for path in found.directories} == set(GUARDED)
+    # `git init` may make a repository; what it holds is looked at when the command has ended.
+    assert {Path(path).name for path in found.directories} == set(GUARDED) - {".git"}
     assert {mount.how for mount in found.mounts} == {"hidden"}
 
 
@@ -53,13 +53,40 @@ def test_a_repository_takes_commits_and_keeps_its_programs(tmp_path: Path) -> No
     assert guards(str(tmp_path), home=HOME).files == ((str(tmp_path / ".git/commondir"), SAME_DIRECTORY),)
 
 
-def test_modules_and_worktrees_are_guarded_once_they_exist(tmp_path: Path) -> None:
+def test_submodules_and_worktrees_inside_the_root_can_be_changed_and_other_worktrees_cannot(tmp_path: Path) -> None:
+    root = repository(tmp_path / "ws")
+    (root / ".git/modules").mkdir()
+    for name, place in (("own", root / "own"), ("foreign", tmp_path / "elsewhere")):
+        (root / ".git/worktrees" / name).mkdir(parents=True)
+        (root / ".git/worktrees" / name / "gitdir").write_text(f"{place}/.git\n")
+    found = how(root)
+    assert ".git/modules" not in found
+    assert ".git/worktrees" not in found
+    assert ".git/worktrees/own" not in found
+    assert found[".git/worktrees/foreign"] == "read"
+
+
+def test_what_a_hook_leads_to_is_guarded_with_all_directories_above_it(tmp_path: Path) -> None:
     repository(tmp_path)
-    assert ".git/modules" not in how(tmp_path)
-    (tmp_path / ".git/modules").mkdir()
-    (tmp_path / ".git/worktrees").mkdir()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/check").write_text("")
+    (tmp_path / ".git/hooks/pre-commit").symlink_to("../../scripts/check")
     found = how(tmp_path)
-    assert found[".git/modules"] == found[".git/worktrees"] == "read"
+    assert found["scripts"] == "write"
+    assert found["scripts/check"] == "read"
+
+
+def test_hooks_that_settings_from_outside_take_from_the_root_are_guarded(tmp_path: Path) -> None:
+    top = repository(tmp_path / "top", "[core]\n\thooksPath = pkg/hooks\n")
+    for name in ("pkg/hooks", "pkg/scripts"):
+        (top / name).mkdir(parents=True)
+    (top / "pkg/scripts/check").touch()
+    (top / ".git/hooks/pre-push").symlink_to("../../pkg/scripts/check")
+    found = how(top / "pkg")
+    assert found["hooks"] == found["scripts/check"] == "read"
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.gitconfig").write_text("[core]\n\thooksPath = .githooks\n")
+    assert how(top / "pkg", home=str(tmp_path / "home"))[".githooks"] == "hidden"
 
 
 def test_missing_parts_of_a_repository_get_placeholders(tmp_path: Path) -> None:
@@ -210,19 +237,3 @@ def test_git_does_not_mind_the_placeholder_of_its_common_directory(tmp_path: Pat
     git("commit", "-qm", "one")
     assert git("status", "--porcelain") == ""
     assert git("log", "--format=%s") == "one\n"
-
-
-def test_repositories_that_appear_below_are_noticed(tmp_path: Path) -> None:
-    now = tmp_path.stat().st_ctime
-    assert planted(str(tmp_path), since=now) == []
-    repository(tmp_path / "sub/deep")
-    (tmp_path / "bare").mkdir()
-    for name in ("objects", "refs", "hooks"):
-        (tmp_path / "bare" / name).mkdir()
-    for name in ("HEAD", "config"):
-        (tmp_path / "bare" / name).write_text("")
-    (tmp_path / "file").mkdir()
-    (tmp_path / "file/.git").write_text("gitdir: /elsewhere\n")
-    found = planted(str(tmp_path), since=now)
-    assert sorted(found) == [f"{tmp_path}/bare", f"{tmp_path}/file", f"{tmp_path}/sub/deep"]
-    assert planted(str(tmp_path), since=now + 3600) == []

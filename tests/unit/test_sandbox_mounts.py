@@ -67,7 +67,6 @@ def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) ->
         workspace=str(tmp_path),
         roots=(str(tmp_path), str(tmp_path / ".docker")),
         guards=(),
-        network=False,
         home=str(tmp_path),
     )
     how = {mount.path: mount.how for mount in mounts(view)}
@@ -77,7 +76,7 @@ def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) ->
 
 
 def test_a_workspace_that_is_everything_does_not_hide_what_comes_after() -> None:
-    view = View(workspace="/", roots=("/",), guards=(), network=False, home="/nonexistent")
+    view = View(workspace="/", roots=("/",), guards=(), home="/nonexistent")
     words = options(Bubblewrap(path="bwrap", version="0.8.0", sizes=True), view, mounts(view), cwd="/", filter_fd=3)
     assert words[words.index("--bind") :][:5] == ["--bind", "/", "/", "--dev", "/dev"]
     assert words.count("/") == 3

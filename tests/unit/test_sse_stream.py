@@ -202,7 +202,7 @@ def test_each_tool_is_called_once_and_answered_once(history: list[Record]) -> No
         history,
         project,
         started=lambda event: [ids[event.id]] if event.__class__.__name__ == "ToolCall" and event.id in ids else [],
-        completed=lambda event: [ids[event.id]] if event.__class__.__name__ == "ToolResult" else [],
+        completed=lambda event: [ids[event.id]] if event.__class__.__name__ in ("ToolResult", "ToolSkipped") else [],
         shown=lambda item: bool(getattr(item, "call_id", "")),
     )
 

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
-import type { HarnessCommand, HarnessState, Model, ServerMessage, ThreadRow } from "@hames/client";
+import type { Attachment, HarnessCommand, HarnessState, Model, ServerMessage, ThreadRow } from "@hames/client";
 import { type WebSocket, WebSocketServer } from "ws";
 import { play } from "./scenarios.js";
 import { FakeThread, Stopped } from "./thread.js";
@@ -25,6 +25,8 @@ const TYPES: Record<string, string> = {
 
 export type FakeOptions = { page: string; pace?: number; keyless?: boolean; sandboxless?: boolean; port?: number };
 
+type Prompt = Extract<HarnessCommand, { type: "submit" | "steer" }>;
+
 const CWD = "/home/ada/project";
 
 export class FakeServer {
@@ -35,6 +37,10 @@ export class FakeServer {
   private readonly ws = new WebSocketServer({ noServer: true, maxPayload: 1 << 20 });
   signedIn = true;
   away = false;
+  /** What was sent to running turns. */
+  readonly steered: string[] = [];
+  /** Files of artifacts and pictures of tools, by tool call id. */
+  readonly files = new Map<string, { bytes: Buffer; type: string }>();
 
   constructor(readonly options: FakeOptions) {
     this.http.on("upgrade", (request, socket, head) => {
@@ -189,7 +195,7 @@ export class FakeServer {
     switch (command.type) {
       case "submit":
       case "steer":
-        return this.submit(thread, command, tell);
+        return thread.stop ? this.steer(thread, command) : this.submit(thread, command, tell);
       case "cancel":
         if (thread.stop) thread.stop();
         else if (thread.state.queueHeld) thread.commit([thread.set(["queue"], []), thread.set(["queueHeld"], false)]);
@@ -238,44 +244,67 @@ export class FakeServer {
     }
   }
 
-  private submit(
-    thread: FakeThread,
-    command: Extract<HarnessCommand, { type: "submit" | "steer" }>,
-    tell: (message: ServerMessage) => void,
-  ): void {
+  private submit(thread: FakeThread, command: Prompt, tell: (message: ServerMessage) => void): void {
     const id = command.id ?? nextId("p");
     if (
       thread.state.messages.some((message) => message.id === id) ||
       thread.state.queue!.some((queued) => queued.id === id)
     )
       return;
-    const attachments = (command.attachments ?? []).map((attachment, index) =>
-      attachment.type === "image"
-        ? {
-            kind: "image",
-            name: this.uploads.get(attachment.id)?.name ?? "image",
-            url: `/threads/${thread.id}/images/${attachment.id}/${index}`,
-          }
-        : { kind: "file", name: attachment.path, url: "" },
-    );
+    const attachments = this.attached(thread, command);
     if (thread.stop || thread.state.queueHeld) {
       if (thread.state.queue!.length >= 32)
         return tell({ type: "error", message: "32 prompts wait already", submitId: id });
-      thread.commit([thread.set(["queue"], [...thread.state.queue!, { id, prompt: command.prompt, attachments }])], {
-        kind: "other",
-        label: "prompt queued",
-      });
+      // No turn has read them yet: they are still uploads.
+      const waiting = attachments.map((one) => (one.upload ? { ...one, url: `/uploads/${one.upload}` } : one));
+      thread.commit(
+        [thread.set(["queue"], [...thread.state.queue!, { id, prompt: command.prompt, attachments: waiting }])],
+        {
+          kind: "other",
+          label: "prompt queued",
+        },
+      );
       if (!thread.stop) this.next(thread);
       return;
     }
     void this.run(thread, command.prompt, id, attachments);
   }
 
+  private attached(thread: FakeThread, { attachments = [] }: Prompt): Attachment[] {
+    return attachments.map((attachment, index) =>
+      attachment.type === "image"
+        ? {
+            kind: "image",
+            name: this.uploads.get(attachment.id)?.name ?? "image",
+            url: `/threads/${thread.id}/images/${attachment.id}/${index}`,
+            upload: attachment.id,
+          }
+        : { kind: "file", name: attachment.path, url: "", upload: "" },
+    );
+  }
+
+  private steer(thread: FakeThread, command: Prompt): void {
+    const message = {
+      id: command.id ?? nextId("p"),
+      role: "user",
+      content: command.prompt,
+      status: "complete",
+      toolCalls: [],
+      createdAt: Date.now(),
+      attachments: this.attached(thread, command),
+    };
+    this.steered.push(command.prompt);
+    thread.commit([thread.set(["messages", thread.state.messages.length], message)]);
+  }
+
   private next(thread: FakeThread): void {
     const [first, ...rest] = thread.state.queue!;
     if (!first) return;
     thread.commit([thread.set(["queue"], rest)]);
-    void this.run(thread, first.prompt, first.id, first.attachments ?? []);
+    const attachments = (first.attachments ?? []).map((one, index) =>
+      one.upload ? { ...one, url: `/threads/${thread.id}/images/${one.upload}/${index}` } : one,
+    );
+    void this.run(thread, first.prompt, first.id, attachments);
   }
 
   private async run(thread: FakeThread, prompt: string, id: string, attachments: unknown[]): Promise<void> {
@@ -306,10 +335,20 @@ export class FakeServer {
       request.on("end", () => resolve(Buffer.concat(chunks)));
     });
     const [, root, id = "", action, extra] = url.pathname.split("/").map(decodeURIComponent);
-    const api = ["status", "threads", "files", "uploads"].includes(root ?? "");
+    const api = ["status", "threads", "files", "uploads", "links", "sign-in"].includes(root ?? "");
     if (!api) return this.asset(url.pathname, response);
-    if (!this.signedIn) return refuse(response, 401, "not signed in");
     const input = () => JSON.parse(body.toString() || "{}") as Record<string, never>;
+    if (root === "sign-in") {
+      if (input()["code"] !== "ABCD-EFGH")
+        return refuse(response, 401, "this code is wrong, was used already, or has expired");
+      this.signedIn = true;
+      return reply(response, { ok: true });
+    }
+    if (!this.signedIn) return refuse(response, 401, "not signed in");
+    if (root === "links") {
+      const link = { path: "/?token=a-word", code: "ABCD-EFGH", expiresInSeconds: 600 };
+      return reply(response, { ...link, addresses: ["http://192.0.2.7:4800", "http://192.0.2.8:4800"] }, 201);
+    }
     if (root === "status") {
       return reply(response, {
         name: "hames",
@@ -339,6 +378,12 @@ export class FakeServer {
         files: all.filter((path) => path.toLowerCase().includes(query)).map((path) => ({ path, kind: "file" })),
       });
     }
+    if (root === "uploads" && id) {
+      const kept = this.uploads.get(id);
+      if (!kept) return refuse(response, 404, "no such upload");
+      response.setHeader("Content-Type", kept.type);
+      return void response.end(kept.bytes);
+    }
     if (root === "uploads") {
       const upload = {
         bytes: body,
@@ -354,6 +399,12 @@ export class FakeServer {
     if (!thread) return refuse(response, 404, `no thread '${id}'`);
     switch (action) {
       case undefined:
+        if (request.method === "DELETE") {
+          if (thread.stop) return refuse(response, 409, `thread '${id}' runs a turn; interrupt it first`);
+          this.threads.delete(id);
+          for (const socket of this.sockets) socket.close(1012);
+          return void response.writeHead(204).end();
+        }
         return reply(response, { rev: thread.seq, state: thread.state });
       case "fork": {
         const now = Date.now();
@@ -373,7 +424,10 @@ export class FakeServer {
         return reply(response, { seq: thread.seq, marks: thread.marks() });
       case "at": {
         const { state, at } = thread.at(Number(extra));
-        return reply(response, { rev: Number(extra), at, state });
+        const last = Number(url.searchParams.get("last") ?? state.messages.length);
+        const skipped = Math.max(0, state.messages.length - last);
+        const messages = state.messages.slice(skipped);
+        return reply(response, { rev: Number(extra), at, state: { ...state, messages }, skipped });
       }
       case "export": {
         const markdown = thread.state.messages.map(({ role, content }) => `**${role}**\n\n${content}\n`).join("\n");
@@ -381,7 +435,10 @@ export class FakeServer {
         response.setHeader("Content-Disposition", `attachment; filename="thread.${json ? "json" : "md"}"`);
         return json ? reply(response, thread.state) : void response.end(markdown);
       }
+      case "artifacts":
+        return this.file(extra ?? "", url, response);
       case "tools":
+        if (url.pathname.includes("/images/")) return this.file(extra ?? "", url, response);
         response.setHeader("Content-Type", "text/plain; charset=utf-8");
         return void response.end(thread.outputs.get(extra ?? "") ?? "");
       case "images": {
@@ -393,6 +450,15 @@ export class FakeServer {
       default:
         return refuse(response, 404, "no such path");
     }
+  }
+
+  private file(toolCallId: string, url: URL, response: ServerResponse): void {
+    const file = this.files.get(toolCallId);
+    if (!file) return refuse(response, 404, "no such file");
+    const saved = url.searchParams.get("download") === "1";
+    response.setHeader("Content-Type", saved ? "application/octet-stream" : file.type);
+    if (saved) response.setHeader("Content-Disposition", "attachment");
+    response.end(file.bytes);
   }
 
   private createdBy(input: { title?: string; model?: string }, response: ServerResponse): void {

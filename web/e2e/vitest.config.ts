@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   resolve: { conditions: ["hames-source"] },
-  ssr: { resolve: { conditions: ["hames-source"] } },
+  ssr: { resolve: { conditions: ["hames-source", "node"] } },
   test: {
     root: import.meta.dirname,
     include: ["*.e2e.ts"],

@@ -19,7 +19,6 @@ from hames.agents.jsonl import Program, Refused
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.state import Turn
-from hames.executables import find_program, with_interpreter
 from hames.ports import AgentTurn
 
 NAME = codex_models.NAME
@@ -108,10 +107,3 @@ async def _granted(program: Program, method: str, **params: Json) -> Json:
         return await program.call(method, params)
     except Refused:
         return None
-
-
-def codex_command(environment: Mapping[str, str], workspace: str = "") -> list[str]:
-    """How Codex is started: named by `HAMES_CODEX`, or found on the PATH outside the workspace. Empty: not there."""
-    path, named = environment.get("PATH"), environment.get("HAMES_CODEX", "")
-    found = str(Path(named).absolute()) if "/" in named else find_program(named or NAME, path=path, workspace=workspace)
-    return with_interpreter(found, path=path, workspace=workspace) if found else []

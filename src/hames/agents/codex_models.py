@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from hames.agents.codex_command import NAME
 from hames.agents.codex_request import DEFAULT, PERSONALITIES, REVIEW
 from hames.agents.jsonl import Program, Refused, running
 from hames.domain.errors import ProviderError
@@ -22,7 +23,6 @@ from hames.domain.value import Value
 from hames.ports import Provider
 from hames.private_files import write_private
 
-NAME = "codex"
 LIST_SECONDS = 20
 PAUSES = (0.1, 0.5)
 EFFORTS = ("low", "medium", "high")

@@ -43,6 +43,7 @@ NAME = "runner"
 MODEL = "default"
 CONNECT_SECONDS = 10.0
 STALL_SECONDS = 120.0
+OUTCOMES: dict[str, ItemStatus] = {"declined": "declined", "interrupted": "interrupted", "skipped": "skipped"}
 
 RunnerTool = CommandExecution | FileChange | ToolCall
 
@@ -186,8 +187,8 @@ class _Translation:
             case "tool.completed":
                 await self._end_tool(told, "completed", _words(told.result))
             case "tool.failed":
-                status: ItemStatus = told.outcome if told.outcome in ("declined", "interrupted") else "failed"  # pyright: ignore[reportAssignmentType] - one of the two
-                await self._end_tool(told, status, _words(told.error) or _words(told.result) or "failed")
+                why = _words(told.error) or _words(told.result) or "failed"
+                await self._end_tool(told, OUTCOMES.get(told.outcome, "failed"), why)
             case "run.completed":
                 await self._close("completed")
                 if told.usage != Usage():

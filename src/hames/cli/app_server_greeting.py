@@ -5,14 +5,12 @@ a say in which model comes first. In any other case the server itself answers.
 """
 
 import os
-import sys
 
 from hames import __version__
+from hames.config.paths import PROJECT_CONFIG, data_directory, user_config
 from hames.protocols.flint import greeting
 
 DEFAULT_PROVIDER = "anthropic"
-SAYING = ("HAMES_MODEL", "HAMES_CONFIG")
-"""Environment variables that could change which provider comes first."""
 
 
 def plain_answer(params: object, flags: list[str]) -> dict[str, object] | None:
@@ -22,8 +20,7 @@ def plain_answer(params: object, flags: list[str]) -> dict[str, object] | None:
     provider = _provider(given.get("--model"), cwd)
     if provider is None or not _plain(params):
         return None
-    named = given.get("--data-dir")
-    home = os.path.abspath(named) if named else os.path.join(cwd, ".harness")  # noqa: PTH100, PTH118
+    home = data_directory(cwd, given.get("--data-dir"))
     return greeting.result(version=__version__, provider=provider, home=home, options=True, reasoning=True)
 
 
@@ -50,21 +47,12 @@ def _plain(params: object) -> bool:
 
 def _provider(model: str | None, cwd: str) -> str | None:
     """None: somebody else has a say, and must be asked."""
-    if any(os.environ.get(name) for name in SAYING) or any(map(os.path.exists, _files(cwd))):
+    if os.environ.get("HAMES_MODEL") or any(map(os.path.exists, (user_config(os.environ), f"{cwd}/{PROJECT_CONFIG}"))):
         return None
     if model is None:
         return DEFAULT_PROVIDER
     provider, slash, name = model.partition("/")
     return provider if slash and name and provider == DEFAULT_PROVIDER else None
-
-
-def _files(cwd: str) -> list[str]:
-    home = os.path.expanduser("~")  # noqa: PTH111
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")  # noqa: PTH118
-    found = [f"{base}/hames/config.toml", f"{cwd}/hames.toml"]
-    if sys.platform == "darwin":
-        found.append(f"{home}/Library/Application Support/hames/config.toml")
-    return found
 
 
 def _valued(flags: list[str]) -> dict[str, str]:

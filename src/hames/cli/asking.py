@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from hames.cli import flags
-from hames.cli.spawn import server_command
+from hames.cli.in_process import in_process
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.unreachable import Unreachable
 from hames.domain.errors import HarnessError
-from hames.tui.reach import Unreachable, spawned
 
 
 def reader_left() -> None:
@@ -26,10 +26,10 @@ class Refused(HarnessError):
 
 def asked(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]) -> int:
     """Raises `Refused` with the server's sentence."""
-    command = server_command(args, flags.options(args))
+    options = flags.options(args)
 
     async def talk() -> int:
-        async with spawned(command, name="hames-cli") as client:
+        async with in_process(options, name="hames-cli") as client:
             try:
                 return await ask(client)
             except (AppServerError, ConnectionClosed, Refused) as refusal:

@@ -10,7 +10,6 @@ Models, threads, selectors and MCP servers are looked up as you press Tab.
 import argparse
 from argparse import Action, ArgumentParser, Namespace
 from importlib import import_module
-from importlib.util import find_spec
 
 from hames.cli.completion_shells import Word, bash, fish, zsh
 from hames.cli.completion_values import KINDS, values
@@ -48,11 +47,8 @@ def words() -> dict[str, list[Word]]:
     """Every command of this installation with what may follow it."""
     found: dict[str, list[Word]] = {}
     for name in COMMANDS:
-        module_name = f"hames.cli.{name.replace('-', '_')}"
-        if find_spec(module_name) is None:
-            continue
         parser = ArgumentParser(prog=name)
-        import_module(module_name).add_arguments(parser)
+        import_module(f"hames.cli.{name.replace('-', '_')}").add_arguments(parser)
         found[name] = [word for action in parser._actions for word in _words(action)]
     found["threads"].append(Word(text="", help="", looked_up="threads"))
     found["mcp"].append(Word(text="", help="", looked_up="servers"))

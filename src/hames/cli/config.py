@@ -12,16 +12,20 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from hames.app import catalogue
 from hames.cli import flags
 from hames.cli.paint import Paint
+from hames.config.credentials import Credentials
 from hames.config.options import SECRET, Options
 from hames.config.paths import user_config
 from hames.domain.display import visible
 from hames.domain.json import Json
+from hames.domain.notes import Note, complaint
+from hames.tools.notes import WorkspaceNotes
 
 HIDDEN = "(set, not shown)"
 _IN_TEXT = re.compile(r"(?i)([?&;-][^=&\s]*(?:key|token|secret|password)[^=&\s]*=)[^&\s]+")
@@ -46,8 +50,8 @@ def run(args: Namespace) -> int:
     room = max(len(value) for row, value in zip(rows, values, strict=True) if not isinstance(row["value"], dict | list))
     for row, value in zip(rows, values, strict=True):
         print(f"{row['name']:<{names}}  {paint.bold(value.ljust(room))}  {paint.dim(visible(row['origin']))}")
-    for name in options.untrusted:
-        print(paint.warn(f"{visible(name)} is not obeyed: this project is not trusted (hames trust)"))
+    for warning in (*options.warnings, *(words for note in notes(options) if (words := complaint(note)))):
+        print(paint.warn(visible(warning)))
     return 0
 
 
@@ -65,16 +69,26 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
     rows: list[dict[str, Json]] = [
         {"name": name, "value": value, "origin": origin} for name, (value, origin) in found.items()
     ]
+    credentials = Credentials.of_user(environment)
+    saved = credentials.values()
     for name in sorted(options.environment):
         if name.endswith(ENDPOINTS):
             shown = without_secrets(options.environment[name]) if name.endswith("_BASE_URL") else HIDDEN
-            origin = "environment" if name in environment else str(user_config(environment))
+            origin = "environment" if name in environment else user_config(environment)
+            if name not in environment and saved.get(name) == options.environment[name]:
+                origin = str(credentials.file)
             rows.append({"name": name, "value": shown, "origin": origin})
+    rows.append({"name": "notes", "value": [note.path for note in notes(options) if note.text], "origin": "files"})
     places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
     rows += [{"name": name, "value": str(path), "origin": "place"} for name, path in places.items()]
-    there = "is there" if user_config(environment).exists() else "is not there"
-    rows.append({"name": "config.toml", "value": str(user_config(environment)), "origin": there})
+    there = "is there" if Path(user_config(environment)).exists() else "is not there"
+    rows.append({"name": "config.toml", "value": user_config(environment), "origin": there})
     return rows
+
+
+def notes(options: Options) -> tuple[Note, ...]:
+    """The project notes that a thread in this directory would be shown."""
+    return WorkspaceNotes(options.notes_dir).read(str(options.cwd))
 
 
 def without_secrets(value: Json, name: str = "") -> Json:

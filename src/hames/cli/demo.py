@@ -121,8 +121,13 @@ class Screen:
             await anyio.sleep(0.8)
             self._line(self._paint.warn("  yes (this demo says yes; hames demo --ask lets you decide)"))
             return "accept"
-        answer = await anyio.to_thread.run_sync(input, "  [y]es, [a]lways, [n]o: ")
-        words: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession"}
+        if asked.always_covers:
+            self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
+        keys = "[y]es, [a]lways, [n]o" if asked.offers_always else "[y]es, [n]o"
+        answer = await anyio.to_thread.run_sync(input, f"  {keys}: ")
+        words: dict[str, m.ApprovalWord] = {"y": "accept"}
+        if asked.offers_always:
+            words["a"] = "acceptForSession"
         return words.get(answer.strip().lower()[:1], "decline")
 
     def started(self, item: wire.ThreadItem) -> None:

@@ -1,6 +1,7 @@
 """Check what this machine offers, and say how to get what is missing.
 
-  hames doctor           one line each: Python, the sandbox (proved by trying to escape), programs, keys, directories
+  hames doctor           one line each: Python, the sandbox (proved by trying to escape), programs, keys, directories,
+                         MCP servers (each is started and stopped)
   hames doctor --json    the same as JSON
 
 Exit code: 0 when everything hames needs is there, 1 when something is missing.
@@ -16,12 +17,16 @@ import anyio
 import msgspec
 
 from hames import __version__
+from hames.app import sandbox_settings
 from hames.cli import flags
+from hames.cli.config import notes
+from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
 from hames.cli.places import usable
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
+from hames.domain.notes import complaint
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.domain.value import Value
 from hames.executables import find_program, find_ripgrep
@@ -45,7 +50,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     options = flags.options(args)
-    findings = [*_machine(), *anyio.run(_sandbox), *_programs(), *_keys(options), *_places(options)]
+    findings = [*_machine(), *anyio.run(_sandbox, options), *_programs(), *_keys(options)]
+    findings += [*_places(options), *_servers(options)]
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -76,14 +82,20 @@ def _machine() -> list[Finding]:
     ]
 
 
-async def _sandbox() -> list[Finding]:
+async def _sandbox(options: Options) -> list[Finding]:
     """Which walls there are, and whether they hold: every known way out is tried, from inside."""
-    walls = await LocalSandbox().walls()
+    sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
+    walls = await sandbox.walls()
     found = [Finding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
     if walls.kind == "none":
         return found
-    for policy in (ReadOnly(), WorkspaceWrite()):
-        name = type(policy).__name__[0].lower() + type(policy).__name__[1:]
+    found.append(_home(sandbox.visible_of_home(str(options.cwd))))
+    tried_policies = {
+        "readOnly": ReadOnly(),
+        "workspaceWrite": WorkspaceWrite(),
+        "workspaceWrite with networkAccess": WorkspaceWrite(network_access=True),
+    }
+    for name, policy in tried_policies.items():
         try:
             tried = await prove(policy)
         except HarnessError as problem:
@@ -96,6 +108,16 @@ async def _sandbox() -> list[Finding]:
         says += f" (documented: {', '.join(known)})" if known else ""
         found.append(Finding(name="walls", good=bool(tried) and not out, says=says))
     return found
+
+
+def _home(names: list[str] | None) -> Finding:
+    """What commands see of the home directory."""
+    if names is None:
+        says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
+        return Finding(name="home", good=False, says=says, needed=False)
+    shown = ", ".join(names) or "nothing"
+    more = "extra_read and extra_cache in config.toml show more"
+    return Finding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
 
 def _programs() -> list[Finding]:
@@ -126,10 +148,20 @@ def _keys(options: Options) -> list[Finding]:
 def _places(options: Options) -> list[Finding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
     found = [Finding(name=name, good=usable(path), says=_described(path)) for name, path in said]
-    if options.untrusted:
-        names = ", ".join(options.untrusted)
-        found.append(Finding(name="project", good=False, says=f"{names} not obeyed: hames trust says so", needed=False))
-    return found
+    found += [Finding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
+    read = notes(options)
+    paths = [note.path for note in read if note.text]
+    found.append(Finding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
+    problems = [words for note in read if (words := complaint(note))]
+    return [*found, *(Finding(name="notes", good=False, says=words, needed=False) for words in problems)]
+
+
+def _servers(options: Options) -> list[Finding]:
+    """Each MCP server, started and stopped for it."""
+    return [
+        Finding(name=f"mcp {name}", good=status.state == "ready", says=described(status), needed=False)
+        for name, status in check(options).items()
+    ]
 
 
 def _described(path: Path) -> str:

@@ -5,12 +5,14 @@ import time
 
 import msgspec
 
-from hames.domain.display import printable
+from hames.domain.display import one_line, printable
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui.text import said, shown_input
+
+WHY_CHARS = 400
 
 # JSON leaves these as they are, and a terminal obeys them.
 _COMMANDING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -36,7 +38,8 @@ def as_markdown(thread: m.Thread) -> str:
     if thread.foreign:
         parts.append(f"**{FOREIGN}**")
     for turn in thread.turns:
-        parts += [block for item in turn.items if (block := _block(item))]
+        for item in turn.items:
+            parts += [part for part in (_block(item), _why(item)) if part]
         if turn.status in ("failed", "interrupted"):
             why = f": {printable(turn.error.message)}" if turn.error else ""
             parts.append(f"*{turn.status}{why}*")
@@ -75,6 +78,13 @@ def _block(item: wire.ThreadItem) -> str:
             return f"---\n\n*From here on the model saw this summary:*\n\n{words}"
         case wire.UnknownItem(kind=kind, text=text):
             return f"*{printable(kind)}* {printable(text)}"
+
+
+def _why(item: wire.ThreadItem) -> str:
+    """Why it was refused, failed or skipped."""
+    reason = one_line(wire.reason_of(item), WHY_CHARS)
+    word = "" if reason.startswith("skipped") else "failed: "
+    return f"*{word}{reason}*" if reason else ""
 
 
 def fenced(text: str, language: str) -> str:

@@ -44,7 +44,7 @@ def options(args: Namespace) -> Options:
     """The effective configuration. Raises `Misconfigured`."""
     said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
-        from hames.agents.codex import codex_command
+        from hames.agents.codex_command import codex_command
 
         if agent != "codex":
             raise Misconfigured(f"no agent {agent!r}; there is one: codex")
@@ -74,7 +74,7 @@ def without_terms(args: Namespace) -> None:
     """For `--attach`: the server that runs decides. Raises `Misconfigured`."""
     for name in TERMS:
         if given(args, name) is not None:
-            raise Misconfigured(f"{name} means nothing with --attach: the server that runs has a choice of its own")
+            raise Misconfigured(f"{name} can't be used with --attach; the running server sets it")
 
 
 def positive(word: str) -> int:

@@ -4,6 +4,8 @@ A command is a module of this package with a docstring (what it does, with examp
 `run(args) -> int`. Nothing is imported here that a server does not need before its first answer.
 """
 
+import gc
+import os
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
@@ -13,6 +15,7 @@ from hames.cli import fast
 from hames.executables import forget_current_directory
 
 COMMANDS = {
+    "setup": "choose a model, save its key and check the sandbox: run this first",
     "tui": "talk to an agent in this terminal (hames alone does the same)",
     "run": "one prompt, streamed; the exit code is the outcome",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
@@ -22,18 +25,35 @@ COMMANDS = {
     "demo": "a real task on a scripted model: no key, no network",
     "threads": "list, show, export, archive and fork threads",
     "models": "list the models there are",
+    "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",
     "doctor": "check what this machine offers",
     "schema": "write JSON Schema and TypeScript types of the protocols",
     "mcp": "list, add, remove and test MCP servers",
-    "trust": "say that a project's own configuration may be obeyed",
+    "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
     "sandbox": "run a command the way a tool would, behind the walls",
     "completion": "write the completions of a shell",
+    "help": "show this list, or the help of a command",
 }
 
 
 def main(argv: list[str] | None = None) -> int:
-    words = sys.argv[1:] if argv is None else argv
+    """The exit code. Without `argv` this is the program itself, which ends here."""
+    if argv is not None:
+        return _main(argv)
+    code = _main(sys.argv[1:])
+    # Everything is closed by now; taking the interpreter apart would cost as much as starting it.
+    from contextlib import suppress
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
+
+
+def _main(words: list[str]) -> int:
+    # Imports make many objects and no garbage: collecting meanwhile takes a tenth of the start.
+    gc.disable()
     forget_current_directory()
     try:
         start = fast.start(words)
@@ -41,8 +61,6 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read us has enough
-        import os
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
 
@@ -55,7 +73,9 @@ def _run(words: list[str], start: object) -> int:
     program = "bootstrap" if name == "bootstrap" else "hames"
     if _is_for_the_terminal(words):
         words = ["tui", *words]
-    if not words or words[0] not in _offered():
+    elif _is_prompt(words):
+        words = ["tui" if _has_terminal() else "run", *words]
+    if not words or words[0] not in COMMANDS:
         return _help(program, words)
     module = import_module(f"hames.cli.{words[0].replace('-', '_')}")
     parser = argparse.ArgumentParser(
@@ -70,6 +90,8 @@ def _run(words: list[str], start: object) -> int:
     from hames.domain.display import printable
     from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
 
+    gc.freeze()
+    gc.enable()
     try:
         return module.run(args)
     except HarnessError as error:
@@ -80,20 +102,36 @@ def _run(words: list[str], start: object) -> int:
 def _is_for_the_terminal(words: list[str]) -> bool:
     """`hames` with nothing but flags; alone, only where there is a terminal to open."""
     if not words:
-        return sys.stdin.isatty() and sys.stdout.isatty()
-    return words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")
+        return _has_terminal()
+    return words[0].startswith("-") and words[0] not in ("-h", "--help", "-V", "--version")
+
+
+def _is_prompt(words: list[str]) -> bool:
+    """`hames "Fix the tests"`: several words in one argument are for the agent."""
+    return bool(words) and words[0] not in COMMANDS and " " in words[0].strip()
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _help(program: str, words: list[str]) -> int:
     from hames import __version__
 
-    if words[:1] == ["--version"]:
+    if words[:1] in (["-V"], ["--version"]):
         print(f"hames {__version__}")
         return 0
     asked = words[:1] in (["-h"], ["--help"])
-    lines = [f"usage: {program} COMMAND [OPTIONS]", ""]
-    lines += [f"  {name:<12} {COMMANDS[name]}" for name in _offered()]
-    lines += ["", f"{program} COMMAND --help says more; {program} --version says which this is."]
+    lines = [
+        f"usage: {program}                      open the terminal in this directory",
+        f'       {program} "PROMPT"             the same, with a first prompt',
+        f"       {program} COMMAND [OPTIONS]",
+        "",
+        "commands:",
+        *(f"  {name:<12} {words}" for name, words in COMMANDS.items()),
+        "",
+        f"{program} help COMMAND explains one. {program} --version shows the version.",
+    ]
     if words and not asked:
         lines = [f"{program}: no command {words[0]!r}; {_instead(program, words[0])}"]
     print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
@@ -104,16 +142,9 @@ def _instead(program: str, word: str) -> str:
     """What somebody may have meant."""
     from difflib import get_close_matches
 
-    if near := get_close_matches(word, _offered(), n=1):
-        return f"there is {program} {near[0]}"
-    return f"{program} --help lists them, and {program} run {word!r} sends it to the agent"
-
-
-def _offered() -> list[str]:
-    """The commands of this installation: a part that is not installed is not offered."""
-    from importlib.util import find_spec
-
-    return [name for name in COMMANDS if find_spec(f"hames.cli.{name.replace('-', '_')}") is not None]
+    if near := get_close_matches(word, COMMANDS, n=1):
+        return f"did you mean {program} {near[0]}?"
+    return f"{program} --help lists the commands; {program} run {word!r} sends it to the agent"
 
 
 if __name__ == "__main__":

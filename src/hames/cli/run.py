@@ -30,13 +30,14 @@ import msgspec
 
 from hames.cli import flags
 from hames.cli.asking import reader_left
+from hames.cli.in_process import in_process
 from hames.cli.paint import Paint
 from hames.cli.run_events import EventLines
-from hames.cli.run_show import Readable, Shows
-from hames.cli.spawn import server_command
+from hames.cli.run_show import Readable, Shows, next_step
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
+from hames.client.unreachable import Unreachable
 from hames.config.options import Options
 from hames.core.inputs import user_message
 from hames.domain import schema
@@ -47,7 +48,6 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
 from hames.tui.completing import inputs
-from hames.tui.reach import Unreachable, spawned
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
 INVALID = -32602
@@ -80,8 +80,16 @@ def run(args: Namespace) -> int:
     parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
     shows: Shows = EventLines(sys.stdout) if args.json else _readable(args, quiet=args.quiet, alone=wanted is not None)
     errand = Errand(args, options, parts, shows, wanted)
-    reach = spawned(server_command(args, options, attach=args.attach), name="hames-run")
-    return anyio.run(errand.run, reach)
+    return anyio.run(errand.run, _reach(args, options))
+
+
+def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[AppServerClient]:
+    if not args.attach:
+        return in_process(options, name="hames-run")
+    from hames.cli.spawn import server_command
+    from hames.tui.reach import spawned
+
+    return spawned(server_command(args, options, attach=True), name="hames-run")
 
 
 def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
@@ -101,6 +109,7 @@ class Errand:
         self._shows = shows
         self._wanted = wanted
         self._outcome: int | None = None
+        self._thread_id = ""
         self._turn_id = ""
 
     async def run(self, reach: AbstractAsyncContextManager[AppServerClient]) -> int:
@@ -179,6 +188,7 @@ class Errand:
             where = str(self._options.cwd)
             opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
         self._shows.opened(opened)
+        self._thread_id = opened.thread.id
         return opened.thread.id
 
     async def _turns(self, client: AppServerClient, thread_id: str, events: Events) -> int:
@@ -243,11 +253,13 @@ class Errand:
         code = codes.get(turn.status, FAILED)
         if code == INTERRUPTED and self._outcome is not None:
             code = self._outcome
-        return self._end(code, why, said=text_of(turn), answer=answer)
+        info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
+        hint = next_step(info, self._thread_id) if code == FAILED else ""
+        return self._end(code, why, said=text_of(turn), answer=answer, hint=hint)
 
-    def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None) -> int:
+    def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None, hint: str = "") -> int:
         self._outcome = code
-        self._shows.ended(code, why, said=said, answer=answer)
+        self._shows.ended(code, why, said=said, answer=answer, hint=hint)
         return code
 
 

@@ -30,6 +30,7 @@ class EventLines:
             cwd=opened.cwd,
             approvalPolicy=opened.approval_policy,
             sandbox=opened.sandbox,
+            instructionSources=opened.thread.instruction_sources,
         )
         if opened.thread.foreign:
             self._write(
@@ -54,6 +55,8 @@ class EventLines:
                 self._write("approval.needed", method=method, params=params)
             case told.Unknown(method="hames/foreign_thread"):
                 pass  # said when the thread was opened
+            case told.Unknown(method=method, params={"severity": "warning", "message": str(message)} as params):
+                self._write("warning", message=message, method=method, params=params)
             case told.Unknown(method=method, params=params):
                 self._write("notice", method=method, params=params)
             case told.TurnCompleted(turn=turn):
@@ -70,7 +73,7 @@ class EventLines:
     def answer(self, answer: Json) -> None:
         """It is in the result."""
 
-    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None:
+    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:
         told_of: dict[str, Json] = {
             "threadId": self._thread_id,
             "outcome": OUTCOMES.get(code, "failed"),
@@ -79,6 +82,8 @@ class EventLines:
         }
         if why:
             told_of["error"] = why
+        if hint:
+            told_of["hint"] = hint
         if answer is not None:
             told_of["json"] = answer
         self._write("result", **told_of)

@@ -9,7 +9,7 @@ import msgspec
 
 from hames.cli.paint import Paint, diff_lines
 from hames.client import appserver_events as told
-from hames.domain.display import printable, visible
+from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
@@ -17,6 +17,8 @@ from hames.protocols.flint import messages as m
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.12
+WHY_CHARS = 400
+"""Of a reason, in one line."""
 
 
 class Shows(Protocol):
@@ -25,7 +27,9 @@ class Shows(Protocol):
     def opened(self, opened: m.ThreadOpened) -> None: ...
     def hear(self, event: told.AgentEvent) -> None: ...
     def answer(self, answer: Json) -> None: ...
-    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None: ...
+    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:
+        """`hint` is what to do after a failure."""
+        ...
 
     async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
         """None: nobody is here to answer."""
@@ -34,6 +38,26 @@ class Shows(Protocol):
     async def progress(self) -> None:
         """Runs beside everything until it is cancelled."""
         ...
+
+
+def next_step(info: str, thread_id: str) -> str:
+    """What to do about a failed turn. `info` is the error's kind in flint."""
+    again = f"go on with: hames run --thread {thread_id} PROMPT"
+    match info:
+        case "Unauthorized":
+            return f"`hames config` shows where the key comes from; with the right one {again}"
+        case "ModelNotFound":
+            return f"`hames models` lists the models there are; {again} --model MODEL"
+        case "UsageLimitExceeded" | "ServerOverloaded":
+            return f"wait a while, or choose another model: hames run --thread {thread_id} PROMPT --model MODEL"
+        case "ContextWindowExceeded":
+            return f"start a new thread, or shorten this one with /compact in: hames tui --thread {thread_id}"
+        case "SandboxError":
+            return f"`hames doctor` says what is missing; then {again}"
+        case "StepLimitReached":
+            return f"{again}; `max_steps` in config.toml allows more model calls"
+        case _:
+            return again
 
 
 class Readable:
@@ -74,7 +98,10 @@ class Readable:
                     self._line(self._paint.dim(f"  {marks[entry.status]} {visible(entry.step)}"))
             case told.Unknown(method="hames/foreign_thread"):
                 pass  # said when the thread was opened
-            case told.Unknown(params={"message": str(words)}):
+            case told.Unknown(params={"message": str(words), "severity": "warning"}):
+                self._line(self._paint.warn(f"! {visible(words)}"))
+            case told.Unknown(params={"message": str(words)}) if words:
+                self._doing = visible(words)
                 self._line(self._paint.dim(f"! {printable(words)}"))
             case _:
                 pass
@@ -97,11 +124,15 @@ class Readable:
             return None
         moving, self._moving = self._moving, False
         self._clear()
-        sys.stderr.write("  [y]es, [a]lways, [n]o: ")
+        if asked.always_covers:
+            self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
+        sys.stderr.write("  [y]es, [a]lways, [n]o: " if asked.offers_always else "  [y]es, [n]o: ")
         sys.stderr.flush()
         answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         self._moving = moving
-        words: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession"}
+        words: dict[str, m.ApprovalWord] = {"y": "accept"}
+        if asked.offers_always:
+            words["a"] = "acceptForSession"
         return words.get(answer.strip().lower()[:1], "decline")
 
     def answer(self, answer: Json) -> None:
@@ -109,11 +140,13 @@ class Readable:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
         sys.stdout.flush()
 
-    def ended(self, code: int, why: str, *, said: str, answer: Json) -> None:  # noqa: ARG002 - shown as it came
+    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:  # noqa: ARG002 - shown as it came
         self._end_line()
         self._clear()
         if code == 1:
             self._always(self._paint.bad(f"failed: {visible(why or 'the turn failed')}"))
+            if hint:
+                self._always(hint)
         elif code == 2:
             self._always(f"hames: {visible(why)}")
         elif code == 3:
@@ -159,16 +192,28 @@ class Readable:
         match item:
             case wire.AgentMessageItem():
                 self._end_line()
-            case wire.CommandExecutionItem(status=status, exit_code=code):
-                good = status == "completed" and code == 0
-                words = f"exit code {code}" if isinstance(code, int) else status
-                self._line(self._paint.good(f"  ✓ {words}") if good else self._paint.bad(f"  ✗ {words}"))
-            case wire.FileChangeItem(status=status) | wire.ToolCallItem(status=status) if status != "completed":
-                self._line(self._paint.bad(f"  ✗ {status}"))
-            case wire.ArtifactItem(path=path):
+            case wire.CommandExecutionItem(status="completed", exit_code=code):
+                self._line(self._paint.good(f"  ✓ exit code {code}" if isinstance(code, int) else "  ✓ completed"))
+            case wire.CommandExecutionItem() | wire.FileChangeItem() | wire.ToolCallItem() | wire.McpToolCallItem():
+                self._failed(item)
+            case wire.ArtifactItem(status="completed", path=path):
                 self._line(f"made {visible(path)}")
+            case wire.ArtifactItem() | wire.WebSearchItem():
+                self._failed(item)
             case _:
                 pass
+
+    def _failed(self, item: wire.ToolItem) -> None:
+        """How a tool ended that did not do what it was called for, and why: one line."""
+        if item.status == "completed" or not isinstance(item.status, str):
+            return
+        why = one_line(wire.reason_of(item), WHY_CHARS)
+        if item.outcome == "skipped":
+            self._line(self._paint.dim(f"  – {why or 'skipped'}"))
+            return
+        code = item.exit_code if isinstance(item, wire.CommandExecutionItem) else None
+        words = f"exit code {code}" if isinstance(code, int) else item.status
+        self._line(self._paint.bad(f"  ✗ {words}: {why}" if why else f"  ✗ {words}"))
 
     def _change(self, change: wire.FileUpdateChange) -> None:
         self._line(f"{self._paint.accent('±')} {self._paint.bold(visible(change.path))}")

@@ -4,7 +4,11 @@
   hames sandbox --sandbox readOnly -- touch x          fails: nothing is writable
   hames sandbox --sandbox '{"type": "workspaceWrite", "networkAccess": true}' -- curl https://example.org
 
-The command gets no input, a small environment and a fixed PATH. Its output goes to stdout, notes go to stderr.
+With networkAccess a command reaches public addresses through a proxy (HTTP_PROXY and HTTPS_PROXY name it), and no
+service of this machine.
+
+The command gets no input, a small environment, a fixed PATH and the limits of the user's configuration. Its output goes
+to stdout, notes go to stderr.
 Exit code: the command's own, 128 and the signal's number if one ended it, 2 for a bad option, 1 without a sandbox.
 """
 
@@ -29,17 +33,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--allow-degraded", action="store_true", help="without bubblewrap, make do with Landlock")
     parser.add_argument("--path", metavar="DIR", action="append", default=[], help="a directory to put on PATH")
+    parser.add_argument("--read", metavar="PATH", action="append", default=[], help="a file or directory to show, too")
+    parser.add_argument(
+        "--cache", metavar="DIR", action="append", default=[], help="a directory to show; changes to it are thrown away"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program and its arguments")
 
 
 def run(args: argparse.Namespace) -> int:
+    import os
     from pathlib import Path
 
     import anyio
+    from msgspec.structs import replace
 
+    from hames.app import sandbox_settings, tool_limits
+    from hames.config.options import load
     from hames.domain.errors import InvalidCommand, SandboxUnavailable
-    from hames.ports import Launch, ToolFailed
-    from hames.sandbox.choose import LocalSandbox, Settings
+    from hames.ports import Launch, Limits, ToolFailed
+    from hames.sandbox.choose import LocalSandbox
 
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     workspace = Path(args.cwd).resolve()
@@ -47,8 +59,19 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidCommand("no command; say it after '--'")
     if not workspace.is_dir():
         raise InvalidCommand(f"no directory {args.cwd!r}")
-    settings = Settings(allow_degraded=args.allow_degraded, extra_path=tuple(args.path))
-    launch = Launch(argv=tuple(argv), cwd=str(workspace), workspace=str(workspace), policy=_policy(args.sandbox))
+    policy = _policy(args.sandbox)
+    options = load({"cwd": str(workspace)}, os.environ)
+    configured = sandbox_settings(options)
+    settings = replace(
+        configured,
+        allow_degraded=args.allow_degraded or configured.allow_degraded,
+        extra_path=(*configured.extra_path, *args.path),
+        extra_read=(*configured.extra_read, *map(_absolute, args.read)),
+        extra_cache=(*configured.extra_cache, *map(_absolute, args.cache)),
+    )
+    shell = tool_limits(options).shell
+    limits = Limits(processes=shell.processes, memory_bytes=shell.memory_bytes, file_bytes=shell.file_bytes)
+    launch = Launch(argv=tuple(argv), cwd=str(workspace), workspace=str(workspace), policy=policy, limits=limits)
     try:
         return anyio.run(_follow, LocalSandbox(settings), launch)
     except ToolFailed as failure:
@@ -71,6 +94,12 @@ async def _follow(sandbox: "LocalSandbox", launch: "Launch") -> int:
     for note in process.notes:
         print(f"note: {note}", file=sys.stderr)
     return code if code >= 0 else 128 - code
+
+
+def _absolute(path: str) -> str:
+    from pathlib import Path
+
+    return str(Path(path).expanduser().absolute())
 
 
 def _policy(text: str) -> "SandboxPolicy":

@@ -27,7 +27,7 @@ import anyio
 
 from hames import __version__, logs
 from hames.agents.runner import STALL_SECONDS, RunnerAgent, RunnerShelf
-from hames.app import catalogue, open_engine
+from hames.app import catalogue, open_engine, sandbox_settings
 from hames.cli import flags
 from hames.config.options import Options
 from hames.core.engine import Engine
@@ -38,7 +38,6 @@ from hames.protocols.flint.protocol import Flint
 from hames.protocols.sync.pages import SandboxReport
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.choose import Settings as SandboxSettings
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import SystemClock
@@ -160,8 +159,7 @@ def _extras(options: Options, engine: Engine) -> Extras:
 
 
 async def _sandbox(options: Options) -> SandboxReport:
-    settings = SandboxSettings(extra_path=options.extra_path, allow_degraded=options.allow_degraded)
-    walls = await LocalSandbox(settings, environ=options.environment).walls()
+    walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
     return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 
 
@@ -184,6 +182,7 @@ async def _welcome(server: Server, options: Options, engine: Engine) -> None:
         f"  workspace  {visible(str(options.cwd))}",
         f"  model      {engine.rules.defaults.model}",
         f"  sandbox    {'ready' if report.ok else report.message}",
+        *(f"  warning    {visible(warning)}" for warning in options.warnings),
         "Ctrl+C stops it.",
     ]
     print("\n".join(lines), flush=True)

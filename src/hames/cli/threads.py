@@ -8,13 +8,14 @@
   hames threads archive ID               unarchive ID brings it back
   hames threads rm ID                    for good; asks first, --yes does not
 
-ID may be the beginning of one, or `last`.
+ID may be the beginning of one, or `last`: the newest, and for unarchive the newest archived one.
 Exit code: 0, 1 when it cannot be done, 2 for a bad option.
 """
 
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from unicodedata import combining, east_asian_width
 
 import anyio
 import msgspec
@@ -29,6 +30,7 @@ from hames.protocols.flint import messages as m
 
 ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm")
 PAGE = 100
+TITLE_CELLS = 60
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +53,7 @@ def run(args: Namespace) -> int:
 async def _run(args: Namespace, client: AppServerClient) -> int:
     if args.action == "list":
         return await _list(args, client)
-    thread_id = await find(client, args.thread)
+    thread_id = await find(client, args.thread, archived=args.action == "unarchive")
     match args.action:
         case "show" | "export":
             thread = await client.read_thread(thread_id)
@@ -63,8 +65,10 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
             await client.archive_thread(thread_id)
             print(f"archived {thread_id}")
         case "unarchive":
+            if not (await client.read_thread(thread_id)).archived:
+                raise Refused(f"thread {thread_id!r} is not archived")
             await client.unarchive_thread(thread_id)
-            print(f"back: {thread_id}")
+            print(f"unarchived {thread_id}")
         case "fork":
             opened = await client.fork_thread(thread_id)
             print(msgspec.json.encode(opened.thread).decode() if args.json else opened.thread.id)
@@ -78,15 +82,19 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
     return 0
 
 
-async def find(client: AppServerClient, words: str | None) -> str:
-    """A thread's whole id. Raises `Refused`."""
+async def find(client: AppServerClient, words: str | None, *, archived: bool = False) -> str:
+    """A thread's whole id. `last` is the newest one, or with `archived` the newest archived one. Raises `Refused`."""
     if not words:
         raise Refused("which thread? Give its id, the beginning of it, or last")
-    found = [thread.id for archived in (False, True) for thread in await every(client, archived=archived)]
     if words == "last":
-        if (newest := await client.latest_thread()) is None:
-            raise Refused("there is no thread yet")
+        if archived:
+            newest = next(iter((await client.list_threads(limit=1, archived=True)).data), None)
+        else:
+            newest = await client.latest_thread()
+        if newest is None:
+            raise Refused("no thread is archived" if archived else "there is no thread yet")
         return newest.id
+    found = [thread.id for put_away in (False, True) for thread in await every(client, archived=put_away)]
     matching = [thread_id for thread_id in found if thread_id.startswith(words)]
     if words in matching or len(matching) == 1:
         return words if words in matching else matching[0]
@@ -111,16 +119,35 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
         print(msgspec.json.encode([{**msgspec.to_builtins(thread), "turns": None} for thread in page.data]).decode())
         return 0
     paint = Paint.for_stream(sys.stdout)
-    for thread in page.data:
+    titles = [_title(thread) for thread in page.data]
+    ids = max((len(thread.id) for thread in page.data), default=0)
+    width = max((_cells(title) for title in titles), default=0)
+    for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
-        title = visible((thread.name or thread.preview or "(nothing said yet)").replace("\n", " "))[:60]
+        padded = title + " " * (width - _cells(title))
         whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
-        print(f"{paint.accent(thread.id)}  {paint.dim(when)}  {title}  {paint.dim(visible(thread.model))}{whose}")
+        model = paint.dim(visible(thread.model))
+        print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}  {model}{whose}")
     if not page.data:
         print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
     elif isinstance(page.next_cursor, str):
         print(paint.dim(f"the first {len(page.data)}; --limit shows more"))
     return 0
+
+
+def _title(thread: m.Thread) -> str:
+    """One line of at most `TITLE_CELLS`."""
+    title = " ".join(visible((thread.name or thread.preview or "(no messages yet)").replace("\n", " ")).split())
+    if _cells(title) <= TITLE_CELLS:
+        return title
+    while _cells(title) > TITLE_CELLS - 1:
+        title = title[:-1]
+    return f"{title}…"
+
+
+def _cells(text: str) -> int:
+    """How wide it is on a terminal: some letters take two columns, some none."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:

@@ -1,8 +1,8 @@
-"""Say that a project's own configuration may be obeyed: hames.toml and .mcp.json of that directory, as they are now.
+"""Allow a project's own configuration: hames.toml and .mcp.json of that directory, as they are now.
 
-  hames trust              show what this directory would have obeyed, and trust it
-  hames trust --show       only show it
-  hames trust --revoke     take it back
+  hames trust              show these files, and use them from now on
+  hames trust --show       only show them
+  hames trust --revoke     ignore them again
 
 Trust is bound to the directory itself and to what those files say. A copy, a link or a changed file asks again.
 """
@@ -20,15 +20,15 @@ from hames.domain.errors import Misconfigured
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("directory", nargs="?", default=".", help="the project (default: here)")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--show", action="store_true", help="show what would be obeyed, and whether it is")
-    what.add_argument("--revoke", action="store_true", help="no longer obey it")
+    what.add_argument("--show", action="store_true", help="show the files, and whether they are used")
+    what.add_argument("--revoke", action="store_true", help="ignore these files again")
 
 
 def run(args: Namespace) -> int:
     directory = Path(args.directory)
     if not directory.is_dir():
         raise Misconfigured(f"no directory {str(directory)!r}")
-    trust = ProjectTrust(user_state(os.environ))
+    trust = ProjectTrust(Path(user_state(os.environ)))
     if args.revoke:
         print("no longer trusted" if trust.revoke(directory) else "was not trusted")
         return 0

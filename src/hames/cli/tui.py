@@ -1,37 +1,50 @@
 """The terminal: talk to an agent in this directory. `hames` alone opens it, too.
 
-  hames                                  a new thread, here
-  hames tui --continue                   go on with the last one
+  hames                                  start a new thread here
+  hames --continue                       continue the last thread
+  hames --thread ID                      continue this thread
   hames --model scripted/hello           no key and no network needed
-  hames tui "Why does test_cart fail?"   with a first prompt
-  hames tui --attach                     join the server that runs here, and its threads
+  hames tui "Why does test_cart fail?"   start with a first message
+  hames --attach                         use the server that runs here, and its threads
 
-It starts a server of its own and ends it when it leaves; --attach joins the one that `hames serve` runs here.
-Keys are under F1, commands behind /. `NO_COLOR` turns colours off.
-Exit code: 0, 1 when there is no terminal or no agent, 2 for a bad option or an unknown model.
+It starts a server of its own and ends it on exit; --attach uses the one that `hames serve` runs here.
+F1 shows the keys, / the commands. `NO_COLOR` turns colours off.
+Exit code: 0, 1 when there is no terminal or no agent, 2 for a bad option or an unknown model, 128 and the signal's
+number when a signal ended it.
 """
 
 import gc
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hames import __version__
 from hames.cli import flags
 from hames.cli.places import usable
 from hames.cli.spawn import server_command
 from hames.config.options import Options
+from hames.domain.display import visible
 from hames.domain.errors import HarnessError, Misconfigured
+from hames.tui.first_frame import FirstFrame, first_frame
+
+if TYPE_CHECKING:
+    from hames.tui.app import HamesApp
+    from hames.tui.conversation import Conversation
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("prompt", nargs="?", default="", help="sent as soon as the agent is there")
+    parser.add_argument("prompt", nargs="?", default="", help="sent as soon as the agent is ready")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-c", "--continue", dest="last", action="store_true", help="go on with the last thread")
-    which.add_argument("--thread", metavar="ID", help="go on with this thread")
-    parser.add_argument("--attach", action="store_true", help="join the server that runs here (hames serve)")
-    parser.add_argument("--theme", choices=("auto", "dark", "light"), default="auto", help="default: as the terminal")
+    which.add_argument("-c", "--continue", dest="last", action="store_true", help="continue the last thread")
+    which.add_argument("--thread", metavar="ID", help="continue this thread")
+    parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
+    parser.add_argument("--theme", choices=("auto", "dark", "light"), default="auto", help="default: like the terminal")
     flags.add_shared(parser)
 
 
@@ -39,51 +52,105 @@ def run(args: Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print('hames: there is no terminal here; hames run "PROMPT" needs none', file=sys.stderr)
         return 1
+    if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
+        raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
     options = flags.options(args)
-    hint = "" if args.attach else _checked(options)
-    try:
-        from hames.tui.app import HamesApp
-        from hames.tui.palette import terminal_is_dark
-        from hames.tui.reach import spawned
-        from hames.tui.session import Wishes
-    except ModuleNotFoundError as missing:
-        raise Misconfigured(f"the terminal needs {missing.name!r}: pip install 'hames[tui]'") from None
-    reach = partial(spawned, server_command(args, options, attach=args.attach), version=__version__)
-    dark = terminal_is_dark(os.environ) if args.theme == "auto" else args.theme == "dark"
-    app = HamesApp(
-        reach,
+    if not args.attach and not usable(options.data_dir):
+        raise Misconfigured(
+            f"threads cannot be saved in {str(options.data_dir)!r}: choose another place with --data-dir"
+        )
+    ask = args.theme == "auto" and os.environ.get("TERM") != "dumb"
+    with first_frame(visible(str(options.cwd)), __version__, ask_background=ask) as frame:
+        app = _load(args, options, frame)
+        sys.setswitchinterval(0.0005)  # keys and the screen have threads of their own, and wait for the one that draws
+        gc.freeze()  # what is loaded stays: looking through it again and again would hold up keys
+        gc.set_threshold(5_000, 1_000_000, 1_000_000)  # the young alone; `HamesApp` looks through the rest when idle
+        app.run()
+    if app.unreachable is not None:
+        print(f"hames: {app.unreachable}", file=sys.stderr)
+        return 1 if args.attach else app.unreachable.code
+    if lines := exit_lines(app.talk, _resume_flags(args, options)):
+        with suppress(OSError):
+            print(lines, flush=True)
+    return app.return_code or 0
+
+
+def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
+    """Loads what the screen is made of."""
+    from hames.tui.app import HamesApp
+    from hames.tui.palette import terminal_is_dark
+    from hames.tui.reach import spawned
+    from hames.tui.session import Wishes
+
+    frame.listen()
+    dark = terminal_is_dark(frame.background, os.environ) if args.theme == "auto" else args.theme == "dark"
+    resume = "last" if args.last else args.thread
+    return HamesApp(
+        partial(spawned, server_command(args, options, attach=args.attach), version=__version__),
         cwd=options.cwd,
         state_dir=options.state_dir,
         dark=dark,
-        resume="last" if args.last else args.thread,
+        resume=resume,
         prompt=args.prompt,
         wishes=Wishes(
             model=flags.chosen_model(args, options),
             policy=flags.chosen_policy(args, options),
             sandbox=flags.chosen_sandbox(args, options),
         ),
-        hint=hint,
+        # A thread that is opened again has a model of its own, and a running server has settings of its own.
+        check=None if args.attach or resume else partial(_problem, options),
+        mcp_servers=partial(_mcp_servers, args),
+        first_frame=frame,
+        warnings=() if args.attach else options.warnings,
     )
-    sys.setswitchinterval(0.0005)  # keys and the screen have threads of their own, and wait for the one that draws
-    gc.freeze()  # what is loaded stays: looking through it again and again would hold up keys
-    gc.set_threshold(5_000, 1_000_000, 1_000_000)  # the young alone; `HamesApp` looks through the rest when it rests
-    app.run()
-    if app.unreachable is not None:
-        print(f"hames: {app.unreachable}", file=sys.stderr)
-        return 1 if args.attach else app.unreachable.code
-    return app.return_code or 0
 
 
-def _checked(options: Options) -> str:
-    """What is said at once, because the first prompt would fail. Raises `UnknownModel` and `Misconfigured`."""
+def _problem(options: Options) -> str:
+    """Why the first prompt would fail, or nothing. What keeps the server from starting, it says itself."""
     from hames.app import catalogue
 
-    if not usable(options.data_dir):
-        raise Misconfigured(f"threads cannot be kept in {str(options.data_dir)!r}: name another place with --data-dir")
-    models = catalogue(options)
-    card = models.find(options.model or models.default)
     try:
-        models.provider(card)
+        models = catalogue(options)
+        models.provider(models.find(options.model or models.default))
     except HarnessError as problem:
         return str(problem)
     return ""
+
+
+def _mcp_servers(args: Namespace) -> str:
+    """Read again each time: the file may have changed since the start."""
+    try:
+        options = flags.options(args)
+    except HarnessError as problem:
+        return str(problem)
+    lines = [
+        f"{name}  {server.url or ' '.join([server.command, *server.args])}{'' if server.enabled else '  (disabled)'}"
+        for name, server in options.mcp_servers.items()
+    ]
+    lines = ["MCP servers:", *lines, "To try one: hames mcp test NAME"] if lines else []
+    if options.untrusted:
+        names = ", ".join(options.untrusted)
+        lines.append(f"Ignored because this project is not trusted: {names}. To trust it: hames trust")
+    return "\n".join(lines) or "No MCP servers are configured. To add one: hames mcp add --help"
+
+
+def _resume_flags(args: Namespace, options: Options) -> list[str]:
+    """What finds the same threads again from the directory that the command line was in."""
+    words = ["--attach"] if args.attach else []
+    if options.cwd != Path.cwd():
+        words.append(f"--cwd={options.cwd}")
+    if args.data_dir is not None:
+        words.append(f"--data-dir={options.data_dir}")
+    return words
+
+
+def exit_lines(talk: "Conversation", words: list[str]) -> str:
+    """What stays on the screen: the thread, how to open it again, and what it used. Nothing if there is no thread."""
+    if not talk.thread_id:
+        return ""
+    from hames.tui.status import dollars, tokens
+
+    used = [f"{tokens(talk.spent.total.total_tokens)} tokens"] if talk.spent.total is not None else []
+    used += [dollars(talk.cost)] if talk.cost is not None else []
+    head = f"Thread {talk.thread_id}" + (f" · {' · '.join(used)}" if used else "")
+    return f"{head}\nTo continue: {shlex.join(['hames', *words, '--thread', talk.thread_id])}"

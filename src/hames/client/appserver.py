@@ -239,8 +239,10 @@ class AppServerClient(Link):
 
     # -- models and selectors
 
-    async def models(self, *, limit: int | None = None) -> list[m.Model]:
-        return (await self._call("model/list", m.ModelListParams(limit=limit), m.ModelListResult)).data
+    async def models(self, *, limit: int | None = None, hidden: bool = False) -> list[m.Model]:
+        """`hidden`: the retired ones, too."""
+        given = m.ModelListParams(limit=limit, include_hidden=hidden or None)
+        return (await self._call("model/list", given, m.ModelListResult)).data
 
     async def config_options(self, thread_id: str | None = None) -> list[m.ConfigOption]:
         given = m.ConfigListParams(thread_id=thread_id)

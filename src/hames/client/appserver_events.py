@@ -40,6 +40,13 @@ class SettingsChanged(Value):
     settings: m.ThreadSettings
 
 
+class NotesChanged(Value):
+    """The project notes that the model is shown, by path."""
+
+    thread_id: str
+    paths: list[str]
+
+
 class QueueChanged(Value):
     thread_id: str
     queue: list[m.QueuedPrompt]
@@ -113,6 +120,19 @@ class ApprovalAsked(Value):
     method: str
     params: Question
 
+    @property
+    def offers_always(self) -> bool:
+        """Whether it can be allowed for good. A server that does not say what it offers takes every answer."""
+        offered = self.params.available_decisions
+        return not offered or "acceptForSession" in offered
+
+    @property
+    def always_covers(self) -> str:
+        """What would be allowed for good, as a sentence without a subject; empty if that is not offered or unknown."""
+        if isinstance(self.params, m.ElicitationParams) or self.params.always_covers is None or not self.offers_always:
+            return ""
+        return self.params.always_covers.text
+
 
 class ApprovalSettled(Value):
     """Decided, by this client or another, or void because the turn ended."""
@@ -132,6 +152,12 @@ class Unknown(Value):
         found = self.params.get("threadId") if isinstance(self.params, dict) else None
         return found if isinstance(found, str) else None
 
+    @property
+    def message(self) -> str:
+        """What it says to people, if it does."""
+        found = self.params.get("message") if isinstance(self.params, dict) else None
+        return found if isinstance(found, str) else ""
+
 
 class Closed(Value):
     """The last event of all: the agent is gone, or we are."""
@@ -146,6 +172,7 @@ AgentEvent = (
     | ThreadArchived
     | StatusChanged
     | SettingsChanged
+    | NotesChanged
     | QueueChanged
     | TurnStarted
     | TurnCompleted
@@ -236,6 +263,11 @@ def _queue(params: Json) -> QueueChanged:
     return QueueChanged(thread_id=told.thread_id, queue=told.queue, held=told.held)
 
 
+def _notes(params: Json) -> NotesChanged:
+    told = msgspec.convert(params, m.InstructionSources)
+    return NotesChanged(thread_id=told.thread_id, paths=told.instruction_sources)
+
+
 def _plan(params: Json) -> PlanUpdated:
     told = msgspec.convert(params, m.TurnPlanUpdated)
     return PlanUpdated(thread_id=told.thread_id, turn_id=told.turn_id, explanation=told.explanation, plan=told.plan)
@@ -286,6 +318,7 @@ _EVENTS: dict[str, Callable[[Json], AgentEvent]] = {
     ),
     "thread/settings/updated": _settings,
     "thread/queue/changed": _queue,
+    "thread/instructionSources/updated": _notes,
     "thread/tokenUsage/updated": _usage,
     "turn/started": _turn(TurnStarted),
     "turn/completed": _turn(TurnCompleted),

@@ -6,10 +6,11 @@ import sys
 from typing import TextIO
 
 from hames.client.bootstrap import Event
-from hames.domain.display import printable, visible
+from hames.domain.display import one_line, printable, visible
 from hames.protocols.bootstrap import messages as m
 
 DIM, BOLD, RED, GREEN, PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+WHY_CHARS = 400
 
 
 class Screen:
@@ -53,6 +54,8 @@ class Screen:
             self._asked.add(asked.item_id)
             for change in asked.changes:
                 self._diff(change)
+        if asked.always_covers:
+            self.line(f"  always: {visible(asked.always_covers.text)}", DIM)
 
     def line(self, text: str, style: str = "") -> None:
         """A line of its own."""
@@ -85,7 +88,11 @@ class Screen:
                         self._diff(change)
                 elif data.status != "completed":
                     code = f", exit code {data.exit_code}" if isinstance(data.exit_code, int) else ""
-                    self.line(f"[{data.status}{code}]", RED)
+                    why = f": {one_line(data.reason, WHY_CHARS)}" if data.reason else ""
+                    self.line(f"[{data.status}{code}{why}]", RED)
+            case m.Artifact(data=data) if data.status != "completed":
+                why = f": {one_line(data.reason, WHY_CHARS)}" if data.reason else ""
+                self.line(f"[{data.status}{why}]", RED)
             case m.Artifact(data=data):
                 self.line(f"made {visible(data.path)} {printable(data.title)}", BOLD)
             case m.ApprovalItem(data=data):

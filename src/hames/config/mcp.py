@@ -1,5 +1,7 @@
 """`.mcp.json`: the file other agents share for their MCP servers. Obeyed only in a trusted project."""
 
+from typing import Annotated
+
 import msgspec
 
 from hames.domain.errors import Misconfigured
@@ -9,14 +11,25 @@ MCP_JSON = ".mcp.json"
 
 
 class McpServer(Value):
-    """A server to be started or reached, as the user's file or a trusted project names it."""
+    """A server to be started or reached, as the user's file or a trusted project names it.
+
+    The sentences under the fields are their lines in docs/configuration.md.
+    """
 
     command: str = ""
+    """The program to start: a path, or a name on the PATH."""
     args: tuple[str, ...] = ()
+    """Its arguments."""
     env: dict[str, str] = {}
+    """Its environment, beside HOME, PATH and a few more."""
     url: str = ""
+    """The address of a server that runs already, instead of `command`."""
     headers: dict[str, str] = {}
+    """HTTP headers for `url`."""
     enabled: bool = True
+    """`false`: leave it out."""
+    startup_timeout_sec: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 15.0
+    """How many seconds a thread waits for it to start."""
 
 
 class _File(Value, rename={"servers": "mcpServers"}):

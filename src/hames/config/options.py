@@ -3,7 +3,6 @@
 Keys and endpoints come from the process environment or the user's own file, never from a workspace.
 """
 
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -12,7 +11,7 @@ import msgspec
 
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
-from hames.config.project import ProjectTrust, read_obeyed
+from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.policy import (
@@ -43,31 +42,56 @@ class Setting(Value):
 
 
 class Options(Value):
-    """What the rest of the program is told."""
+    """What the rest of the program is told.
+
+    The sentence under a field that has a key in the configuration files is its line in docs/configuration.md.
+    """
 
     cwd: Path
     data_dir: Path
     state_dir: Path
+    notes_dir: Path
+    """Where the user's own project notes are: beside the user's configuration file."""
     environment: dict[str, str]
     """Provider keys and endpoints, by the names the providers' own tools use."""
     model: str = ""
+    """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
+    """When you are asked first: `never`, for what is not known to be harmless (`unlessTrusted`), or `always`."""
     sandbox: SandboxPolicy = WorkspaceWrite()
+    """What commands may touch: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
-    """Without bubblewrap, make do with Landlock. Weaker, and said so."""
+    """Where bubblewrap is missing, run commands with Landlock alone, which is weaker."""
     instructions: str = ""
+    """Text that is added to the instructions of the model."""
     max_steps: int = 200
+    """How many model calls a turn may make."""
     log_file: str = ""
+    """Write the log there instead of to stderr."""
     log_level: str = "warning"
+    """How much is logged: `debug`, `info`, `warning` or `error`."""
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
+    extra_read: tuple[str, ...] = ()
+    """Files and directories that commands in the sandbox may read, beside the system's and the usual tools."""
+    extra_cache: tuple[str, ...] = ()
+    """Directories that they may read, and change in a private copy that is thrown away."""
+    max_memory_mb: int | None = None
+    """Of one command with everything it starts. None: three quarters of the machine's. 0: no limit."""
+    max_file_mb: int = 16_384
+    """Of one file that a command writes. 0: no limit."""
+    max_processes: int = 4096
+    """Of one command. 0: no limit."""
     search_command: tuple[str, ...] = ()
-    """A program and its arguments that searches the web, for models whose service does not."""
+    """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
+    """MCP servers whose tools the model is offered, by name."""
     settings: dict[str, Setting] = {}
     """Every effective value with its origin, for people."""
     untrusted: tuple[str, ...] = ()
     """Files of the workspace that are not obeyed because it is not trusted."""
+    warnings: tuple[str, ...] = ()
+    """What of the workspace's configuration is ignored, and why: a sentence each."""
 
 
 NAMES: Final = {
@@ -80,6 +104,11 @@ NAMES: Final = {
     "log_file": str,
     "log_level": str,
     "extra_path": list,
+    "extra_read": list,
+    "extra_cache": list,
+    "max_memory_mb": (int, str),
+    "max_file_mb": int,
+    "max_processes": int,
     "search_command": list,
     "mcp_servers": dict,
 }
@@ -101,6 +130,11 @@ DEFAULTS: Final[dict[str, Json]] = {
     "log_file": "",
     "log_level": "warning",
     "extra_path": [],
+    "extra_read": [],
+    "extra_cache": [],
+    "max_memory_mb": "auto",
+    "max_file_mb": 16_384,
+    "max_processes": 4096,
     "search_command": [],
     "mcp_servers": {},
 }
@@ -109,9 +143,9 @@ DEFAULTS: Final[dict[str, Json]] = {
 def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
     """Raises `Misconfigured` with one sentence; nothing is written."""
     cwd = _directory(flags.get("cwd"))
-    state = user_state(environment)
+    state = Path(user_state(environment))
     settings = {name: Setting(value=value, origin="default") for name, value in DEFAULTS.items()}
-    path = user_config(environment)
+    path = Path(user_config(environment))
     user = _toml(_bytes(path), str(path))
     providers = _table(user.pop("providers", {}), "providers", str(path))
     _take(settings, user, str(path))
@@ -126,13 +160,16 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         shared = read_mcp_json(read_obeyed(cwd, MCP_JSON))
         if shared:
             _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON)
+    untrusted = tuple(trust.asks_for(cwd))
+    warnings = ignored(cwd, untrusted, changed=trust.trusted_before(cwd))
     _take(settings, _by_environment(environment), "environment")
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag")
     return Options(
         cwd=cwd,
-        data_dir=data_directory(cwd, flags.get("data_dir")),
+        data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
-        environment=_provider_environment(providers, environment),
+        notes_dir=path.parent,
+        environment={**_saved_keys(environment), **_provider_environment(providers, environment)},
         model=settings["model"].value,
         approval_policy=_approval_policy(settings["approval_policy"]),
         sandbox=sandbox_policy(settings["sandbox"]),
@@ -142,10 +179,16 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
         log_file=settings["log_file"].value,
         log_level=_log_level(settings["log_level"]),
         extra_path=tuple(settings["extra_path"].value),
+        extra_read=_shown("extra_read", settings["extra_read"], environment),
+        extra_cache=_shown("extra_cache", settings["extra_cache"], environment),
+        max_memory_mb=None if settings["max_memory_mb"].value == "auto" else _limit("max_memory_mb", settings),
+        max_file_mb=_limit("max_file_mb", settings),
+        max_processes=_limit("max_processes", settings),
         search_command=_search_command(settings["search_command"]),
         mcp_servers=_mcp_servers(settings["mcp_servers"]),
         settings=settings,
-        untrusted=tuple(trust.asks_for(cwd)),
+        untrusted=untrusted,
+        warnings=tuple(warnings),
     )
 
 
@@ -182,6 +225,10 @@ def _bytes(path: Path) -> bytes:
 
 
 def _toml(data: bytes, origin: str) -> dict[str, Json]:
+    if not data:
+        return {}
+    import tomllib
+
     try:
         return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
@@ -201,17 +248,41 @@ def _is_private(name: str) -> bool:
 
 
 def _take(
-    settings: dict[str, Setting], values: Mapping[str, Json], origin: str, *, known: Collection[str] = tuple(NAMES)
+    settings: dict[str, Setting],
+    values: Mapping[str, Json],
+    origin: str,
+    *,
+    known: Collection[str] = (*NAMES, "providers"),
 ) -> None:
     for name, value in values.items():
         kind = NAMES.get(name)
         if kind is None:
-            there = ", ".join(name for name in NAMES if name in known)
-            raise Misconfigured(f"{origin} sets {name!r}, which does not exist; there are: {there}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise Misconfigured(
+                f"{origin} sets {name!r}, which is not a known key.{meant} The keys are: {', '.join(sorted(known))}"
+            )
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
-        merged: Json = {**settings[name].value, **value} if isinstance(value, dict) and name == "mcp_servers" else value
+        merged: Json = value
+        if isinstance(value, dict) and name == "mcp_servers":
+            _check_servers(value, origin)
+            merged = {**settings[name].value, **value}
         settings[name] = Setting(value=merged, origin=origin)
+
+
+def _check_servers(servers: dict[str, Json], origin: str) -> None:
+    """A key nobody reads is a mistake, and is said to be one."""
+    known = [field.name for field in msgspec.structs.fields(McpServer)]
+    for server, table in servers.items():
+        unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
+        if unknown:
+            raise Misconfigured(
+                f"{origin} sets {unknown[0]!r} in mcp_servers.{server}, which is not a known key."
+                f" The keys are: {', '.join(sorted(known))}"
+            )
 
 
 def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:
@@ -229,6 +300,13 @@ def _provider_environment(providers: Mapping[str, Json], environment: Mapping[st
     return {**found, **environment}
 
 
+def _saved_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """What `hames login` saved. Everything else that names a key comes before it."""
+    from hames.config.credentials import Credentials
+
+    return Credentials.of_user(environment).values()
+
+
 def _approval_policy(setting: Setting) -> ApprovalPolicy:
     for policy in get_args(ApprovalPolicy):
         if policy == setting.value:
@@ -242,6 +320,29 @@ def _log_level(setting: Setting) -> str:
     if setting.value not in levels:
         raise Misconfigured(f"log_level is {setting.value!r} ({setting.origin}); it must be one of {', '.join(levels)}")
     return setting.value
+
+
+def _shown(name: str, setting: Setting, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths that a sandbox is to show. A typo must not open everything."""
+    where = f"{name} ({setting.origin})"
+    home = environment.get("HOME") or str(Path.home())
+    for path in setting.value:
+        if not isinstance(path, str) or "\0" in path:
+            raise Misconfigured(f"{where} must be a list of texts, each a path")
+        if not path.startswith(("/", "~/")) or ".." in path.split("/"):
+            raise Misconfigured(f"{where}: {path!r} must be a path from the root, or from the home directory with '~/'")
+        full = Path(home, path[2:]) if path.startswith("~/") else Path(path)
+        if Path(home).is_relative_to(full):
+            raise Misconfigured(f"{where}: {path!r} would show the whole home directory; name what is needed in it")
+    return tuple(setting.value)
+
+
+def _limit(name: str, settings: Mapping[str, Setting]) -> int:
+    value = settings[name].value
+    if not isinstance(value, int) or value < 0:
+        auto = ', or "auto"' if name == "max_memory_mb" else ""
+        raise Misconfigured(f"{name} is {value!r} ({settings[name].origin}); it must be a number, 0 for no limit{auto}")
+    return value
 
 
 def _search_command(setting: Setting) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
-"""Where things are kept for this user. Nothing here touches the disk."""
+"""Where things are kept for this user. Nothing here touches the disk.
 
+Asked before the first answer of a server, so nothing but `os` is imported: callers that want a `Path` make one.
+"""
+
+import os
+import sys
 from collections.abc import Mapping
-from pathlib import Path
-
-from platformdirs import PlatformDirs
 
 DATA = ".harness"
 """The data directory of a workspace."""
@@ -11,18 +13,26 @@ USER_CONFIG = "config.toml"
 PROJECT_CONFIG = "hames.toml"
 
 
-def user_config(environment: Mapping[str, str]) -> Path:
-    if named := environment.get("HAMES_CONFIG"):
-        return Path(named)
-    return PlatformDirs("hames", appauthor=False).user_config_path / USER_CONFIG
+def user_config(environment: Mapping[str, str]) -> str:
+    """The user's own configuration file."""
+    return environment.get("HAMES_CONFIG") or _user_directory(environment, "XDG_CONFIG_HOME", ".config", USER_CONFIG)
 
 
-def user_state(environment: Mapping[str, str]) -> Path:
+def user_state(environment: Mapping[str, str]) -> str:
     """What must outlive a run and belongs to no workspace: trusted projects, which data directories are ours."""
-    if named := environment.get("HAMES_STATE"):
-        return Path(named)
-    return PlatformDirs("hames", appauthor=False).user_state_path
+    return environment.get("HAMES_STATE") or _user_directory(environment, "XDG_STATE_HOME", ".local/state")
 
 
-def data_directory(cwd: Path, named: str | None) -> Path:
-    return Path(named).absolute() if named else cwd / DATA
+def data_directory(cwd: str, named: str | None) -> str:
+    return os.path.abspath(named) if named else f"{cwd}/{DATA}"  # noqa: PTH100 - see above
+
+
+def _user_directory(environment: Mapping[str, str], variable: str, usual: str, *names: str) -> str:
+    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    if sys.platform == "darwin":
+        base = f"{home}/Library/Application Support"
+    else:
+        named = environment.get(variable, "")
+        # A relative path there would lead into the workspace.
+        base = named if named.startswith("/") else f"{home}/{usual}"
+    return "/".join((base.rstrip("/"), "hames", *names))

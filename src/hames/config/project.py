@@ -4,9 +4,9 @@ Trust is bound to the directory itself (its real path, device and inode) and to
 what was in it: a look-alike, a moved copy or a changed file asks again.
 """
 
-import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,6 +41,10 @@ class ProjectTrust:
         """The files that would be obeyed, and are not yet."""
         return [] if self.trusts(directory) else sorted(_contents(directory.resolve()))
 
+    def trusted_before(self, directory: Path) -> bool:
+        """This directory was trusted once, with other contents perhaps."""
+        return str(directory.resolve()) in {each.path for each in self._known()}
+
     def trust(self, directory: Path) -> Trusted:
         found = identity(directory)
         self._write([each for each in self._known() if each.path != found.path] + [found])
@@ -66,13 +70,18 @@ def identity(directory: Path) -> Trusted:
     """The directory and a digest of what it would have us obey; no digest: there is nothing to obey."""
     real = directory.resolve(strict=True)
     found = real.stat()
-    digest = hashlib.sha256()
     contents = _contents(real)
+    digest = _digest(contents) if contents else ""
+    return Trusted(path=str(real), device=found.st_dev, inode=found.st_ino, digest=digest)
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    import hashlib
+
+    digest = hashlib.sha256()
     for name, data in sorted(contents.items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    return Trusted(
-        path=str(real), device=found.st_dev, inode=found.st_ino, digest=digest.hexdigest() if contents else ""
-    )
+    return digest.hexdigest()
 
 
 def _contents(directory: Path) -> dict[str, bytes]:
@@ -84,11 +93,40 @@ def _contents(directory: Path) -> dict[str, bytes]:
         except OSError:
             continue
         try:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
+            found = os.fstat(fd)
+            if stat.S_ISREG(found.st_mode) and found.st_size <= OBEYED_BYTES:
                 contents[name] = os.read(fd, OBEYED_BYTES)
         finally:
             os.close(fd)
     return contents
+
+
+def ignored(directory: Path, untrusted: Sequence[str], *, changed: bool) -> list[str]:
+    """A sentence for each configuration file of the workspace that is there and is not used."""
+    said: list[str] = []
+    if untrusted:
+        names, verb = " and ".join(untrusted), "is" if len(untrusted) == 1 else "are"
+        why = "this project has changed since it was trusted" if changed else "this project is not trusted"
+        said.append(f"{names} {verb} ignored because {why}. Run `hames trust`")
+    for name in OBEYED:
+        if (why := _unreadable(directory / name)) and name not in untrusted:
+            said.append(f"{name} is ignored because {why}")
+    return said
+
+
+def _unreadable(path: Path) -> str:
+    """Why a file that is there is not read."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return ""
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a link. Replace it with the file itself"
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a regular file"
+    if found.st_size > OBEYED_BYTES:
+        return f"it is larger than {OBEYED_BYTES:,} bytes"
+    return "" if os.access(path, os.R_OK) else "it cannot be read: permission denied"
 
 
 def read_obeyed(directory: Path, name: str) -> bytes:

@@ -74,7 +74,7 @@ class AgentTurnWork:
         approval = Approval(
             id=ApprovalId(self._ids.new("apr")), turn_id=self.turn_id, item_id=item_id, intent=intent, reason=reason
         )
-        answer = await self._questions.ask(self._thread, approval, workspace=self.settings.cwd)
+        answer = await self._questions.ask(self._thread, approval)
         return answer.decision, answer.note
 
     async def elicit(self, item_id: ItemId, intent: Elicit) -> Answer:

@@ -8,12 +8,14 @@ from contextlib import suppress
 from typing import Literal, assert_never
 
 import anyio
+from msgspec.structs import replace
 
 from hames.core.thread import Thread
 from hames.domain.approvals import Answer, Approval, CallMcp, ChangeFiles, Elicit, Harmless, Intent, RunCommand, UseTool
 from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
+from hames.domain.grants import grant_for, is_granted, what_changed
 from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
 from hames.domain.policy import (
@@ -22,7 +24,6 @@ from hames.domain.policy import (
     DangerFullAccess,
     Decision,
     ExternalSandbox,
-    FileChangeGrant,
     Grant,
     McpGrant,
     ReadOnly,
@@ -49,7 +50,6 @@ def decide(
     sandbox: SandboxPolicy,
     grants: tuple[Grant, ...],
     verdict: Verdict,
-    workspace: str,
 ) -> Ruling:
     """The table. `verdict` is the trust in a command and matters to nothing else."""
     match intent:
@@ -58,7 +58,7 @@ def decide(
         case RunCommand():
             return _command(intent, policy, sandbox, grants, verdict)
         case ChangeFiles():
-            return _files(intent, policy, sandbox, grants, workspace)
+            return _files(intent, policy, sandbox, grants)
         case CallMcp(server=server, tool=tool):
             if policy == "never" or McpGrant(server=server, tool=tool) in grants:
                 return Ruling(action="allow", sandbox=sandbox)
@@ -80,46 +80,48 @@ def _command(
 ) -> Ruling:
     walled = not isinstance(sandbox, DangerFullAccess | ExternalSandbox)
     leaving = intent.unsandboxed and walled
-    granted = CommandGrant(command=intent.command, cwd=intent.cwd, unsandboxed=leaving) in grants
+    granted, changed = _granted(intent, grants)
     if leaving:
         if granted:
             return Ruling(action="allow", sandbox=DangerFullAccess())
         if policy == "never":
-            return Ruling(action="deny", sandbox=sandbox, reason="nobody is asked here, so it cannot leave the sandbox")
+            why = "Blocked: approvals are off (`never`), so commands can't leave the sandbox"
+            return Ruling(action="deny", sandbox=sandbox, reason=why)
         why = f": {intent.why}" if intent.why else ""
-        return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{why}")
+        again = f" ({changed})" if changed else ""
+        return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{again}{why}")
     if policy == "never" or granted:
         return Ruling(action="allow", sandbox=sandbox)
+    reason = changed or verdict.reason or "every command is asked about here"
     if policy == "unlessTrusted" and verdict.trusted:
-        return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
-    return Ruling(action="ask", sandbox=sandbox, reason=verdict.reason or "every command is asked about here")
+        if walled or not verdict.sandbox_only:
+            return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
+        reason = "it is only run unasked inside the sandbox, and here there is none"
+    return Ruling(action="ask", sandbox=sandbox, reason=reason)
 
 
-def _files(
-    intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, grants: tuple[Grant, ...], workspace: str
-) -> Ruling:
+def _granted(intent: RunCommand, grants: tuple[Grant, ...]) -> tuple[bool, str]:
+    """Whether `always` was said to this command with these scripts; else what keeps an earlier one from counting."""
+    wanted = grant_for(intent)
+    if not isinstance(wanted, CommandGrant) or wanted in grants:
+        return wanted in grants, ""
+    for grant in reversed(grants):
+        if isinstance(grant, CommandGrant) and replace(grant, scripts=wanted.scripts) == wanted:
+            difference = what_changed(grant.scripts, wanted.scripts, cwd=wanted.cwd)
+            return False, f"{difference} since you allowed this command"
+    return False, ""
+
+
+def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, grants: tuple[Grant, ...]) -> Ruling:
     if isinstance(sandbox, ReadOnly):
         return Ruling(action="deny", sandbox=sandbox, reason="the sandbox policy is readOnly: no file may be changed")
     if intent.protected:
         if policy == "never":
             return Ruling(action="deny", sandbox=sandbox, reason="protected files change only when a person agrees")
         return Ruling(action="ask", sandbox=sandbox, reason="changes files that guard this workspace")
-    if policy == "never" or FileChangeGrant(root=workspace) in grants:
+    if policy == "never" or is_granted(intent, grants):
         return Ruling(action="allow", sandbox=sandbox)
     return Ruling(action="ask", sandbox=sandbox, reason="changes files")
-
-
-def grant_for(intent: Intent | Elicit, *, workspace: str) -> Grant | None:
-    """What `always` allows from now on. Never a prefix, never a pattern, never a protected path."""
-    match intent:
-        case RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed):
-            return CommandGrant(command=command, cwd=cwd, unsandboxed=unsandboxed)
-        case ChangeFiles(protected=False):
-            return FileChangeGrant(root=workspace)
-        case CallMcp(server=server, tool=tool):
-            return McpGrant(server=server, tool=tool)
-        case _:
-            return None
 
 
 class Questions:
@@ -129,9 +131,9 @@ class Questions:
         self._patience_s = patience_s
         self._open: dict[ApprovalId, _Question] = {}
 
-    async def ask(self, thread: Thread, approval: Approval, *, workspace: str) -> Answer:
+    async def ask(self, thread: Thread, approval: Approval) -> Answer:
         """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so."""
-        question = self._open[approval.id] = _Question(thread, approval, workspace)
+        question = self._open[approval.id] = _Question(thread, approval)
         try:
             await thread.emit(ApprovalRequested(approval=approval))
             while not question.answered.is_set():
@@ -161,7 +163,7 @@ class Questions:
         approval = question.approval
         content = _handed_in(approval, decision, content)
         del self._open[approval_id]
-        grant = grant_for(approval.intent, workspace=question.workspace) if decision == "always" else None
+        grant = grant_for(approval.intent) if decision == "always" else None
         await question.thread.emit(
             ApprovalResolved(
                 turn_id=approval.turn_id,
@@ -195,9 +197,8 @@ def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:
 
 
 class _Question:
-    def __init__(self, thread: Thread, approval: Approval, workspace: str) -> None:
+    def __init__(self, thread: Thread, approval: Approval) -> None:
         self.thread = thread
         self.approval = approval
-        self.workspace = workspace
         self.answered = anyio.Event()
         self.answer = Answer(decision="void")

@@ -38,7 +38,7 @@ class Elicitations:
             intent=question,
             reason=forms.question(question),
         )
-        return await self._questions.ask(self._thread, approval, workspace=settings.cwd)
+        return await self._questions.ask(self._thread, approval)
 
 
 def asking(work: TurnWork, item_id: ItemId) -> Ask:

@@ -22,6 +22,7 @@ from hames.domain.commands import (
     DropPrompt,
     ForkThread,
     InterruptTurn,
+    ListServers,
     ListThreads,
     ReadThread,
     RenameThread,
@@ -34,10 +35,11 @@ from hames.domain.commands import (
     ThreadPage,
 )
 from hames.domain.ids import ThreadId
+from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
-from hames.ports import Agent, Clock, Ids, Models, Store, Tools, Trust
+from hames.ports import Agent, Clock, Ids, Models, Notes, Store, Tools, Trust
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 
 
 class Engine:
@@ -52,13 +54,19 @@ class Engine:
         ids: Ids,
         rules: Rules,
         agents: Mapping[str, Agent] | None = None,
+        notes: Notes | None = None,
     ) -> None:
-        """`agents` run the turns of threads whose model is theirs: by the provider's part of its name."""
+        """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
+
+        `notes` reads the project notes that the model is shown; None: it is shown none.
+        """
         self.models = models
         self.agents = agents or {}
         self.rules = rules
         self.clock = clock
-        self._threads = Threads(store=store, models=models, clock=clock, ids=ids, rules=rules)
+        self._threads = Threads(
+            store=store, models=models, clock=clock, ids=ids, rules=rules, agents=self.agents, notes=notes
+        )
         self._turns = Turns(self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents)
         self.observers = self._threads.observers
         """Hear every change of every thread, at once: for metrics and traces."""
@@ -122,6 +130,8 @@ class Engine:
                 return await turns.compact(thread_id)
             case StartReview():
                 return await turns.review(command)
+            case ListServers(thread_id=thread_id):
+                return await turns.servers(thread_id)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
                 return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
             case _ as never:

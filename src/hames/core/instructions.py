@@ -1,16 +1,15 @@
-"""What the model is told about its work. The workspace's `AGENTS.md` is read as notes: data, never configuration."""
-
-import os
-import stat
-from pathlib import Path
+"""What the model is told about its work. Project notes are a part of it: words to the model, never configuration."""
 
 from msgspec.structs import replace
 
+from hames.domain.notes import Note
 from hames.domain.options import Settings
 from hames.domain.policy import ReadOnly
 
-NOTES = "AGENTS.md"
-NOTES_BYTES = 32 << 10
+NOTES = (
+    "These notes of the user and of the project say how to work here. They come from files, the most general first;"
+    " where two disagree, the later one counts, and what the user says in the conversation counts more than either."
+)
 
 BASE = """\
 You are a coding agent. You work in a directory on the user's machine through the tools you are given.
@@ -35,11 +34,11 @@ AGENTS = {
 }
 
 
-def system_prompt(settings: Settings) -> str:
+def system_prompt(settings: Settings, notes: tuple[Note, ...] = ()) -> str:
     """The same for every step of a thread while its settings stay: a stable beginning is a cached one."""
     parts = [BASE, AGENTS[settings.agent], f"The working directory is {settings.cwd}."]
-    if notes := _notes(settings.cwd):
-        parts.append(f"The project's own notes ({NOTES}) say:\n\n<notes>\n{notes}\n</notes>")
+    if shown := [f'<notes path="{note.path}">\n{note.text}\n</notes>' for note in notes if note.text]:
+        parts += [NOTES, *shown]
     parts.append(settings.instructions)
     return "\n\n".join(part for part in parts if part)
 
@@ -49,16 +48,3 @@ def effective(settings: Settings) -> Settings:
     if settings.agent == "code":
         return settings
     return replace(settings, sandbox=ReadOnly())
-
-
-def _notes(cwd: str) -> str:
-    try:
-        fd = os.open(Path(cwd, NOTES), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return ""
-        return os.read(fd, NOTES_BYTES).decode(errors="replace").strip()
-    finally:
-        os.close(fd)

@@ -5,6 +5,9 @@ import anyio
 from hames.core.context import Memory
 from hames.core.thread import Thread
 from hames.core.turn import TurnWork
+from hames.domain.notes import Note
+from hames.domain.servers import ServerStatus
+from hames.domain.value import Value
 from hames.ports import Tool
 
 
@@ -19,6 +22,16 @@ class Run:
         """Why it was stopped, if nobody asked for that."""
 
 
+class NotesOf(Value):
+    """The project notes of a working directory, as they were when this thread first asked for them.
+
+    They stay as they are while the thread is loaded: the beginning of its requests must not change.
+    """
+
+    cwd: str
+    notes: tuple[Note, ...]
+
+
 class Live:
     """A loaded thread and what runs on it."""
 
@@ -28,6 +41,14 @@ class Live:
         self.run: Run | None = None
         self.memory = Memory()
         self.tools: list[Tool] | None = None
+        self.opening = anyio.Lock(fast_acquire=True)
+        """Held while the tools are opened."""
+        self.notes: NotesOf | None = None
+        self.notes_told: NotesOf | None = None
+        """Those whose problems people have been told of."""
+        self.servers: dict[str, ServerStatus] = {}
+        self.warned = False
+        """Whether this thread has been told what is wrong with the configuration."""
         self.closed = anyio.Event()
         self.used_at = 0.0
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hames.core import compaction
 from hames.core.context import messages
-from hames.core.toolcall import carry_out
+from hames.core.toolcall import carry_out, skip
 from hames.core.turn import TurnWork
 from hames.domain.errors import ProviderError, StepLimitReached
 from hames.domain.events import (
@@ -63,9 +63,10 @@ async def run_turn(work: TurnWork) -> str:
     """Until the model asks for nothing more. Returns its own word for why it stopped."""
     for _ in range(work.max_steps):
         reply = await _ask(work)
-        for call in reply.calls:
+        for number, call in enumerate(reply.calls, 1):
             if not await carry_out(work, call):
-                break  # the rest is not executed; the model reads why and reassesses
+                await skip(work, reply.calls[number:])  # the model reads why, and reassesses
+                break
         if not reply.calls and not reply.paused and not _steered(work):
             if reply.ended is not None and reply.ended.reason == "max_tokens":
                 limit = f"its limit of {work.max_tokens} tokens"
@@ -79,6 +80,7 @@ class Reply:
 
     def __init__(self) -> None:
         self.items: dict[int, ItemId] = {}
+        self.opened_at: dict[int, float] = {}
         self.calls: list[Call] = []
         self.usage: Usage | None = None
         self.ended: ReplyEnded | None = None
@@ -152,7 +154,9 @@ async def _listen(work: TurnWork, reply: Reply) -> None:
                 case ReasoningEnded(block=block, opaque=opaque):
                     if block not in reply.items and opaque is not None:
                         await _open(work, reply, block, REASONING)
-                    await _finish(work, reply, block, provider=work.provider.name, opaque=opaque)
+                    took = work.clock.monotonic() - reply.opened_at.get(block, work.clock.monotonic())
+                    provider = work.provider.name
+                    await _finish(work, reply, block, provider=provider, opaque=opaque, duration_ms=round(took * 1000))
                 case ToolCallStarted():
                     reply.anything = True
                     reply.grow(BLOCK_CHARS)
@@ -189,6 +193,7 @@ async def _open(work: TurnWork, reply: Reply, block: int, blank: Item) -> ItemId
     reply.anything = True
     reply.grow(BLOCK_CHARS)
     item_id = reply.items[block] = work.new_item_id()
+    reply.opened_at[block] = work.clock.monotonic()
     await work.start(replace(blank, id=item_id, step=work.step))
     return item_id
 

@@ -34,5 +34,5 @@ def reading(work: TurnWork) -> TurnWork:
         settings=settings,
         place=replace(work.place, sandbox=settings.sandbox),
         tools={name: tool for name, tool in work.tools.items() if not tool.spec.writes},
-        system=system_prompt(settings),
+        system=system_prompt(settings, work.notes),
     )

@@ -15,3 +15,7 @@ class Rules(Value):
     """How long an approval waits when nobody who could answer is there."""
     system_prompt: str | None = None
     """Replaces our own instructions altogether."""
+    mcp_servers: tuple[str, ...] = ()
+    """The names of the MCP servers that are started with a thread's tools."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the configuration, a sentence each: every thread is told with its first turn."""

@@ -1,10 +1,12 @@
 """The threads of an engine: made, opened when they are needed, listed, forked, put away."""
 
+from collections.abc import Collection
+
 import anyio
 from msgspec.structs import replace
 
 from hames.core.history import History, fork_point
-from hames.core.live import Live
+from hames.core.live import Live, NotesOf
 from hames.core.rules import Rules
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
@@ -23,6 +25,7 @@ from hames.domain.commands import (
 from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
 from hames.domain.events import (
     Event,
+    NotesRead,
     Noticed,
     Record,
     SettingsChanged,
@@ -32,9 +35,10 @@ from hames.domain.events import (
 )
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
+from hames.domain.notes import NoteFile, note_files
 from hames.domain.options import Settings
 from hames.domain.state import ThreadState, apply, blank, endings
-from hames.ports import Clock, Ids, Models, Store
+from hames.ports import Clock, Ids, Models, Notes, Store
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -43,7 +47,18 @@ IDLE_SECONDS = 20.0
 
 
 class Threads:
-    def __init__(self, *, store: Store, models: Models, clock: Clock, ids: Ids, rules: Rules) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        models: Models,
+        clock: Clock,
+        ids: Ids,
+        rules: Rules,
+        agents: Collection[str] = (),
+        notes: Notes | None = None,
+    ) -> None:
+        """`agents` are the providers whose models have a loop of their own, and read notes of their own."""
         self.live: dict[ThreadId, Live] = {}
         self.observers: list[Listener] = []
         self.models = models
@@ -51,6 +66,8 @@ class Threads:
         self.rules = rules
         self._store = store
         self._ids = ids
+        self._agents = agents
+        self._notes = notes
         self._opening = anyio.Lock()
 
     async def close(self) -> None:
@@ -77,19 +94,34 @@ class Threads:
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = overridden(self.rules.defaults, command.overrides, self.models)
-        thread = await self._new_thread([ThreadCreated(settings=settings, title=command.title, meta=command.meta)])
-        return thread.state
+        first = ThreadCreated(settings=settings, title=command.title, meta=command.meta)
+        return (await self._new_thread([first], settings)).state
 
-    async def _new_thread(self, events: list[Event], *, foreign: bool = False) -> Thread:
+    async def _new_thread(
+        self, events: list[Event], settings: Settings, shown: tuple[NoteFile, ...] = (), *, foreign: bool = False
+    ) -> Thread:
+        """`shown` are the project notes that the events speak of."""
         async with self._opening:
             await self._make_room()
         thread_id = ThreadId(self._ids.new("ses"))
         opened = await self._store.create(thread_id, foreign=foreign)
         thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
         thread.observers = self.observers
-        await thread.emit(*events)
-        self._loaded(Live(thread))
+        live = Live(thread)
+        live.notes, read = await self.read_notes(settings, shown)
+        await thread.emit(*events, *read)
+        self._loaded(live)
         return thread
+
+    async def read_notes(self, settings: Settings, shown: tuple[NoteFile, ...]) -> tuple[NotesOf | None, list[Event]]:
+        """The project notes of the working directory, and an event if they are not the ones `shown`."""
+        if self._notes is None or self.rules.system_prompt is not None:
+            return None, []
+        if self._agents and self.models.find(settings.model).provider in self._agents:
+            return None, []
+        notes = await anyio.to_thread.run_sync(self._notes.read, settings.cwd)
+        files = note_files(notes)
+        return NotesOf(cwd=settings.cwd, notes=notes), [NotesRead(files=files)] if files != shown else []
 
     def _loaded(self, live: Live) -> Live:
         """The one used last is the last to go."""
@@ -207,8 +239,7 @@ class Threads:
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
         rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
         ends = endings(state, "the thread was forked while this turn ran")
-        thread = await self._new_thread([first, *rest, *ends], foreign=foreign)
-        return thread.state
+        return (await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)).state
 
     def _forked_settings(self, state: ThreadState, command: ForkThread) -> Settings:
         """What the user chose for a foreign thread since it was opened is in no log that counts."""

@@ -1,9 +1,12 @@
 """One tool call: find, validate, prepare, decide, ask, run. A failure is a result the model reads."""
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 
 import anyio
 import msgspec
+from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.core.approvals import Ruling, decide
@@ -11,16 +14,22 @@ from hames.core.elicitation import asking
 from hames.core.turn import OUR_STREAMS, TurnWork
 from hames.domain.approvals import Approval, Harmless, RunCommand
 from hames.domain.errors import HarnessError, StorageFailed
-from hames.domain.events import ItemCompleted, ItemStarted
+from hames.domain.events import Event, ItemCompleted, ItemStarted
+from hames.domain.grants import what_changed
 from hames.domain.ids import ApprovalId, ItemId
 from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.schema import check
-from hames.ports import Job, ToolFailed, Verdict, Work
+from hames.ports import Job, Tool, ToolFailed, Verdict, Work
 
 log = logging.getLogger(__name__)
 
+JUDGE_SECONDS = 2.0
+"""How long the trust in a command may be looked for. After that a person is asked."""
+
 DECLINED = "The user declined this. Do not try it again in another way; ask, or go on without it."
+NOT_EXECUTED = "not executed: an earlier call of the same reply failed"
+SKIPPED = "skipped: an earlier call of the same reply failed"
 
 
 async def carry_out(work: TurnWork, call: Call) -> bool:
@@ -43,14 +52,36 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     except ToolFailed as reason:
         return await _failed(work, call, arguments, str(reason))
     await work.start(prepared.item)
-    ruling = _rule(work, prepared)
-    if ruling.action == "deny":
-        return await _refused(work, item_id, "failed", f"not allowed: {ruling.reason}")  # and nobody declined it
-    if ruling.action == "ask" and (refusal := await _ask(work, prepared, ruling)):
-        return await _refused(work, item_id, "declined", refusal)
+    ruling = await _rule(work, prepared)
+    if ruling.action == "deny":  # and nobody declined it
+        refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
+        return await _refused(work, item_id, "failed", refusal)
+    if ruling.action == "ask" and (declined := await _ask(work, prepared, ruling)):
+        return await _refused(work, item_id, "declined", declined)
+    if changed := await _changed_meanwhile(work, tool, job, prepared):
+        text = f"not started: {changed}. Call it again to be judged anew"
+        return await _refused(work, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
     finished = await _run(work, prepared, ruling)
     await work.complete(finished)
     return not (finished.result and finished.result.failed)
+
+
+async def skip(work: TurnWork, calls: Sequence[Call]) -> None:
+    """Shows calls that are not executed because an earlier one of their reply failed."""
+    events: list[Event] = []
+    for call in calls:
+        item = ToolCall(
+            id=work.new_item_id(),
+            step=work.step,
+            call_id=call.id,
+            name=call.name,
+            arguments=_shown(call),
+            status="skipped",
+            result=ToolResult(text=NOT_EXECUTED, failed=True, reason=SKIPPED),
+        )
+        events += [ItemStarted(turn_id=work.turn_id, item=item), ItemCompleted(turn_id=work.turn_id, item=item)]
+    if events:
+        await work.thread.emit(*events)
 
 
 def _shown(call: Call) -> Json:
@@ -61,23 +92,30 @@ def _shown(call: Call) -> Json:
         return {"text": call.arguments}
 
 
-def _rule(work: TurnWork, prepared: Work) -> Ruling:
+async def _judge(work: TurnWork, intent: RunCommand) -> Verdict:
+    """In a thread and with a deadline, so that no command and no hung file system delays anybody else."""
+    judge = partial(work.trust.judge, intent.command, cwd=intent.cwd, workspace=work.place.workspace)
+    with anyio.move_on_after(JUDGE_SECONDS):
+        return await to_thread.run_sync(judge, abandon_on_cancel=True)
+    return Verdict(trusted=False, reason="it could not be judged in time")
+
+
+async def _rule(work: TurnWork, prepared: Work) -> Ruling:
     intent = prepared.intent
     verdict = Verdict(trusted=False)
     if isinstance(intent, RunCommand) and work.settings.approval_policy == "unlessTrusted":
-        verdict = work.trust.judge(intent.command, cwd=intent.cwd, workspace=work.place.workspace)
+        verdict = await _judge(work, intent)
     return decide(
         intent,
         policy=work.settings.approval_policy,
         sandbox=work.place.sandbox,
         grants=work.thread.state.grants,
         verdict=verdict,
-        workspace=work.place.workspace,
     )
 
 
-async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> str:
-    """Nothing if a person agreed, else what the model is told."""
+async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolResult | None:
+    """None if a person agreed."""
     intent = prepared.intent
     assert not isinstance(intent, Harmless)
     approval = Approval(
@@ -87,10 +125,27 @@ async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> str:
         intent=intent,
         reason=ruling.reason,
     )
-    answer = await work.questions.ask(work.thread, approval, workspace=work.place.workspace)
+    answer = await work.questions.ask(work.thread, approval)
     if answer.decision in ("once", "always"):
+        return None
+    text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
+    return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
+
+
+async def _changed_meanwhile(work: TurnWork, tool: Tool, job: Job, prepared: Work) -> str:
+    """What is no longer as it was judged or shown, right before it starts; empty when all of it is."""
+    intent = prepared.intent
+    if not isinstance(intent, RunCommand) or not intent.scripts:
         return ""
-    return f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
+    if work.settings.approval_policy == "never" and not intent.unsandboxed:
+        return ""  # nobody judged it and nobody was shown it
+    try:
+        now = (await tool.prepare(job)).intent
+    except ToolFailed as reason:
+        return str(reason)
+    assert isinstance(now, RunCommand)
+    difference = what_changed(intent.scripts, now.scripts, cwd=intent.cwd)
+    return f"{difference} while this waited" if difference else ""
 
 
 async def _run(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolItem:
@@ -120,9 +175,9 @@ def _with_streams(finished: ToolItem, told: Item) -> ToolItem:
     return replace(finished, **streams)
 
 
-async def _refused(work: TurnWork, item_id: ItemId, status: ItemStatus, text: str) -> bool:
+async def _refused(work: TurnWork, item_id: ItemId, status: ItemStatus, result: ToolResult) -> bool:
     with anyio.CancelScope(shield=True):  # whoever refuses may stop the turn in the same breath
-        await work.complete_open(item_id, status, result=ToolResult(text=text, failed=True))
+        await work.complete_open(item_id, status, result=result)
     return False
 
 

@@ -12,6 +12,7 @@ from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.items import Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
+from hames.domain.notes import Note
 from hames.domain.options import Settings
 from hames.domain.state import Turn
 from hames.ports import Clock, Ids, Place, Provider, Tool, Trust
@@ -39,6 +40,7 @@ class TurnWork:
     max_tokens: int
     memory: Memory = field(default_factory=Memory)
     compacts: bool = True
+    notes: tuple[Note, ...] = ()
     step: int = 0
     steered: int = field(default=0)
     """How many of the turn's user messages the model has been shown."""

@@ -3,6 +3,7 @@
 A turn belongs to the engine's task group and not to the client that asked for it: clients come and go.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -52,9 +53,13 @@ from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import UserInput, UserMessage
 from hames.domain.json import NOTHING, Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import Note, complaint
 from hames.domain.options import Settings
+from hames.domain.servers import ServerList, ServerStatus, notice
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.ports import Agent, Ids, Place, Tool, Tools, Trust
+
+log = logging.getLogger(__name__)
 
 QUEUE_LENGTH = 32
 
@@ -138,6 +143,7 @@ class Turns:
 
     async def _turn(self, live: Live, run: Run, turn_id: TurnId, work: Callable[[TurnWork], Awaitable[str]]) -> None:
         async def whole() -> str:
+            await self._warn(live, turn_id)
             if work is run_turn and (found := self._agent(live)) is not None:
                 agent, model = found
                 return await agent.run(
@@ -154,6 +160,28 @@ class Turns:
                 live.run = None
         await self._next(live)
 
+    async def _warn(self, live: Live, turn_id: TurnId) -> None:
+        """Says what is wrong with the configuration, once for each thread that is opened."""
+        warnings = () if live.warned else self._threads.rules.warnings
+        live.warned = True
+        if warnings:
+            await live.thread.emit(*(_warning("config", words, turn_id) for words in warnings))
+
+    async def _notes_of(self, live: Live, settings: Settings, turn_id: TurnId) -> tuple[Note, ...]:
+        """The project notes of this thread. They are read once for each working directory while it is loaded."""
+        events: list[Event] = []
+        if live.notes is None or live.notes.cwd != settings.cwd:
+            live.notes, events = await self._threads.read_notes(settings, live.thread.state.notes)
+        if live.notes is None:
+            return ()
+        if live.notes is not live.notes_told:
+            live.notes_told = live.notes
+            problems = [words for note in live.notes.notes if (words := complaint(note))]
+            events += [_warning("notes", words, turn_id) for words in problems]
+        if events:
+            await live.thread.emit(*events)
+        return live.notes.notes
+
     def _agent(self, live: Live) -> tuple[Agent, str] | None:
         """Who runs this thread's turns, if not our own loop."""
         if not self._agents:
@@ -166,17 +194,8 @@ class Turns:
         thread = live.thread
         settings = effective(thread.state.settings)
         card = self._threads.models.find(settings.model)
-        place = Place(
-            thread_id=thread.id,
-            turn_id=turn_id,
-            workspace=settings.cwd,
-            cwd=settings.cwd,
-            sandbox=settings.sandbox,
-        )
-        offered = live.tools
-        if offered is None:
-            assert self.tasks is not None
-            offered = live.tools = list(await self.tasks.start(self._hold_tools, live, place))
+        place = _place(thread.id, turn_id, settings)
+        offered = await self._tools_of(live, place)
         reads_only = settings.agent != "code"
         native = _native(card, settings)
         tools = {
@@ -185,7 +204,8 @@ class Turns:
             if not (reads_only and tool.spec.writes) and tool.spec.name not in native
         }
         rules = self._threads.rules
-        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings)
+        notes = await self._notes_of(live, settings, turn_id)
+        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings, notes)
         return TurnWork(
             thread=thread,
             turn_id=turn_id,
@@ -202,13 +222,56 @@ class Turns:
             memory=live.memory,
             max_steps=settings.max_steps or rules.max_steps,
             max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
+            notes=notes,
         )
+
+    async def _tools_of(self, live: Live, place: Place) -> list[Tool]:
+        """The thread's tools, opened if they are not yet."""
+        async with live.opening:
+            if live.tools is None:
+                assert self.tasks is not None
+                opened: list[Tool] = await self.tasks.start(self._hold_tools, live, place)
+                live.tools = opened
+            return live.tools
 
     async def _hold_tools(self, live: Live, place: Place, *, task_status: TaskStatus[list[Tool]]) -> None:
         """A task of their own: what a tool opens must be closed by whoever opened it, when the thread goes."""
-        async with self._tools.open(place) as tools:
+        async with self._tools.open(place, lambda status: self._hear_server(live, status)) as tools:
             task_status.started(list(tools))
             await live.closed.wait()
+
+    async def _hear_server(self, live: Live, status: ServerStatus) -> None:
+        """Remembers how a server is doing, and says what people should know of it."""
+        before = live.servers.get(status.name)
+        live.servers[status.name] = status
+        running = live.thread.state.running
+        told = notice(before, status, running.id if running is not None else None)
+        if told is not None and not live.closed.is_set():
+            try:
+                await live.thread.emit(told)
+            except HarnessError:  # the disk failed: whoever runs the turn hears that soon enough
+                log.exception("notice.unkept", extra={"thread_id": live.thread.id, "server": status.name})
+
+    async def servers(self, thread_id: ThreadId | None) -> ServerList:
+        """How each configured server is doing. Of a thread that has not run yet they begin to start."""
+        names = self._threads.rules.mcp_servers
+        known: dict[str, ServerStatus] = {}
+        if thread_id is not None and names:
+            live = await self._threads.open(thread_id)
+            if self._agent(live) is None:
+                known = live.servers
+                if live.tools is None and not live.opening.locked() and self.tasks is not None:
+                    self.tasks.start_soon(self._open_tools, live)
+        return ServerList(
+            servers=tuple(known.get(name) or ServerStatus(name=name, state="notStarted") for name in names)
+        )
+
+    async def _open_tools(self, live: Live) -> None:
+        settings = live.thread.state.settings
+        try:
+            await self._tools_of(live, _place(live.thread.id, TurnId(""), settings))
+        except Exception:  # the next turn tries again, and fails with it
+            log.exception("tools.unopened", extra={"thread_id": live.thread.id})
 
     async def interrupt(self, command: InterruptTurn) -> ThreadState:
         live = await self._threads.open(command.thread_id)
@@ -319,6 +382,16 @@ class Turns:
         if any(prompt.id == command.prompt_id for prompt in live.thread.state.queue):
             await live.thread.emit(PromptRemoved(prompt_id=command.prompt_id))
         return live.thread.state
+
+
+def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:
+    return Noticed(source="hames", name=name, severity="warning", message=words, turn_id=turn_id)
+
+
+def _place(thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
+    return Place(
+        thread_id=thread_id, turn_id=turn_id, workspace=settings.cwd, cwd=settings.cwd, sandbox=settings.sandbox
+    )
 
 
 def _native(card: ModelCard, settings: Settings) -> frozenset[str]:

@@ -7,7 +7,7 @@ intent itself, so the text shown is byte for byte the text run.
 from hames.domain.ids import ApprovalId, ItemId, TurnId
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
-from hames.domain.policy import Decision
+from hames.domain.policy import Decision, ScriptFile
 from hames.domain.value import Value
 
 
@@ -22,6 +22,10 @@ class RunCommand(Value, tag="run_command"):
     cwd: str
     unsandboxed: bool = False
     why: str = ""
+    scripts: tuple[ScriptFile, ...] = ()
+    """The files that decide what it does."""
+    repeatable: bool = True
+    """False: it names more such files than can be remembered, so it is asked about every time."""
 
 
 class ChangeFiles(Value, tag="change_files"):

@@ -20,7 +20,7 @@ class CreateThread(Value):
 
 
 class ListThreads(Value):
-    """Newest first. `cursor` is what the page before returned."""
+    """Newest first. `cursor` is what the page before returned; `search` looks at titles and at what was said."""
 
     limit: int | None = None
     cursor: str | None = None
@@ -138,6 +138,12 @@ class ChangeSettings(Value):
     overrides: Overrides
 
 
+class ListServers(Value):
+    """The MCP servers of a thread and how each is doing; those that did not start yet begin to. None: of no thread."""
+
+    thread_id: ThreadId | None = None
+
+
 Command = (
     CreateThread
     | ListThreads
@@ -156,6 +162,7 @@ Command = (
     | CompactThread
     | StartReview
     | ChangeSettings
+    | ListServers
 )
 
 
@@ -164,7 +171,7 @@ Standing = Literal["away", "idle", "running", "asking"]
 
 
 class ThreadSummary(Value, omit_defaults=True):
-    """A thread as a list shows it. `standing` is of the moment, and kept nowhere."""
+    """A thread as a list shows it. `standing` and `match` are of the moment, and kept nowhere."""
 
     id: ThreadId
     title: str
@@ -178,8 +185,12 @@ class ThreadSummary(Value, omit_defaults=True):
     standing: Standing = "away"
     foreign: bool = False
     """Not written by this user on this machine, as far as a list can tell: its log is looked at when it is opened."""
+    match: str = ""
+    """A line of the thread that a search found."""
 
 
 class ThreadPage(Value):
     threads: tuple[ThreadSummary, ...]
     next_cursor: str | None = None
+    partial: bool = False
+    """The search has not read every thread yet; the same one a moment later finds more."""

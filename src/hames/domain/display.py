@@ -38,6 +38,16 @@ def visible(text: str) -> str:
     return "".join(_written(character) if _is_hidden(character) else character for character in shown)
 
 
+def one_line(text: str, chars: int) -> str:
+    r"""`visible`, its lines joined and cut to so many characters.
+
+    >>> one_line("not found:\n  a.txt", 12)
+    'not found: …'
+    """
+    words = visible(" ".join(text.split()))
+    return words if len(words) <= chars else f"{words[: chars - 1]}…"
+
+
 def described(text: str) -> str:
     r"""`visible`, with the length in front when it is more than one short line.
 

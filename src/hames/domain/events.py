@@ -13,6 +13,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Call, Item, Stream, UserInput
 from hames.domain.json import NOTHING, Json
+from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, Grant
 from hames.domain.usage import Usage
@@ -22,6 +23,7 @@ FORMAT = 2
 
 TurnStatus = Literal["running", "completed", "interrupted", "failed"]
 TurnKind = Literal["prompt", "review", "compact"]
+Severity = Literal["info", "warning"]
 
 
 class TurnError(Value):
@@ -79,7 +81,8 @@ class ItemCompleted(Value, tag_field="type", tag="item_completed"):
 
 
 class ToolCalled(Value, tag_field="type", tag="tool_called"):
-    """The model asked for a tool. Whether it runs is another matter: a call without an item was not executed."""
+    """The model asked for a tool. Whether it runs is another matter: a call without an item was not executed,
+    and an item with the status `skipped` says so, too."""
 
     turn_id: TurnId
     step: int
@@ -140,14 +143,22 @@ class QueueHeld(Value, tag_field="type", tag="queue_held"):
 class Noticed(Value, tag_field="type", tag="noticed", kw_only=True):
     """Something people may want to know and nothing depends on: a retry, a repaired log, a rate limit.
 
-    `source` is `hames` or a provider's name.
+    `source` is `hames` or a provider's name. A `warning` is about something that is missing from now on: a server
+    that did not start, a file that is ignored. It names the reason, and the next step.
     """
 
     source: str
     name: str
     message: str = ""
+    severity: Severity = "info"
     turn_id: TurnId | None = None
     data: Json = None
+
+
+class NotesRead(Value, tag_field="type", tag="notes_read"):
+    """Which project notes the model is shown from now on. Their text is in no log."""
+
+    files: tuple[NoteFile, ...]
 
 
 class TurnEnded(Value, tag_field="type", tag="turn_ended", kw_only=True):
@@ -176,6 +187,7 @@ Event = (
     | PromptRemoved
     | QueueHeld
     | Noticed
+    | NotesRead
     | TurnEnded
 )
 

@@ -15,6 +15,7 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     ItemStarted,
+    NotesRead,
     Noticed,
     PromptQueued,
     PromptRemoved,
@@ -54,6 +55,8 @@ def _event(event: Event, defaults: Settings) -> Event:
             return replace(event, grant=None)
         case PromptQueued():
             return Noticed(source="hames", name="prompt_ignored", message="a prompt of a foreign thread is not run")
+        case NotesRead():
+            return NotesRead(files=())  # read again when the thread is opened
         case ItemStarted(item=item):
             return replace(event, item=_item(item))
         case ItemCompleted(item=item):

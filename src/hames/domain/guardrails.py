@@ -3,6 +3,9 @@
 Each of them makes some program act later, outside every sandbox: git, an editor, a shell, another agent.
 """
 
+SOCKET = "hames.sock"
+"""In a data directory: how programs of the user reach the running server. Commands in a sandbox do not see it."""
+
 GUARDED: tuple[str, ...] = (
     ".git",
     ".harness",
@@ -20,7 +23,6 @@ GUARDED_WHERE_THEY_EXIST: tuple[str, ...] = (
     ".envrc",
     ".idea",
     ".gitconfig",
-    ".gitmodules",
     ".ripgreprc",
     ".bash_login",
     ".bash_logout",
@@ -42,6 +44,10 @@ GUARDED_WHERE_THEY_EXIST: tuple[str, ...] = (
 )
 """Guarded once they exist, and in a home directory, where shells and git look for them, always."""
 
+GUARDED_AGAINST_TOOLS: tuple[str, ...] = (".gitmodules",)
+"""A file tool asks before it changes them. Commands may: git replaces the file when it changes branches, and runs no
+program that is named in it."""
+
 
 def is_guarded(name: str) -> bool:
     """Whether a top-level name of a workspace is a guard rail. Case is folded, as some file systems do.
@@ -52,4 +58,4 @@ def is_guarded(name: str) -> bool:
     return name.casefold() in _ALL
 
 
-_ALL = frozenset((*GUARDED, *GUARDED_WHERE_THEY_EXIST))
+_ALL = frozenset((*GUARDED, *GUARDED_WHERE_THEY_EXIST, *GUARDED_AGAINST_TOOLS))

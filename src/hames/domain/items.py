@@ -12,7 +12,8 @@ from hames.domain.ids import CallId, ItemId
 from hames.domain.json import NOTHING, Json
 from hames.domain.value import Value
 
-ItemStatus = Literal["running", "completed", "failed", "declined", "interrupted"]
+ItemStatus = Literal["running", "completed", "failed", "declined", "interrupted", "skipped"]
+"""`skipped`: the model called for it, and it was not executed because an earlier call of the same reply failed."""
 
 
 class TextInput(Value, tag_field="type", tag="text"):
@@ -65,6 +66,8 @@ class ToolResult(Value):
     text: str
     failed: bool = False
     pictures: tuple[Picture, ...] = ()
+    reason: str = ""
+    """Why it failed, for people, where `text` has more than that or is written for the model alone."""
 
 
 class FileUpdate(Value):
@@ -112,6 +115,7 @@ class Reasoning(_Item, tag="reasoning", kw_only=True):
     provider: str = ""
     opaque: Json = None
     """What the provider wants back unchanged: a signature, encrypted reasoning. Meaningless to any other provider."""
+    duration_ms: int | None = None
 
 
 class CommandExecution(_Item, tag="command_execution", kw_only=True):
@@ -245,3 +249,23 @@ def extended(item: Item, stream: Stream, text: str) -> Item:
 def closed(item: Item, status: ItemStatus) -> Item:
     """The item as it stands, no longer running."""
     return item if item.status != "running" else replace(item, status=status)
+
+
+REASON_CHARS = 2000
+
+
+def reason_of(item: Item) -> str:
+    """Why a tool was refused, failed or skipped, for people to read.
+
+    Empty for whatever went well, and for a command that ran to its end: its exit code and output tell.
+    """
+    if not isinstance(item, ToolItem) or item.status in ("running", "completed"):
+        return ""
+    if item.result is None:
+        return "interrupted" if item.status == "interrupted" else ""
+    if item.result.reason:
+        return item.result.reason
+    if isinstance(item, CommandExecution) and item.exit_code is not None:
+        return ""
+    text = item.result.text.strip()
+    return text if len(text) <= REASON_CHARS else f"{text[:REASON_CHARS]} …"

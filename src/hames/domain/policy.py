@@ -33,7 +33,7 @@ class WorkspaceWrite(Value, tag_field="type", tag="workspaceWrite", rename="came
 
 
 class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="camel"):
-    """Somebody else holds the walls; `network_access` is only reported."""
+    """Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people."""
 
     network_access: Literal["restricted", "enabled"] = "restricted"
 
@@ -41,18 +41,33 @@ class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="ca
 SandboxPolicy = DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox
 
 
+class ScriptFile(Value):
+    """A file that decides what a command does, as it was when a person was asked."""
+
+    path: str
+    """Absolute, as the command names it."""
+    sha256: str
+    """Of its content; empty when it cannot be read."""
+    target: str = ""
+    """Where it leads when it is a symbolic link."""
+
+
 class CommandGrant(Value, tag="command"):
-    """`always` for a command: these exact words in this directory, never a prefix or a pattern."""
+    """`always` for a command: these exact words in this directory, never a prefix or a pattern, and only while the
+    scripts it names stay what they were."""
 
     command: str
     cwd: str
     unsandboxed: bool = False
+    scripts: tuple[ScriptFile, ...] = ()
 
 
 class FileChangeGrant(Value, tag="file_change"):
-    """`always` for a file change: further changes inside this workspace, never its protected paths."""
+    """`always` for a file change: further changes of these files, but not their deletion."""
 
-    root: str
+    paths: tuple[str, ...] = ()
+    root: str = ""
+    """In logs of earlier versions: the whole workspace. It allows nothing any more; nobody was told that it did."""
 
 
 class McpGrant(Value, tag="mcp"):

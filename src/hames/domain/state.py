@@ -18,6 +18,7 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     ItemStarted,
+    NotesRead,
     Noticed,
     PromptQueued,
     PromptRemoved,
@@ -39,12 +40,15 @@ from hames.domain.events import (
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
 from hames.domain.json import NOTHING, Json
+from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
 PREVIEW_CHARS = 120
+WARNINGS = 20
+"""So many are remembered."""
 
 
 class Called(Value):
@@ -80,6 +84,13 @@ class QueuedPrompt(Value):
     meta: Json = NOTHING
 
 
+class Warned(Value):
+    """A notice that is a warning, and when it came."""
+
+    at_ms: int
+    notice: Noticed
+
+
 class ThreadState(Value):
     id: ThreadId
     settings: Settings
@@ -105,6 +116,10 @@ class ThreadState(Value):
     """Of the last model call: how full the window is."""
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
+    warnings: tuple[Warned, ...] = ()
+    """The latest ones, oldest first."""
+    notes: tuple[NoteFile, ...] = ()
+    """The project notes that the model is shown."""
 
     @property
     def running(self) -> Turn | None:
@@ -206,8 +221,13 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))
         case QueueHeld(held=held):
             return replace(state, seq=record.seq, queue_held=held)
+        case Noticed(severity="warning"):
+            warned = Warned(at_ms=record.at_ms, notice=event)
+            return replace(state, seq=record.seq, warnings=(*state.warnings, warned)[-WARNINGS:])
         case Noticed():
             return replace(state, seq=record.seq)
+        case NotesRead(files=files):
+            return replace(state, seq=record.seq, notes=files)
         case TurnEnded():
             return _in_turn(
                 state,

@@ -11,12 +11,13 @@ from hames.domain.commands import Command, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.json import Json
+from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
 from hames.ports import Models
 from hames.protocols.jsonrpc import Params, Response, Rules
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 
 
 class Notify(Value):

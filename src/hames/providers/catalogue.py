@@ -17,10 +17,17 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Clock, Provider
 from hames.providers import claude, discovery
-from hames.providers.clouds import CLOUDS, CloudShelf
 from hames.providers.compatible_servers import SERVERS
 from hames.providers.discovery import Listed, Remembered
-from hames.providers.shelves import AnthropicShelf, CassetteShelf, CompatibleShelf, OpenAIShelf, ScriptedShelf
+from hames.providers.shelves import (
+    CLOUDS,
+    AnthropicShelf,
+    CassetteShelf,
+    CloudShelf,
+    CompatibleShelf,
+    OpenAIShelf,
+    ScriptedShelf,
+)
 
 if TYPE_CHECKING:
     from hames.providers.cassette import Recorder

@@ -5,17 +5,13 @@ The SDK signs, sends and unpacks; what comes back is read by our own decoder, as
 environment variables, profiles and metadata servers, as the SDK finds them.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from hames.domain.errors import Misconfigured, ProviderError, UnknownModel
+from hames.domain.errors import ProviderError
 from hames.domain.json import Json
-from hames.domain.models import ModelCard
-from hames.domain.options import Selector
 from hames.domain.request import ModelEvent, ModelRequest
-from hames.ports import Clock, Provider
+from hames.ports import Clock
 from hames.providers import claude, failures
 from hames.providers.anthropic_request import as_json
 from hames.providers.anthropic_stream import AnthropicStream
@@ -24,8 +20,6 @@ from hames.providers.retry import PATIENCE, Patience, retrying
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
-
-CLOUDS = {"bedrock": "AsyncAnthropicBedrock", "vertex": "AsyncAnthropicVertex", "foundry": "AsyncAnthropicFoundry"}
 
 
 class CloudProvider:
@@ -107,32 +101,3 @@ class CloudProvider:
 
     def _failed(self, said: Json) -> ProviderError:
         return self._refused(0, {"error": said}, "")
-
-
-class CloudShelf:
-    """`bedrock/MODEL`, `vertex/MODEL`, `foundry/MODEL`: named as the cloud names it. None is listed."""
-
-    def __init__(self, name: str, clock: Clock) -> None:
-        self.name = name
-        self._clock = clock
-
-    def cards(self) -> Sequence[ModelCard]:
-        return ()
-
-    def selectors(self) -> Sequence[Selector]:
-        return ()
-
-    def known(self, model: str) -> ModelCard | None:  # noqa: ARG002 - a bare name never means a cloud
-        return None
-
-    def named(self, model: str) -> ModelCard:
-        if not model or " " in model or not model.isprintable():
-            raise UnknownModel(f"no model {model!r} on {self.name}")
-        return msgspec.structs.replace(claude.claude(model).card, provider=self.name, model=model)
-
-    def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
-        try:
-            import anthropic
-        except ImportError:
-            raise Misconfigured(f"models on {self.name} need Anthropic's SDK: pip install 'hames[clouds]'") from None
-        return CloudProvider(self.name, clock=self._clock, client=getattr(anthropic, CLOUDS[self.name]))

@@ -6,7 +6,6 @@ Services like to echo what they were sent, so nothing leaves here with a key in 
 
 import re
 from collections.abc import Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from hames.domain.errors import ErrorInfo, ProviderError
@@ -161,6 +160,8 @@ def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
         return _sensible(float(said))
     except ValueError:
         pass
+    from email.utils import parsedate_to_datetime  # slow to import, and dates are rare
+
     try:
         return _sensible(parsedate_to_datetime(said).timestamp() - now_ms / 1000)
     except (ValueError, TypeError, OverflowError, IndexError):

@@ -20,6 +20,9 @@ from hames.providers import claude, discovery, gpt
 from hames.providers.compatible_servers import Server
 from hames.providers.discovery import Listed
 
+CLOUDS = {"bedrock": "AsyncAnthropicBedrock", "vertex": "AsyncAnthropicVertex", "foundry": "AsyncAnthropicFoundry"}
+"""Clouds that serve Claude, with the client of Anthropic's SDK for each."""
+
 DEFAULT = Choice(id="default", name="Default", description="What the model does by itself")
 
 
@@ -319,3 +322,34 @@ def _named(model: str, who: str) -> str:
     if not model or not model.isprintable() or " " in model:
         raise UnknownModel(f"no model {model!r} at {who}")
     return model
+
+
+class CloudShelf:
+    """`bedrock/MODEL`, `vertex/MODEL`, `foundry/MODEL`: named as the cloud names it. None is listed."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = name
+        self._clock = clock
+
+    def cards(self) -> Sequence[ModelCard]:
+        return ()
+
+    def selectors(self) -> Sequence[Selector]:
+        return ()
+
+    def known(self, model: str) -> ModelCard | None:  # noqa: ARG002 - a bare name never means a cloud
+        return None
+
+    def named(self, model: str) -> ModelCard:
+        if not model or " " in model or not model.isprintable():
+            raise UnknownModel(f"no model {model!r} on {self.name}")
+        return replace(claude.claude(model).card, provider=self.name, model=model)
+
+    def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
+        try:
+            import anthropic
+        except ImportError:
+            raise Misconfigured(f"models on {self.name} need Anthropic's SDK: pip install 'hames[clouds]'") from None
+        from hames.providers.clouds import CloudProvider
+
+        return CloudProvider(self.name, clock=self._clock, client=getattr(anthropic, CLOUDS[self.name]))

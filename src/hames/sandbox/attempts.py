@@ -5,7 +5,7 @@ claims to have succeeded; where the effect shows outside, `proof` believes its o
 """
 
 # Most of these are about one system call each.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH112, PTH123, PTH208, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH112, PTH119, PTH120, PTH123, PTH208, PTH211
 
 import ctypes
 import fcntl
@@ -89,6 +89,36 @@ def _connect(family: int, kind: int, address: Any) -> None:
         talk.settimeout(2)
         talk.connect(address)
         talk.send(b"escaped")
+
+
+def find_a_route_to_the_metadata_address(_: Stage) -> None:
+    """Without sending anything there: a datagram socket only looks for a route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("169.254.169.254", 80))
+
+
+def _to_proxy() -> socket.socket:
+    """The proxy of a command with network access. Elsewhere there is none to ask."""
+    _, found, port = os.environ.get("HTTP_PROXY", "").rpartition(":")
+    if not found:
+        raise Failed
+    return socket.create_connection(("127.0.0.1", int(port)), 2)
+
+
+def ask_proxy(host: str, port: int) -> None:
+    with _to_proxy() as talk:
+        talk.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
+        if b" 200 " not in talk.recv(64):
+            raise Failed
+
+
+def ask_proxy_over_socks(host: bytes, port: int) -> None:
+    with _to_proxy() as talk:
+        talk.sendall(b"\x05\x01\x00")
+        talk.recv(2)
+        talk.sendall(b"\x05\x01\x00\x03" + bytes([len(host)]) + host + struct.pack(">H", port))
+        if talk.recv(2)[1:] != b"\x00":
+            raise Failed
 
 
 def write_through_a_link_in_the_workspace(stage: Stage) -> None:
@@ -272,15 +302,94 @@ def replace_an_agent_link(stage: Stage) -> None:
     write(f"{stage['ws']}/.gemini/settings.json")
 
 
+def git_directory(path: str) -> None:
+    for name in ("hooks", "objects", "refs"):
+        os.makedirs(f"{path}/{name}")
+    write(f"{path}/HEAD", "ref: refs/heads/main\n")
+
+
 def plant_a_nested_repository(stage: Stage) -> None:
-    os.makedirs(f"{stage['ws']}/nested/.git/hooks")
+    git_directory(f"{stage['ws']}/nested/.git")
     write(f"{stage['ws']}/nested/.git/hooks/pre-commit")
+    os.chmod(f"{stage['ws']}/nested/.git/hooks/pre-commit", 0o755)
 
 
-def read_the_shadow_file(_: Stage) -> None:
-    with open("/etc/shadow", "rb") as file:
-        if not file.read():
-            raise Failed
+def plant_settings_of_a_nested_repository(stage: Stage) -> None:
+    git_directory(f"{stage['ws']}/a/b/c/d/e/f/.git")
+    write(f"{stage['ws']}/a/b/c/d/e/f/.git/config", "[core]\n\tfsmonitor = escaped\n")
+
+
+def plant_a_bare_repository(stage: Stage) -> None:
+    git_directory(f"{stage['ws']}/bare")
+    write(f"{stage['ws']}/bare/config", "[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = escaped\n")
+
+
+def plant_a_command_in_a_paused_rebase(stage: Stage) -> None:
+    os.mkdir(f"{stage['ws']}/.git/rebase-merge")
+    write(f"{stage['ws']}/.git/rebase-merge/git-rebase-todo", "exec escaped\n")
+
+
+def lead_git_out_of_the_workspace(stage: Stage) -> None:
+    os.mkdir(f"{stage['ws']}/elsewhere-below")
+    write(f"{stage['ws']}/elsewhere-below/.git", f"gitdir: {stage['out']}/git\n")
+
+
+def leave_a_set_uid_program(stage: Stage) -> None:
+    write(f"{stage['ws']}/set-uid")
+    os.chmod(f"{stage['ws']}/set-uid", 0o6755)
+
+
+def read_a_system_secret(*paths: str) -> None:
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                if file.read():
+                    return
+        except OSError:
+            continue
+    raise Failed
+
+
+def read_one_of(names: list[str], stage: Stage) -> None:
+    for name in names:
+        try:
+            read_canary(f"{stage['home']}/{name}", stage)
+        except (OSError, Failed):
+            continue
+        return
+    raise Failed
+
+
+def search_the_home_directory(stage: Stage) -> None:
+    for directory, _, names in os.walk(stage["home"]):
+        for name in names:
+            try:
+                read_canary(f"{directory}/{name}", stage)
+            except (OSError, Failed):
+                continue
+            return
+    raise Failed
+
+
+def write_through_a_hard_link_to_an_object(stage: Stage) -> None:
+    path = f"{stage['ws']}/.git/objects/aa/object"
+    os.chmod(path, 0o644)
+    write(path)
+
+
+def make_settings_of_the_harness(stage: Stage) -> None:
+    os.makedirs(os.path.dirname(stage["missing_settings"]), exist_ok=True)
+    write(stage["missing_settings"])
+
+
+def make_a_huge_file(stage: Stage) -> None:
+    path = f"{stage['ws']}/huge"
+    try:
+        with open(path, "wb") as file:
+            file.truncate(1 << 40)
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
 
 
 def stay_in_a_session_of_its_own(stage: Stage) -> None:
@@ -316,7 +425,7 @@ _FILES: dict[str, Attempt] = {
 _NAMESPACES: dict[str, Attempt] = {
     "mount_a_file_system": mount_a_file_system,
     "remount_a_root_writable": lambda stage: libc_says_yes("mount", None, stage["out"].encode(), None, 32 | 4096, None),
-    "take_a_cover_away": lambda stage: libc_says_yes("umount2", f"{stage['home']}/.ssh".encode(), 2),
+    "take_a_cover_away": lambda stage: libc_says_yes("umount2", stage["home"].encode(), 2),
     "open_a_mount_tree": lambda _: call(428, 428, -100, b"/", 1),
     "make_a_mount_by_hand": lambda _: call(430, 430, b"tmpfs", 0),
     "change_the_root": lambda stage: os.chroot(stage["ws"]),
@@ -379,10 +488,20 @@ _NETWORK: dict[str, Attempt] = {
         socket.AF_UNIX, socket.SOCK_STREAM, "\x00" + stage["abstract"]
     ),
     "look_up_a_name": lambda _: socket.getaddrinfo("example.org", 80),
+    "find_a_route_to_the_metadata_address": find_a_route_to_the_metadata_address,
     "open_a_raw_socket": lambda _: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).close(),
     "open_a_packet_socket": lambda _: socket.socket(17, socket.SOCK_RAW, 3).close(),
     "open_a_socket_to_the_hypervisor": lambda _: socket.socket(40, socket.SOCK_STREAM).close(),
     "open_a_kernel_crypto_socket": lambda _: socket.socket(38, socket.SOCK_SEQPACKET).close(),
+}
+
+_PROXY: dict[str, Attempt] = {
+    "ask_the_proxy_for_a_server_on_loopback": lambda stage: ask_proxy("127.0.0.1", stage["tcp"]),
+    "ask_the_proxy_for_a_server_by_name": lambda stage: ask_proxy("localhost", stage["tcp"]),
+    "ask_the_proxy_for_a_server_in_ipv6": lambda stage: ask_proxy("[::ffff:127.0.0.1]", stage["tcp"]),
+    "ask_the_proxy_for_a_server_in_an_odd_spelling": lambda stage: ask_proxy("0x7f.1", stage["tcp"]),
+    "ask_the_proxy_for_the_metadata_address": lambda _: ask_proxy("169.254.169.254", 80),
+    "ask_the_proxy_over_socks": lambda stage: ask_proxy_over_socks(b"localhost", stage["tcp"]),
 }
 
 _GUARD_RAILS: dict[str, Attempt] = {
@@ -408,14 +527,58 @@ _GUARD_RAILS: dict[str, Attempt] = {
     "replace_an_agent_link": replace_an_agent_link,
     "change_a_shell_start_file": lambda stage: write(f"{stage['ws']}/.bashrc"),
     "rename_the_workspace": lambda stage: there_and_back(stage["ws"]),
+}
+
+_LATER: dict[str, Attempt] = {
     "plant_a_nested_repository": plant_a_nested_repository,
+    "plant_settings_of_a_nested_repository": plant_settings_of_a_nested_repository,
+    "plant_a_bare_repository": plant_a_bare_repository,
+    "plant_a_command_in_a_paused_rebase": plant_a_command_in_a_paused_rebase,
+    "lead_git_out_of_the_workspace": lead_git_out_of_the_workspace,
+    "leave_a_set_uid_program": leave_a_set_uid_program,
+}
+
+_LINKS: dict[str, Attempt] = {
+    "write_through_a_hard_link": lambda stage: write(f"{stage['ws']}/.venv/lib/module.py"),
+    "change_a_mode_through_a_hard_link": lambda stage: os.chmod(f"{stage['ws']}/.venv/lib/mode.py", 0o777),
+    "write_through_a_hard_link_to_an_object": write_through_a_hard_link_to_an_object,
+}
+
+_OWN: dict[str, Attempt] = {
+    "read_the_moved_state_of_the_harness": lambda stage: read_canary(f"{stage['moved_state']}/token", stage),
+    "change_the_moved_state_of_the_harness": lambda stage: write(f"{stage['moved_state']}/forged"),
+    "replace_the_moved_state_of_the_harness": lambda stage: there_and_back(stage["moved_state"]),
+    "make_settings_of_the_harness": make_settings_of_the_harness,
+    "make_a_huge_file": make_a_huge_file,
+}
+
+
+def _to_socket(name: str) -> Attempt:
+    return lambda stage: _connect_through_a_short_name(stage[name])
+
+
+def _connect_through_a_short_name(path: str) -> None:
+    os.chdir(os.path.dirname(path))  # an address has room for 107 bytes
+    _connect(socket.AF_UNIX, socket.SOCK_STREAM, os.path.basename(path))
+
+
+ODD_SOCKETS = ("relative", "dotted", "descriptor", "renamed", "linked", "moved", "newline")
+_SOCKETS: dict[str, Attempt] = {
+    f"connect_to_a_{name}_socket_{where}": _to_socket(f"{name}_{place}")
+    for place, where in (("out", "outside"), ("ws", "in_the_workspace"))
+    for name in ODD_SOCKETS
 }
 
 _SECRETS: dict[str, Attempt] = {
     "read_a_private_key": lambda stage: read_canary(f"{stage['home']}/.ssh/id_rsa", stage),
     "read_cloud_credentials": lambda stage: read_canary(f"{stage['home']}/.aws/credentials", stage),
     "read_a_password_file": lambda stage: read_canary(f"{stage['home']}/.netrc", stage),
-    "read_the_shadow_file": read_the_shadow_file,
+    "read_the_shadow_file": lambda _: read_a_system_secret("/etc/shadow"),
+    "read_a_copy_of_the_shadow_file": lambda _: read_a_system_secret("/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"),
+    "read_a_file_at_home": lambda stage: read_one_of(stage["at_home"], stage),
+    "read_a_file_beside_a_tool": lambda stage: read_one_of(stage["beside_tools"], stage),
+    "search_the_home_directory": search_the_home_directory,
+    "read_a_file_outside": lambda stage: read_canary(f"{stage['out']}/notes.txt", stage),
 }
 
 _STAYING: dict[str, Attempt] = {
@@ -428,7 +591,12 @@ ATTEMPTS: dict[str, Attempt] = {
     **_KERNEL,
     **_PROCESSES,
     **_NETWORK,
+    **_PROXY,
     **_GUARD_RAILS,
+    **_LINKS,
+    **_OWN,
+    **_SOCKETS,
+    **_LATER,
     **_SECRETS,
     **_STAYING,
 }

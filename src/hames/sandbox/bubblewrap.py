@@ -1,34 +1,34 @@
 """Linux walls: bubblewrap's arguments for a policy.
 
-Everything is read-only, then the writable roots are opened, then the guard rails inside them are shut again.
-Namespaces for users, processes, IPC, host name, control groups and the network are new; no capability is left;
-the filter of `seccomp` answers what namespaces do not.
+The root is empty and read-only; then the view's list of what is shown is put into it, the writable roots are opened,
+and the guard rails inside them are shut again. Namespaces for users, processes, IPC, host name, control groups and the
+network are new; no capability is left; the filter of `seccomp` answers what namespaces do not.
 """
 
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.covers import secret_mounts
-from hames.sandbox.mounts import Mount, inside, ordered
+from hames.sandbox.covers import secret_mounts, socket_mounts
+from hames.sandbox.mounts import Layers, Mount, inside, ordered
 
 _SMALL_BYTES = 64 * 1024
 _SCRATCH_BYTES = min(4 * 1024**3, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 _FRESH = ("/run", "/tmp", "/dev/shm")
-
-# Parts of /run that programs need to find: where NixOS keeps its programs, and who resolves names.
-_KEPT = ("/run/current-system", "/run/wrappers", "/run/opengl-driver")
+# Programs keep things there on their own account, beside a workspace that may lie there, too.
+_SHARED_BY_PROGRAMS = (".cache", ".config", ".local")
 
 
 class Bubblewrap(Value):
-    """An installed bubblewrap. `sizes`: it can bound a private file system (0.7); one with the setuid bit cannot."""
+    """An installed bubblewrap. `sizes`: it can bound a private file system (0.7); one with the setuid bit cannot.
+    `overlays`: it can put a private layer over a directory (0.11)."""
 
     path: str
     version: str
     sizes: bool
     setuid: bool = False
+    overlays: bool = False
 
 
 class View(Value):
@@ -37,29 +37,49 @@ class View(Value):
     workspace: str
     roots: tuple[str, ...]
     guards: tuple[Mount, ...]
-    network: bool
     home: str
     hidden: tuple[str, ...] = ()
     scratch: str = ""
     """A directory of ours that is `/tmp` inside, so that it lasts from one command to the next."""
-    sockets: tuple[Mount, ...] = ()
-    """Covers for other programs' sockets. One that vanishes meanwhile fails the run."""
+    visible: tuple[Mount, ...] = ()
+    """Everything that is shown beside the workspace."""
+    private_home: bool = False
+    sockets: tuple[str, ...] = ()
+    """Sockets in the workspace."""
+    known_sockets: frozenset[str] | None = None
+    """Cover no other sockets than these. None: all that there are."""
 
 
-def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd: str, filter_fd: int) -> list[str]:
-    """What bubblewrap is told before the command itself. `layers` are the mounts of the view, in order."""
-    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+def options(
+    bubblewrap: Bubblewrap,
+    view: View,
+    layers: Sequence[Mount],
+    *,
+    cwd: str,
+    filter_fd: int,
+    files: Mapping[str, int] | None = None,
+    gate_fd: int | None = None,
+) -> list[str]:
+    """What bubblewrap is told before the command itself. `layers` are the mounts of the view, in order; `files` are
+    descriptors with the content of those that are files.
+
+    The network is always a new one; `gate_fd`: the command waits until somebody has put a way out into it.
+    """
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    if not view.network:
-        words.append("--unshare-net")
-    everything = Mount(path="/", how="write") in layers
-    words += ["--bind" if everything else "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if gate_fd is not None:
+        words += ["--block-fd", str(gate_fd)]
+    everything = [mount.how for mount in layers if mount.path == "/"]
+    if everything:
+        words += ["--bind" if everything[0] == "write" else "--ro-bind", "/", "/"]
+    words += ["--dev", "/dev", "--proc", "/proc"]
     # Root may write sysctls, whatever namespace it is in, unless the mount says no.
     words += ["--ro-bind", "/proc/sys", "/proc/sys"]
     for mount in layers:
         if mount.path != "/":
-            words += _mount_words(bubblewrap, mount, view)
-    for path in ("/dev", *(mount.path for mount in layers if mount.how == "passage")):
+            words += _mount_words(bubblewrap, mount, view, files or {})
+    shut = ["/dev", *(mount.path for mount in layers if mount.how == "passage"), *([] if everything else ["/"])]
+    for path in shut:
         words += ["--remount-ro", path]
     return [*words, "--seccomp", str(filter_fd), "--chdir", cwd]
 
@@ -67,15 +87,27 @@ def options(bubblewrap: Bubblewrap, view: View, layers: Sequence[Mount], *, cwd:
 def mounts(view: View) -> list[Mount]:
     """Parents first."""
     fresh = [Mount(path=path, how="scratch") for path in (*_FRESH, *_real_run())]
-    kept = [Mount(path=path, how="read") for path in _kept(view) if Path(path).exists()]
+    if view.private_home:
+        fresh.append(Mount(path=view.home, how="home"))
     # Below a fresh directory the workspace would be gone; it is put back, if only to be read.
     shown = [Mount(path=root, how="write") for root in view.roots] or [Mount(path=view.workspace, how="read")]
-    secrets = secret_mounts(view.home, more=view.hidden, keep=(*view.roots, view.workspace))
-    secrets = [mount for mount in secrets if _visible(mount, fresh, (*kept, *shown))]
-    gone = [*fresh, *(mount for mount in secrets if mount.how == "hidden")]
-    sockets = [mount for mount in view.sockets if _visible(mount, gone, (*kept, *shown))]
-    passages = _passages(fresh, (*kept, *shown))
-    return ordered([*fresh, *passages, *kept, *shown, *secrets, *sockets, *view.guards])
+    everything = any(mount.path == "/" for mount in shown)
+    visible = [] if everything else view.visible
+    layers = ordered([*visible, *fresh, *_passages(fresh, shown), *shown])
+    layers = [mount for mount in layers if mount.how != "link" or not _is_above(mount.path, layers)]
+    keep = (*view.roots, view.workspace)
+    secrets = secret_mounts(view.home, more=view.hidden, keep=keep, layers=Layers(layers))
+    sockets = [
+        mount
+        for mount in socket_mounts(Layers([*layers, *secrets]), view.sockets)
+        if view.known_sockets is None or mount.path in view.known_sockets
+    ]
+    return ordered([*layers, *sockets, *view.guards, *secrets])
+
+
+def _is_above(path: str, layers: Sequence[Mount]) -> bool:
+    below = f"{path}/"
+    return any(mount.path.startswith(below) for mount in layers)
 
 
 def _passages(fresh: Sequence[Mount], shown: Sequence[Mount]) -> list[Mount]:
@@ -87,13 +119,13 @@ def _passages(fresh: Sequence[Mount], shown: Sequence[Mount]) -> list[Mount]:
         for seen in shown
         if seen.path != over.path and inside(seen.path, over.path)
     }
-    return [Mount(path=way, how="passage") for way in ways if not any(inside(way, seen.path) for seen in shown)]
-
-
-def _visible(mount: Mount, gone: Sequence[Mount], shown: Sequence[Mount]) -> bool:
-    """What a fresh directory hides needs no cover, unless something below it was put back."""
-    over = [hidden.path for hidden in gone if inside(mount.path, hidden.path)]
-    return not over or any(inside(mount.path, seen.path) and inside(seen.path, max(over, key=len)) for seen in shown)
+    ways -= {f"{over.path}/{name}" for over in fresh if over.how == "home" for name in _SHARED_BY_PROGRAMS}
+    homes = [over.path for over in fresh if over.how == "home"]
+    return [
+        Mount(path=way, how="passage")
+        for way in ways
+        if way not in homes and not any(inside(way, seen.path) for seen in shown)
+    ]
 
 
 def _real_run() -> tuple[str, ...]:
@@ -102,26 +134,28 @@ def _real_run() -> tuple[str, ...]:
     return (str(path),) if path.is_dir() and not path.is_symlink() else ()
 
 
-def _kept(view: View) -> tuple[str, ...]:
-    """What stays visible below a fresh directory. An installation of ours may lie there: its tools must be found."""
-    own = [path for path in {sys.prefix, str(Path(__file__).parents[1])} if any(inside(path, hid) for hid in _FRESH)]
-    resolver = os.path.realpath("/etc/resolv.conf")
-    name_service = (resolver,) if view.network and resolver.startswith("/run/") else ()
-    return (*_KEPT, *name_service, *own)
-
-
-def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View) -> list[str]:
+def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View, files: Mapping[str, int]) -> list[str]:
     match mount.how:
         case "read":
             return ["--ro-bind", mount.path, mount.path]
         case "write":
             return ["--bind", mount.path, mount.path]
+        case "tool":
+            return ["--ro-bind-try", mount.path, mount.path]
+        case "cache":
+            return ["--overlay-src", mount.path, "--tmp-overlay", mount.path]
         case "hidden":
             return ["--perms", "0555", *_size(bubblewrap, _SMALL_BYTES), "--tmpfs", mount.path]
         case "passage":
             return [*_size(bubblewrap, _SMALL_BYTES), "--tmpfs", mount.path]
         case "masked":
             return ["--dev-bind", "/dev/null", mount.path]
+        case "link":
+            return ["--symlink", mount.target, mount.path]
+        case "file":
+            return ["--perms", "0600", "--file", str(files[mount.path]), mount.path] if mount.path in files else []
+        case "home":
+            return ["--perms", "0700", *_size(bubblewrap, _SCRATCH_BYTES), "--tmpfs", mount.path]
         case "scratch":
             if mount.path == "/tmp" and view.scratch:
                 return ["--bind", view.scratch, "/tmp"]

@@ -1,89 +1,329 @@
 """What lies on the disk and is nobody's business inside a sandbox: keys and passwords, and other programs' sockets.
 
-A listening socket is reached through a path, whatever the network namespace says, so each one is covered.
-What starts to listen after the program has started is not.
+Most of it is not there at all, because the home directory and the root are lists of what is shown. Covers are for what
+lies inside something that is shown. A listening socket is reached through a path, whatever the network namespace says,
+so each one is covered. What starts to listen in a shown directory after the program has started is not.
 """
 
+import errno
 import os
 import re
+import socket
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from hames.sandbox.mounts import Mount
+from hames.sandbox.mounts import Layers, Mount, inside
+from hames.sandbox.system_view import system_secrets
 
 SECRETS: tuple[str, ...] = (
     ".1password",
+    ".age",
+    ".ansible_vault_pass",
+    ".anthropic",
+    ".atlassian",
     ".aws",
+    ".aws-vault",
     ".azure",
     ".bash_history",
+    ".bitcoin",
+    ".boto",
+    ".bundle/config",
+    ".cache/huggingface/stored_tokens",
+    ".cache/huggingface/token",
+    ".cache/keepassxc",
     ".cargo/credentials",
     ".cargo/credentials.toml",
+    ".chef",
+    ".circleci",
+    ".clasprc.json",
     ".claude.json",
     ".claude/.credentials.json",
+    ".cloudflared",
     ".codex/auth.json",
+    ".composer/auth.json",
+    ".conan2/credentials.json",
+    ".condarc",
+    ".config/.wrangler",
     ".config/1Password",
+    ".config/Bitwarden",
     ".config/BraveSoftware",
+    ".config/Code/User/globalStorage",
+    ".config/Cursor",
+    ".config/Element",
+    ".config/Mattermost",
+    ".config/Signal",
+    ".config/Slack",
+    ".config/Yubico",
+    ".config/act",
+    ".config/aichat",
+    ".config/anthropic",
+    ".config/argocd",
+    ".config/asciinema",
+    ".config/atuin",
+    ".config/bitbucket",
+    ".config/borg",
     ".config/chromium",
+    ".config/composer/auth.json",
+    ".config/configstore",
     ".config/containers/auth.json",
+    ".config/dart",
+    ".config/discord",
     ".config/doctl",
+    ".config/fly",
     ".config/gcloud",
     ".config/gh",
     ".config/git/credentials",
     ".config/github-copilot",
     ".config/glab-cli",
     ".config/google-chrome",
+    ".config/goose",
     ".config/hames",
+    ".config/hcloud",
     ".config/heroku",
     ".config/hub",
+    ".config/huggingface",
+    ".config/hut",
+    ".config/ibmcloud",
+    ".config/insomnia",
+    ".config/io.datasette.llm",
+    ".config/keepassxc",
+    ".config/keybase",
+    ".config/linode-cli",
+    ".config/litecli",
+    ".config/microsoft-edge",
+    ".config/mods",
+    ".config/msmtp",
+    ".config/mutt",
+    ".config/neomutt",
+    ".config/netlify",
+    ".config/ngrok",
     ".config/op",
+    ".config/openai",
+    ".config/opencode",
+    ".config/pip/pip.conf",
+    ".config/pnpm/rc",
+    ".config/postman",
+    ".config/protonmail",
+    ".config/pulumi",
+    ".config/pypoetry/auth.toml",
     ".config/rclone",
+    ".config/restic",
+    ".config/rslsync",
+    ".config/s3cmd",
+    ".config/scaleway",
+    ".config/scw",
+    ".config/sendgrid",
+    ".config/sentry",
+    ".config/solana",
     ".config/sops",
+    ".config/stripe",
+    ".config/supabase",
+    ".config/tea",
+    ".config/teleport",
+    ".config/uv/uv.toml",
+    ".config/vercel",
+    ".config/vivaldi",
+    ".config/wrangler",
+    ".consul-token",
+    ".continuum",
+    ".copilot",
+    ".credentials",
+    ".curlrc",
+    ".databrickscfg",
     ".docker",
+    ".dockercfg",
+    ".doppler",
+    ".dotnet/corefx",
+    ".dropbox",
+    ".electrum",
+    ".env",
+    ".ethereum",
+    ".expo",
+    ".fetchmailrc",
+    ".filezilla",
+    ".fly",
+    ".foundry/keystores",
+    ".gcalcli_oauth",
     ".gem/credentials",
     ".gemini/oauth_creds.json",
+    ".git-credential-cache",
     ".git-credentials",
     ".gnupg",
+    ".gradle/gradle.properties",
+    ".gsutil",
+    ".helm",
+    ".heroku",
+    ".hex/hex.config",
+    ".huggingface",
+    ".ibmcloud",
+    ".influxdbv2",
+    ".irb_history",
+    ".ivy2/.credentials",
+    ".jira.d",
+    ".julia/servers",
+    ".jupyter",
+    ".kaggle",
+    ".kerberos",
+    ".keybase",
+    ".keychain",
     ".kube",
+    ".lftp",
+    ".local/share/Bitwarden",
+    ".local/share/TelegramDesktop",
+    ".local/share/atuin",
+    ".local/share/com.vercel.cli",
+    ".local/share/containers/storage/secrets",
+    ".local/share/fish/fish_history",
+    ".local/share/gem/credentials",
+    ".local/share/gopass",
     ".local/share/hames",
+    ".local/share/jupyter/runtime",
     ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".local/share/opencode",
+    ".local/share/password-store",
+    ".local/share/uv/credentials",
+    ".local/state/bash",
     ".local/state/hames",
+    ".m2/settings-security.xml",
+    ".m2/settings.xml",
+    ".mailrc",
+    ".mbsyncrc",
+    ".mc",
+    ".minikube",
+    ".modal.toml",
+    ".mongodb",
+    ".mongorc.js",
     ".mozilla",
+    ".msmtprc",
+    ".muttrc",
+    ".my.cnf",
+    ".mylogin.cnf",
     ".mysql_history",
+    ".netlify",
     ".netrc",
+    ".ngrok2",
+    ".node_repl_history",
     ".npmrc",
+    ".nuget/NuGet",
+    ".oci",
+    ".offlineimaprc",
+    ".okta",
+    ".opam/credentials",
+    ".openai",
+    ".openshift",
+    ".openvpn",
+    ".ovhapi",
+    ".packer.d",
     ".password-store",
     ".pgpass",
+    ".pip/pip.conf",
+    ".pki",
     ".psql_history",
+    ".pub-cache/credentials.json",
+    ".pulumi/credentials.json",
+    ".putty",
     ".pypirc",
     ".python_history",
+    ".qwen",
+    ".rclone.conf",
+    ".rediscli_history",
+    ".s3cfg",
+    ".saml2aws",
+    ".sbt/.credentials",
+    ".sentryclirc",
+    ".sfdx",
+    ".smbcredentials",
+    ".snowflake",
+    ".snowsql",
+    ".sqlite_history",
     ".ssh",
-    ".terraform.d",
+    ".stack/config.yaml",
+    ".step",
+    ".streamlit/secrets.toml",
+    ".subversion/auth",
+    ".supabase",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
     ".thunderbird",
+    ".token",
+    ".tokens",
+    ".transifexrc",
+    ".travis",
+    ".tugboat",
+    ".twilio-cli",
+    ".twurlrc",
+    ".vagrant.d",
     ".vault-token",
+    ".vercel",
+    ".viminfo",
+    ".vnc",
+    ".vscode-server/data/User/globalStorage",
+    ".wakatime.cfg",
+    ".wandb",
+    ".wget-hsts",
+    ".wgetrc",
+    ".wrangler",
+    ".yarnrc",
     ".yarnrc.yml",
+    ".zhistory",
     ".zsh_history",
+    ".zsh_sessions",
+    "Library/Keychains",
+    "anaconda3/.condarc",
+    "mambaforge/.condarc",
+    "miniconda3/.condarc",
+    "miniforge3/.condarc",
+    "snap/bitwarden",
+    "snap/chromium",
+    "snap/firefox",
 )
-"""Below the home directory."""
+"""Below the home directory. Covered where the home directory is not a private one, and inside what is shown of it."""
 
-# Readable to us only when we are root, and root is who runs harnesses in containers.
-_SYSTEM_SECRETS = ("/etc/shadow", "/etc/ssl/private", "/run/secrets", "/var/run/secrets")
+_LOOK_AGAIN_SECONDS = 30
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")
 
 
-def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str]) -> list[Mount]:
-    """Covers for all of them that exist. A writable root that a person named (`keep`) is not covered itself."""
-    at_home = [f"{home}/{name}" for name in _worth_a_look(home)]
-    names = (*at_home, *_SYSTEM_SECRETS, *_host_keys(), *more)
-    found = {os.path.realpath(name) for name in names if os.access(name, os.R_OK)}
-    return [_cover(path) for path in sorted(found) if path not in keep]
+def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str], layers: Layers) -> list[Mount]:
+    """Covers for all of them that `layers` would show. A writable root that a person named (`keep`) is not covered
+    itself."""
+    at_home = [f"{home}/{name}" for name in _shown_secrets(home, layers.bound)]
+    found = {os.path.realpath(name) for name in (*at_home, *more) if os.access(name, os.R_OK)}
+    covers = [*map(_cover, sorted(found)), *_of_the_system(_moment())]
+    return [
+        cover for cover in covers if cover.path not in keep and layers.shows(cover.path) and os.path.lexists(cover.path)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _of_the_system(_moment: int) -> tuple[Mount, ...]:
+    return tuple(_cover(path) for path in system_secrets())
+
+
+def _moment() -> int:
+    """Changes now and then: what the system has is looked up again then, and not for every command."""
+    return int(time.monotonic() // _LOOK_AGAIN_SECONDS)
+
+
+def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
+    if any(inside(home, path) for path in bound):
+        return list(_worth_a_look(home))
+    return [name for path in bound if path.startswith(f"{home}/") for name in _secrets_below(path[len(home) + 1 :])]
+
+
+@lru_cache(maxsize=256)
+def _secrets_below(directory: str) -> tuple[str, ...]:
+    return tuple(name for name in SECRETS if inside(name, directory) and name != directory)
 
 
 def _worth_a_look(home: str) -> Sequence[str]:
-    """One listing instead of fifty questions. A directory that cannot be listed may still be entered."""
+    """One listing instead of hundreds of questions. A directory that cannot be listed may still be entered."""
     try:
         there = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
     except OSError:
@@ -91,17 +331,36 @@ def _worth_a_look(home: str) -> Sequence[str]:
     return [name for name in SECRETS if name.partition("/")[0] in there]
 
 
-def _host_keys() -> list[str]:
-    try:
-        return [entry.path for entry in os.scandir("/etc/ssh") if entry.name.endswith("_key")]
-    except OSError:
-        return []
+def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
+    """Covers for other programs' sockets that `layers` would show: those the kernel lists by path, those mounted into
+    this container, and `more`, which were found in the workspace."""
+    bound = tuple(f"{path.rstrip('/')}/" for path in layers.bound)
+    near = (
+        path for path in (*_bound(), *_mounted(_moment()), *_SOCKETS) if path.startswith(bound) and _is_socket(path)
+    )
+    listed = {real for path in near if layers.shows(real := os.path.realpath(path))}
+    alive = {path for path in more if layers.shows(path) and is_alive(path)}
+    return [Mount(path=path, how="masked") for path in sorted(listed | alive)]
 
 
-def socket_mounts() -> list[Mount]:
-    """Covers for all sockets that have a path."""
-    paths = {path for path in (*_bound(), *_mounted(), *_SOCKETS) if _is_socket(path)}
-    return [Mount(path=path, how="masked") for path in sorted({os.path.realpath(path) for path in paths})]
+def is_alive(path: str) -> bool:
+    """Whether somebody listens there. The datagram that is never sent disturbs nobody: a listener of another kind
+    is told apart by the error. A dead socket needs no cover, and a cover would keep its owner from removing it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        try:
+            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+        except OSError:
+            return True
+        try:
+            # Through a descriptor, because an address has room for 107 bytes.
+            probe.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")  # noqa: PTH119
+        except ConnectionRefusedError:
+            return False
+        except OSError as error:
+            return error.errno != errno.ENOENT
+        finally:
+            os.close(place)
+    return True
 
 
 def _bound() -> list[str]:
@@ -114,13 +373,19 @@ def _bound() -> list[str]:
     return [fields[7] for fields in columns if len(fields) == 8 and fields[7].startswith("/")]
 
 
-def _mounted() -> list[str]:
+@lru_cache(maxsize=1)
+def _mounted(_moment: int) -> list[str]:
     """Sockets that were mounted into a container: their listener is in another namespace, and not on the list."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     except OSError:
         return []
-    return [_OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split(" ", 5)[4]) for line in lines]
+    places = (line.split(" ", 5)[4] for line in lines)
+    return [_OCTAL.sub(_octal, place) if "\\" in place else place for place in places if place[:5] != "/sys/"]
+
+
+def _octal(found: re.Match[str]) -> str:
+    return chr(int(found[1], 8))
 
 
 def _is_socket(path: str) -> bool:

@@ -16,6 +16,11 @@ JOB = "HAMES_JOB"
 _PASSED = ("LANG", "LANGUAGE", "LOGNAME", "TZ", "USER")
 
 
+COPY_NOT_LINK = {"UV_LINK_MODE": "copy", "pnpm_config_package_import_method": "copy"}
+"""What package managers install is a file of its own and not a second name for one in a cache. Older versions of pnpm
+are told by a file (`rendered_config`): npm warns about every variable it does not know."""
+
+
 def child_environment(
     parent: Mapping[str, str],
     *,
@@ -24,10 +29,11 @@ def child_environment(
     extra_path: Sequence[str] = (),
     inherit: Sequence[str] = (),
     tmp: str = "",
+    private_home: bool = False,
 ) -> dict[str, str]:
     """The whole environment of a child. `inherit` are further names a person chose, taken from `parent`.
 
-    `tmp` is the private temporary directory behind walls. The home directory is read-only there, so caches go to it.
+    `tmp` is the private temporary directory behind walls. Caches go to it, unless the home directory is private, too.
     """
     names = (*_PASSED, *inherit, *(name for name in parent if name.startswith("LC_")))
     child = {name: parent[name] for name in names if name in parent}
@@ -45,6 +51,8 @@ def child_environment(
         JOB: job,
     }
     if tmp:
+        child |= COPY_NOT_LINK
+    if tmp and not private_home:
         child |= {"XDG_CACHE_HOME": f"{tmp}/.cache", "npm_config_cache": f"{tmp}/.npm"}
     return child
 

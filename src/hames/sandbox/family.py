@@ -10,7 +10,7 @@ standard library only, so that it starts fast and needs nothing installed.
 """
 
 # pathlib would double what the guardian imports.
-# ruff: noqa: PTH112, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH123, PTH208
 
 import os
 import select
@@ -24,6 +24,7 @@ GRACE_SECONDS = 0.5
 LIMIT_SECONDS = 1.5
 COUNT_SECONDS = 0.2
 _LOOKS, _YOUNG = 5, 40
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Seen(NamedTuple):
@@ -84,6 +85,21 @@ def descendants(root: int) -> set[int]:
         below = children.get(rest.pop(), [])
         found.update(below)
         rest += below
+    return found
+
+
+def tree(root: int) -> set[int]:
+    """The same without looking at every process of the machine, where the kernel lists the children of each."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        return descendants(root)
+    found, rest = set[int](), [root]
+    while rest:
+        pid = rest.pop()
+        found.add(pid)
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                    rest += [int(child) for child in file.read().split() if int(child) not in found]
     return found
 
 
@@ -170,18 +186,60 @@ def _caught(job: str) -> bool:
     return False
 
 
+def memory(members: Collection[int], limit: int) -> int:
+    """The bytes that these processes use together. Above `limit` they are counted exactly, which takes longer: memory
+    that a process shares with the one it was forked from is then counted once."""
+    used = sum(_own_pages(pid) for pid in members) * _PAGE_BYTES
+    return used if used <= limit else sum(_proportional_bytes(pid) for pid in members)
+
+
+def _own_pages(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            _, resident, shared = file.read().split()[:3]
+    except (OSError, ValueError):
+        return 0
+    return int(resident) - int(shared)
+
+
+def _proportional_bytes(pid: int) -> int:
+    fields: dict[bytes, int] = {}
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                name, _, rest = line.partition(b":")
+                if name in (b"Pss", b"Pss_Anon", b"SwapPss"):
+                    fields[name] = int(rest.split()[0]) * 1024
+    except (OSError, ValueError, IndexError):
+        return _own_pages(pid) * _PAGE_BYTES
+    return fields.get(b"Pss_Anon", fields.get(b"Pss", 0)) + fields.get(b"SwapPss", 0)
+
+
 class Family(NamedTuple):
     """`pid` 0 is a family about to be started: it is known by its mark alone."""
 
     pid: int
     job: str
     limit: int
+    memory: int
+
+    def excess(self, *, many_threads: bool) -> str:
+        """Which limit it is above, if any. The question to the whole machine is cheap, and comes first."""
+        if self.limit and many_threads and self._count() > self.limit:
+            return "processes"
+        if self.memory and self.pid and memory(tree(self.pid), self.memory) > self.memory:
+            return "memory"
+        return ""
+
+    def _count(self) -> int:
+        return max(len(descendants(self.pid)), len(find(self.pid, self.job)))
 
 
 def _guard() -> None:
-    """Lines `+ PID JOB LIMIT` and `- 0 JOB 0` until the pipe closes; then nobody is left to be polite to.
+    """Lines `+ PID JOB PROCESSES MEMORY` and `- 0 JOB 0 0` until the pipe closes; then nobody is left to be polite to.
 
-    Families with a limit are counted a few times a second: nobody else counts root's processes.
+    Families with a limit are counted a few times a second: nobody else counts root's processes, or the memory of a
+    whole family. A line `JOB LIMIT` on stdout says which one was ended for which limit.
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -191,25 +249,28 @@ def _guard() -> None:
     quiet = _threads()
     rest = b""
     while True:
-        counted = [family for family in families.values() if family.limit]
+        counted = [family for family in families.values() if family.limit or family.memory]
         if select.select([0], [], [], COUNT_SECONDS if counted else None)[0]:
             chunk = os.read(0, 65536)
             if not chunk:
                 break
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                sign, pid, job, limit = line.decode().split()
+                sign, pid, job, limit, most = line.decode().split()
                 if sign == "+":
-                    families[job] = Family(int(pid), job, int(limit))
+                    families[job] = Family(int(pid), job, int(limit), int(most))
                 else:
                     families.pop(job, None)
             quiet = min(quiet, _threads())
-        elif _threads() - quiet > min(family.limit for family in counted):
-            for family in counted:
-                if len(descendants(family.pid)) > family.limit or len(find(family.pid, family.job)) > family.limit:
-                    # Behind walls the first two are enough, and a machine full of processes has no time to lose.
-                    tell(sorted(descendants(family.pid))[:2], signal.SIGKILL)
-                    end(family.pid, family.job, grace_s=0)
+            continue
+        many = _threads() - quiet > min((family.limit for family in counted if family.limit), default=0)
+        for family in counted:
+            if excess := family.excess(many_threads=many):
+                with suppress(OSError):
+                    os.write(1, f"{family.job} {excess}\n".encode())
+                # Behind walls the first two are enough, and a machine full of processes has no time to lose.
+                tell(sorted(descendants(family.pid))[:2], signal.SIGKILL)
+                end(family.pid, family.job, grace_s=0)
     for family in families.values():
         end(family.pid, family.job, grace_s=0)
 

@@ -6,6 +6,7 @@ was killed with SIGKILL.
 
 import contextlib
 import logging
+import os
 import subprocess
 import threading
 
@@ -21,18 +22,31 @@ class Guardian:
     def __init__(self) -> None:
         self._program: subprocess.Popen[bytes] | None = None
         self._families: dict[str, str] = {}
+        self._excess: dict[str, str] = {}
         self._turn = threading.Lock()
 
-    def watch(self, pid: int, job: str, *, processes: int = 0) -> None:
-        """`processes`: how many it may have at once, if somebody has to count them."""
+    def watch(self, pid: int, job: str, *, processes: int = 0, memory_bytes: int = 0) -> None:
+        """`processes`: how many it may have at once, if somebody has to count them. `memory_bytes`: of all of them."""
         with self._turn:
-            self._families[job] = f"+ {pid} {job} {processes}\n"
+            self._families[job] = f"+ {pid} {job} {processes} {memory_bytes}\n"
             self._say(self._families[job])
 
-    def forget(self, job: str) -> None:
+    def forget(self, job: str) -> str:
+        """Which limit it was ended for: `processes`, `memory` or nothing."""
         with self._turn:
+            self._listen()
             if self._families.pop(job, None) is not None:
-                self._say(f"- 0 {job} 0\n")
+                self._say(f"- 0 {job} 0 0\n")
+            return self._excess.pop(job, "")
+
+    def _listen(self) -> None:
+        if self._program is None or self._program.stdout is None:
+            return
+        with contextlib.suppress(OSError):
+            for line in (self._program.stdout.read() or b"").decode().splitlines():
+                job, _, limit = line.partition(" ")
+                if job in self._families:
+                    self._excess[job] = limit
 
     def close(self) -> None:
         """The same as being killed, for the guardian: it ends what is left, then itself."""
@@ -40,6 +54,8 @@ class Guardian:
             with contextlib.suppress(OSError):
                 self._program.stdin.close()
             self._program.wait()
+            if self._program.stdout is not None:
+                self._program.stdout.close()
             self._program = None
 
     def _say(self, line: str) -> None:
@@ -63,13 +79,16 @@ class Guardian:
 
     @staticmethod
     def _start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        program = subprocess.Popen(
             script_command(family.__file__),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,  # Ctrl-C in the terminal is not for it
             cwd="/",
             env={},
         )
+        assert program.stdout is not None
+        os.set_blocking(program.stdout.fileno(), False)
+        return program

@@ -8,6 +8,7 @@ not exist gets a placeholder for the time of the run.
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
@@ -16,6 +17,8 @@ from hames.sandbox.mounts import Mount, inside
 
 _CONFIG_BYTES = 262_144
 _MENTIONS = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n#;]+)", re.IGNORECASE | re.MULTILINE)
+
+_GLOBAL_CONFIGS = (".gitconfig", ".config/git/config")
 
 PLACEHOLDER_MODE = 0o555
 SAME_DIRECTORY = ".\n"
@@ -44,7 +47,9 @@ class _Survey:
         self.files: list[tuple[str, str]] = []
         self.links: list[tuple[str, str]] = []
 
-    def take(self) -> Guards:
+    def take(self, hidden: Sequence[str] = ()) -> Guards:
+        for path in hidden:
+            self.hold_place(Path(path))
         for name in GUARDED:
             if name != ".git":
                 self.guard(self.root / name)
@@ -52,6 +57,7 @@ class _Survey:
             if str(self.root) == self.home or os.path.lexists(self.root / name):
                 self.guard(self.root / name)
         self.git(self.root / ".git")
+        self.from_outside()
         shut = [mount.path for mount in self.mounts if mount.how != "write"]
         # A directory that is only held in place must not reopen one that is shut.
         pins = [pin for pin in self.pins if not any(inside(pin.path, path) for path in shut)]
@@ -95,16 +101,28 @@ class _Survey:
         else:
             self.guard_file(path)
 
+    def hold_place(self, path: Path) -> None:
+        """The same for a path that may be missing, also together with directories above it."""
+        if not inside(str(path), str(self.root)) or path == self.root:
+            return
+        if path.is_symlink():
+            self.guard(path)
+        while not path.parent.is_dir():
+            path = path.parent
+        self.hold(path, directory=False)
+
     def read(self, *paths: Path) -> None:
         self.mounts += [Mount(path=str(path), how="read") for path in paths if path.exists()]
 
     def git(self, git: Path) -> None:
         mode = _mode(git)
-        if mode is not None and stat.S_ISDIR(mode) and not _is_placeholder(git, mode):
+        if mode is None:
+            return  # `git init` works; what it leaves is looked at when the command has ended
+        if stat.S_ISDIR(mode) and not _is_placeholder(git, mode):
             self.repository(git)
             return
         self.guard(git)
-        if mode is not None and stat.S_ISREG(mode) and (admin := _linked_worktree(git)) is not None:
+        if stat.S_ISREG(mode) and (admin := linked_worktree(git)) is not None:
             common = admin.parent.parent
             self.repository(common)
             self.mounts.append(Mount(path=str(admin), how="write"))
@@ -115,23 +133,57 @@ class _Survey:
     def repository(self, git: Path) -> None:
         self.mounts.append(Mount(path=str(git), how="write"))
         self.guard(git / "hooks")
+        self.hook_links(git / "hooks")
         self.guard_file(git / "config")
         self.guard_file(git / "commondir", SAME_DIRECTORY)
-        for name in ("modules", "worktrees"):
-            if os.path.lexists(git / name):
-                self.guard(git / name)
+        self.foreign_worktrees(git / "worktrees")
         if _has_worktree_config(git):
             self.guard_file(git / "config.worktree")
-        for key, value in _MENTIONS.findall(_text(git / "config")):
-            # What git's configuration includes, and where it takes hooks from.
+        self.mentioned(git / "config", self.root)
+
+    def mentioned(self, config: Path, top: Path) -> None:
+        """What git's configuration includes, and where it takes hooks from. `top` is where the files are."""
+        for key, value in _MENTIONS.findall(_text(config)):
             hooks = key.lower() == "hookspath"
             named = Path(value.strip().replace("~", self.home, 1) if value.strip()[:2] == "~/" else value.strip())
-            self.hold(Path(os.path.realpath((self.root if hooks else git) / named)), directory=hooks)
+            self.hold(Path(os.path.realpath((top if hooks else config.parent) / named)), directory=hooks)
+
+    def from_outside(self) -> None:
+        """Files in the root that the user's own settings, or a repository around the root, take hooks from."""
+        for name in _GLOBAL_CONFIGS:
+            self.mentioned(Path(self.home, name), self.root)
+        if (self.root / ".git").exists():
+            return
+        top = next((parent for parent in self.root.parents if (parent / ".git").is_dir()), None)
+        if top is not None:
+            self.mentioned(top / ".git/config", top)
+            self.hook_links(top / ".git/hooks")
+
+    def hook_links(self, hooks: Path) -> None:
+        """A hook that is a link runs what it leads to, which may be an ordinary file of the project."""
+        try:
+            links = [Path(entry.path) for entry in os.scandir(hooks) if entry.is_symlink()]
+        except OSError:
+            return
+        for link in links:
+            self.hold(Path(os.path.realpath(link)), directory=False)
+
+    def foreign_worktrees(self, worktrees: Path) -> None:
+        """Worktrees that lie outside the root. Those inside it are looked at when the command has ended."""
+        try:
+            admins = [Path(entry.path) for entry in os.scandir(worktrees)]
+        except OSError:
+            return
+        for admin in admins:
+            checkout = os.path.realpath(Path(worktrees, admin, _text(admin / "gitdir").strip()))
+            if not inside(checkout, str(self.root)):
+                self.guard(admin)
 
 
-def guards(root: str, *, home: str) -> Guards:
-    """What has to be guarded in one writable root. `root` is a real path."""
-    return _Survey(root, home).take()
+def guards(root: str, *, home: str, hidden: Sequence[str] = ()) -> Guards:
+    """What has to be guarded in one writable root. `root` is a real path. `hidden` are further places, real paths or
+    not, that nobody may make, replace or move."""
+    return _Survey(root, home).take(hidden)
 
 
 def _mode(path: Path) -> int | None:
@@ -160,7 +212,7 @@ def _has_worktree_config(git: Path) -> bool:
     return "worktreeconfig" in _text(git / "config").lower()
 
 
-def _linked_worktree(dot_git: Path) -> Path | None:
+def linked_worktree(dot_git: Path) -> Path | None:
     """The administrative directory of a linked worktree, if it is one that its repository knows.
 
     The `.git` file came with the workspace and may point anywhere; the way back is in the repository.

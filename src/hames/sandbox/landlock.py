@@ -1,8 +1,8 @@
 """Landlock: a second-best wall, only for who says `allowDegraded` by name.
 
-It confines writing and, on newer kernels, TCP and signals; together with the system-call filter also the rest of
-the network. It does not hide secrets or other processes, does not stop changes of mode and time stamps outside
-the roots, and has no guard rails inside them.
+It confines reading and writing and, on newer kernels, TCP and signals; together with the system-call filter also the
+rest of the network. It does not hide the names of files or other processes, does not stop changes of mode and time
+stamps outside the roots, leaves other programs' unix sockets reachable, and has no guard rails inside the roots.
 
 This file also runs alone: it is the small program that raises the walls around itself and then becomes the command.
 It imports the standard library only.
@@ -11,6 +11,7 @@ It imports the standard library only.
 import ctypes
 import json
 import os
+import stat
 import struct
 import sys
 
@@ -18,6 +19,8 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 
 _READ = 0b1101  # execute, read file, read directory
+_READ_DIRECTORY = 0b1000
+_OF_FILES = 0b111 | 1 << 14 | 1 << 15
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _ALL_FS_BY_ABI = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)
 _TCP = 0b11  # bind, connect
@@ -37,18 +40,20 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def restrict(writable: list[str], *, network: bool) -> None:
+def restrict(writable: list[str], readable: list[str]) -> None:
     """Confines this process and all its children for good. Raises `OSError`."""
     version = abi()
     if version == 0:
         raise OSError("this kernel has no Landlock")
     files = _ALL_FS_BY_ABI[min(version, len(_ALL_FS_BY_ABI) - 1)]
-    tcp = _TCP if version >= 4 and not network else 0
-    scopes = _SCOPES if version >= 6 and not network else 0
+    tcp = _TCP if version >= 4 else 0
+    scopes = _SCOPES if version >= 6 else 0
     attributes = struct.pack("<QQQ", files, tcp, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     libc = _libc()
     ruleset = _checked(libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    _allow(libc, ruleset, "/", _READ & files)
+    for path in readable:
+        _allow(libc, ruleset, path, _READ & files)
+    _allow(libc, ruleset, "/etc", _READ_DIRECTORY & files)
     for path in ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom"):
         _allow(libc, ruleset, path, (_READ | _WRITE_FILE | _TRUNCATE) & files & ~0b1000)
     for path in writable:
@@ -63,7 +68,9 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    _checked(libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("<Qi", access, place), 0))
+    access &= -1 if stat.S_ISDIR(os.fstat(place).st_mode) else _OF_FILES
+    if access:
+        _checked(libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("<Qi", access, place), 0))
     os.close(place)
 
 
@@ -101,9 +108,8 @@ def _become() -> None:
     program = os.read(filter_fd, 65536)
     os.close(filter_fd)
     try:
-        restrict(settings["writable"], network=settings["network"])
-        if not settings["network"]:
-            filter_calls(without_internet(struct.unpack_from("<I", program, 12)[0]))
+        restrict(settings["writable"], settings["readable"])
+        filter_calls(without_internet(struct.unpack_from("<I", program, 12)[0]))
         filter_calls(program)
     except OSError as error:
         sys.exit(f"no sandbox: Landlock: {error}")

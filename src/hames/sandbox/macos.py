@@ -27,12 +27,27 @@ _BASE = """(version 1)
 (allow file-ioctl (literal "/dev/null") (literal "/dev/zero"))
 """
 
+_OTHERS = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders", "/private/var/root")
+
 _GIT = ("hooks", "config", "commondir", "config.worktree", "modules", "worktrees")
 
 
-def profile(*, roots: Sequence[str], home: str, scratch: str, network: bool, hidden: Sequence[str] = ()) -> str:
-    """The rules, last match wins. All paths are real paths; `scratch` is a private temporary directory."""
+def profile(
+    *,
+    roots: Sequence[str],
+    home: str,
+    scratch: str,
+    network: bool,
+    hidden: Sequence[str] = (),
+    readable: Sequence[str] = (),
+    private_home: bool = False,
+) -> str:
+    """The rules, last match wins. All paths are real paths; `scratch` is a private temporary directory. `private_home`:
+    of the home directories only what is `readable` can be read."""
     lines = [_BASE]
+    if private_home:
+        lines += [f"(deny file-read-data (subpath {_quoted(path)}))" for path in (home, *_OTHERS)]
+        lines += [f"(allow file-read* (subpath {_quoted(path)}))" for path in readable]
     lines += [f"(deny file-read* (subpath {_quoted(path)}))" for path in (*_secrets(home), *hidden)]
     for root in (*roots, scratch):
         lines += [f"(allow file-read* file-write* (subpath {_quoted(root)}))"]

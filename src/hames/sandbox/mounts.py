@@ -12,14 +12,25 @@ from typing import Literal
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
 
-How = Literal["read", "write", "hidden", "masked", "scratch", "passage"]
+How = Literal["read", "write", "hidden", "masked", "scratch", "passage", "home", "tool", "cache", "link", "file"]
 """`hidden` is an empty directory instead, `masked` an empty file instead, `scratch` a private writable directory,
-`passage` a directory that holds nothing but what is mounted below it, and takes nothing else."""
+`passage` a directory that holds nothing but what is mounted below it, and takes nothing else.
+
+`home` is the private home directory, `tool` is read-only and may be missing, `cache` is readable and takes private
+changes that are thrown away, `link` is a symbolic link to `target`, `file` is a private file with `content`."""
+
+BOUND: frozenset[How] = frozenset({"read", "write", "tool", "cache"})
+"""These show what is on the disk."""
+
+
+_MOST_LINKS = 40
 
 
 class Mount(Value):
     path: str
     how: How
+    target: str = ""
+    content: bytes = b""
 
 
 def ordered(mounts: Iterable[Mount]) -> list[Mount]:
@@ -31,6 +42,46 @@ def ordered(mounts: Iterable[Mount]) -> list[Mount]:
 def inside(path: str, root: str) -> bool:
     """Whether `path` is `root` or below it, by name alone."""
     return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+class Layers:
+    """Mounts on top of each other, to be asked what can be seen through them."""
+
+    def __init__(self, mounts: Iterable[Mount]) -> None:
+        self._how: dict[str, How] = {mount.path: mount.how for mount in mounts}
+        self.bound = tuple(path for path, how in self._how.items() if how in BOUND)
+
+    def shows(self, path: str) -> bool:
+        """Whether `path` is what is on the disk: the innermost mount above it decides."""
+        while path not in self._how:
+            if path in ("/", ""):
+                return False
+            path = path.rpartition("/")[0] or "/"
+        return self._how[path] in BOUND
+
+
+def follow(path: str) -> tuple[str, list[Mount]]:
+    """The real path, and every symbolic link on the way to it."""
+    rest = [name for name in reversed(path.split("/")) if name not in ("", ".")]
+    here = ""
+    links: list[Mount] = []
+    while rest:
+        name = rest.pop()
+        if name == "..":
+            here = here.rpartition("/")[0]
+            continue
+        try:
+            target = os.readlink(f"{here}/{name}")  # noqa: PTH115
+        except OSError:
+            here = f"{here}/{name}"
+            continue
+        links.append(Mount(path=f"{here}/{name}", how="link", target=target))
+        if len(links) > _MOST_LINKS:
+            break
+        if target.startswith("/"):
+            here = ""
+        rest += [name for name in reversed(target.split("/")) if name not in ("", ".")]
+    return here or "/", links
 
 
 def writable_roots(workspace: str, roots: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ Plans are made in a worker thread (they look at disks); the program is started f
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -23,6 +23,10 @@ class Plan:
     cwd: str
     contained: bool
     tmp: str = ""
+    private_home: bool = False
+    """The home directory is a private one that can be written to."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More for its environment."""
     files: list[int] = field(default_factory=list[int])
     kept: list[int] = field(default_factory=list[int])
     """Also closed here afterwards, and not handed over."""
@@ -32,6 +36,10 @@ class Plan:
     """Once it has ended: whether the program ever began. None: nobody knows."""
     release: Callable[[int], None] | None = None
     """Called with the number of the process, which does nothing until then."""
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = dict
+    """The variables that the program gets, given the usual ones."""
+    connect: Callable[[], None] | None = None
+    """Gives a started program its network. It has not begun before that. Raises `SandboxUnavailable`."""
     closing: Callable[[], Sequence[str]] = tuple
 
     def close_files(self) -> None:

@@ -17,6 +17,7 @@ from hames.domain.errors import SandboxUnavailable
 from hames.sandbox import bubblewrap, seccomp
 from hames.sandbox.bubblewrap import Bubblewrap, View
 from hames.sandbox.environment import SYSTEM_PATH
+from hames.sandbox.system_view import system_mounts
 
 _TRIAL_SECONDS = 10.0
 
@@ -115,28 +116,45 @@ def _described(path: str) -> Bubblewrap:
         setuid = bool(Path(path).stat().st_mode & stat.S_ISUID)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         version, numbers, setuid = "", (0, 0), False
-    return Bubblewrap(path=path, version=version, sizes=numbers >= (0, 7) and not setuid, setuid=setuid)
+    return Bubblewrap(
+        path=path,
+        version=version,
+        sizes=numbers >= (0, 7) and not setuid,
+        setuid=setuid,
+        overlays=numbers >= (0, 11) and not setuid,
+    )
 
 
 def _complaint(found: Bubblewrap) -> str | None:
     """What goes wrong with all walls up, or nothing. Other programs' sockets say nothing about the walls."""
-    view = View(workspace="/", roots=(), guards=(), network=False, home="/nonexistent")
+    view = View(workspace="/usr", roots=(), guards=(), home="/nonexistent", visible=system_mounts())
     filter_fd = seccomp.file()
     try:
         words = bubblewrap.options(found, view, bubblewrap.mounts(view), cwd="/", filter_fd=filter_fd)
+        return _trial(found, words, filter_fd)
+    finally:
+        os.close(filter_fd)
+
+
+def can_overlay(found: Bubblewrap, directory: str) -> bool:
+    """Whether a private layer can be put over this directory: that depends on its file system and on the kernel."""
+    words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--overlay-src", directory]
+    return found.overlays and _trial(found, [*words, "--tmp-overlay", directory], None) is None
+
+
+def _trial(found: Bubblewrap, words: Sequence[str], filter_fd: int | None) -> str | None:
+    try:
         trial = subprocess.run(
             [found.path, *words, "--", "/bin/sh", "-c", "exit 0"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            pass_fds=(filter_fd,),
+            pass_fds=() if filter_fd is None else (filter_fd,),
             env={"PATH": ":".join(SYSTEM_PATH)},
             timeout=_TRIAL_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    finally:
-        os.close(filter_fd)
     return None if trial.returncode == 0 else trial.stderr.strip().removeprefix("bwrap: ") or f"exit {trial.returncode}"

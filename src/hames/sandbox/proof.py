@@ -1,4 +1,4 @@
-"""The proof that the walls hold on this machine: some eighty attempts to get out, judged from outside.
+"""The proof that the walls hold on this machine: more than a hundred attempts to get out, judged from outside.
 
 `hames doctor` runs it, and so do the tests. Findings are values: what got out is a finding, not an exception.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
@@ -19,19 +20,8 @@ from hames.sandbox.choose import LocalSandbox, Settings
 from hames.sandbox.stage import Stage, interpreter, staged
 
 WHERE = "/var/tmp"
-KNOWN = frozenset({"plant_a_nested_repository"})
-"""Gets through wherever anything is writable: every directory can become a repository. See `planted`."""
-
-OPEN_WITH_NETWORK = frozenset(
-    {
-        "connect_to_a_server_on_loopback",
-        "connect_to_a_server_on_loopback_v6",
-        "send_a_datagram",
-        "connect_to_an_abstract_socket",
-        "look_up_a_name",
-    }
-)
-"""What `networkAccess` opens: the machine's own loopback and abstract sockets are part of the network."""
+KNOWN = frozenset[str]()
+"""What gets through wherever anything is writable, and is documented to."""
 
 
 class Finding(Value):
@@ -47,8 +37,6 @@ def accepted(policy: SandboxPolicy) -> frozenset[str]:
     match policy:
         case ReadOnly():
             return frozenset()
-        case WorkspaceWrite(network_access=True):
-            return KNOWN | OPEN_WITH_NETWORK
         case WorkspaceWrite():
             return KNOWN
         case _:
@@ -61,7 +49,13 @@ async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, wher
     if python is None:
         return []
     with staged(where) as stage:
-        sandbox = LocalSandbox(settings or Settings(), environ={"HOME": str(stage.home), "SECRET_TOKEN": stage.canary})
+        chosen = settings or Settings()
+        chosen = replace(
+            chosen,
+            extra_read=(*chosen.extra_read, attempts.__file__),
+            hidden=(*chosen.hidden, str(stage.moved_state), str(stage.missing_settings)),
+        )
+        sandbox = LocalSandbox(chosen, environ={"HOME": str(stage.home), "SECRET_TOKEN": stage.canary})
         launch = Launch(
             argv=(python, "-I", "-S", attempts.__file__, json.dumps(stage.told)),
             cwd=str(stage.ws),
@@ -121,6 +115,17 @@ def _says(path: str) -> Callable[[Stage], bool]:
     return lambda stage: "escaped" in _text(stage.base / path)
 
 
+def _has_line(path: str, line: str) -> Callable[[Stage], bool]:
+    return lambda stage: line in map(str.strip, _text(stage.base / path).splitlines())
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0
+
+
 def _heard(name: str) -> Callable[[Stage], bool]:
     return lambda stage: stage.heard(name)
 
@@ -135,7 +140,7 @@ _JUDGES: dict[str, Callable[[Stage], bool]] = {
     "make_a_directory_outside": _exists("out/made"),
     "make_a_link_outside": _exists("out/symlinked"),
     "hard_link_a_file_outside": lambda stage: (stage.out / "linked").stat().st_nlink > 1,
-    "change_a_mode_outside": lambda stage: stat.S_IMODE((stage.out / "chmodded").stat().st_mode) == 0o777,
+    "change_a_mode_outside": lambda stage: _mode(stage.out / "chmodded") == 0o777,
     "change_a_time_outside": lambda stage: (stage.out / "touched").stat().st_mtime == 1,
     "make_a_fifo_outside": _exists("out/fifo"),
     "write_through_a_link_in_the_workspace": _exists("out/through-link"),
@@ -149,6 +154,16 @@ _JUDGES: dict[str, Callable[[Stage], bool]] = {
     "send_to_a_socket_outside": _heard("unix_dgram"),
     "connect_to_a_socket_in_the_workspace": _heard("unix_ws"),
     "connect_to_an_abstract_socket": _heard("abstract"),
+    "write_through_a_hard_link": _differs("out/cache-entry"),
+    "change_a_mode_through_a_hard_link": lambda stage: _mode(stage.out / "cache-mode") == 0o777,
+    "write_through_a_hard_link_to_an_object": _differs("out/cache-object"),
+    "change_the_moved_state_of_the_harness": _exists("ws/moved-state/forged"),
+    "make_settings_of_the_harness": lambda stage: stage.missing_settings.is_file(),
+    **{
+        f"connect_to_a_{name}_socket_{where}": _heard(f"{name}_{place}")
+        for place, where in (("out", "outside"), ("ws", "in_the_workspace"))
+        for name in attempts.ODD_SOCKETS
+    },
     "plant_a_git_hook": _exists("ws/.git/hooks/pre-commit"),
     "change_the_git_configuration": _says("ws/.git/config"),
     "replace_the_git_configuration": _says("ws/.git/config"),
@@ -165,4 +180,9 @@ _JUDGES: dict[str, Callable[[Stage], bool]] = {
     "replace_an_agent_link": lambda stage: not (stage.ws / ".gemini").is_symlink(),
     "change_a_shell_start_file": _says("ws/.bashrc"),
     "plant_a_nested_repository": _exists("ws/nested/.git/hooks/pre-commit"),
+    "plant_settings_of_a_nested_repository": _has_line("ws/a/b/c/d/e/f/.git/config", "fsmonitor = escaped"),
+    "plant_a_bare_repository": _has_line("ws/bare/config", "fsmonitor = escaped"),
+    "plant_a_command_in_a_paused_rebase": _has_line("ws/.git/rebase-merge/git-rebase-todo", "exec escaped"),
+    "lead_git_out_of_the_workspace": _exists("ws/elsewhere-below/.git"),
+    "leave_a_set_uid_program": lambda stage: bool(_mode(stage.ws / "set-uid") & (stat.S_ISUID | stat.S_ISGID)),
 }

@@ -120,8 +120,14 @@ def file() -> int:
     kind = machine()
     if kind is None:
         raise SandboxUnavailable(f"no sandbox: there is no system-call filter for {platform.machine()!r}")
-    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
-    os.write(descriptor, build(kind))
+    return memory_file("filter", build(kind))
+
+
+def memory_file(name: str, content: bytes) -> int:
+    """A file without a path, at its beginning."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 

@@ -20,6 +20,40 @@ from typing import Any
 _OUTSIDE = ("appended", "attributed", "chmodded", "linked", "moved", "removed", "renamed", "touched", "truncated")
 _IPC_CREAT, _IPC_RMID = 0o1000, 0
 
+AT_HOME = (
+    ".bash_history",
+    ".config/some-tool/token",
+    ".config/solana/id.json",
+    ".databrickscfg",
+    ".kaggle/kaggle.json",
+    ".local/share/some-tool/session",
+    ".pulumi/credentials.json",
+    ".some-tool-nobody-knows",
+    "Documents/passwords.txt",
+    "notes.txt",
+    "other-project/.env",
+)
+TOOLS = (".cargo/bin", ".m2/repository", ".npm/_cacache", ".pyenv", ".local/share/uv/python", "go/bin", ".cache/pip")
+BESIDE_TOOLS = (
+    ".cache/secret",
+    ".cargo/credentials.toml",
+    ".gradle/gradle.properties",
+    ".local/share/uv/credentials/credentials.toml",
+    ".m2/settings.xml",
+    ".npm/secret",
+    ".config/git/credentials",
+    "go/secret",
+)
+SETTINGS = {
+    ".gitconfig": '[user]\n\tname = me\n[http]\n\textraheader = "Authorization: {0}"\n[alias]\n\tx = "!echo {0}"\n',
+    ".config/git/config": '[url "https://me:{0}@example.org/"]\n\tinsteadOf = https://example.org/\n',
+    ".npmrc": "registry=https://me:{0}@example.org/\n//example.org/:_authToken={0}\n",
+    ".config/pip/pip.conf": "[global]\nindex-url = https://me:{0}@example.org/simple\n",
+    ".config/uv/uv.toml": 'index-url = "https://me:{0}@example.org/simple"\n',
+    ".cargo/config.toml": '[registries.mine]\nindex = "https://me:{0}@example.org/"\ntoken = "{0}"\n',
+}
+"""Files that tools need a part of, with a secret in the other part."""
+
 
 class Stage:
     """`told` is what the attempts are told; the rest is for judging them."""
@@ -27,6 +61,7 @@ class Stage:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.out, self.ws, self.home = base / "out", base / "ws", base / "home"
+        self.moved_state, self.missing_settings = self.ws / "moved-state", self.ws / "settings/hames.toml"
         self.token = str(random.SystemRandom().randrange(10**8, 10**9))
         self.canary = f"canary-{self.token}"
         self.survivor = f"86400.{self.token}"
@@ -66,13 +101,17 @@ def staged(where: str) -> Generator[Stage]:
         stage = Stage(base)
         _files(stage)
         _workspace(stage.ws)
+        _links(stage)
         _listeners(stage, stack)
+        _odd_listeners(stage, stack)
         _processes(stage, stack)
         _shared(stage, stack)
         stage.told |= {
             "ws": str(stage.ws),
             "out": str(stage.out),
             "home": str(stage.home),
+            "moved_state": str(stage.moved_state),
+            "missing_settings": str(stage.missing_settings),
             "token": stage.token,
             "canary": stage.canary,
             "survivor": stage.survivor,
@@ -81,13 +120,33 @@ def staged(where: str) -> Generator[Stage]:
 
 
 def _files(stage: Stage) -> None:
-    for directory in (stage.out / "mnt", stage.home / ".ssh", stage.home / ".aws", stage.ws):
+    for directory in (stage.out / "mnt", stage.ws):
         directory.mkdir(parents=True)
     for name in _OUTSIDE:
         (stage.out / name).write_text("untouched")
         (stage.out / name).chmod(0o644)
-    for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", "held-open"):
-        (stage.home / name).write_text(stage.canary)
+    (stage.out / "notes.txt").write_text(stage.canary)
+    for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", "held-open", *AT_HOME, *BESIDE_TOOLS, *SETTINGS):
+        path = stage.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SETTINGS.get(name, "{}").format(stage.canary))
+    for name in TOOLS:
+        (stage.home / name).mkdir(parents=True, exist_ok=True)
+    stage.told |= {"at_home": list(AT_HOME), "beside_tools": list(BESIDE_TOOLS)}
+    stage.moved_state.mkdir()
+    (stage.moved_state / "token").write_text(stage.canary)
+
+
+def _links(stage: Stage) -> None:
+    """Files of the workspace that are also known by a name outside, as package managers and git leave them."""
+    for name, mode in (("cache-entry", 0o644), ("cache-mode", 0o644), ("cache-object", 0o444)):
+        (stage.out / name).write_text("untouched")
+        (stage.out / name).chmod(mode)
+    (stage.ws / ".venv/lib").mkdir(parents=True)
+    (stage.ws / ".git/objects/aa").mkdir(parents=True)
+    (stage.ws / ".venv/lib/module.py").hardlink_to(stage.out / "cache-entry")
+    (stage.ws / ".venv/lib/mode.py").hardlink_to(stage.out / "cache-mode")
+    (stage.ws / ".git/objects/aa/object").hardlink_to(stage.out / "cache-object")
 
 
 def _workspace(ws: Path) -> None:
@@ -126,6 +185,38 @@ def _listeners(stage: Stage, stack: ExitStack) -> None:
             stage.listeners[name] = listener
             if family in (socket.AF_INET, socket.AF_INET6):
                 stage.told[name] = listener.getsockname()[1]
+
+
+def _odd_listeners(stage: Stage, stack: ExitStack) -> None:
+    """Sockets that the kernel's own list does not name by their path, outside and in the workspace."""
+    before = os.getcwd()  # noqa: PTH109
+    stack.callback(os.chdir, before)
+    for place in ("out", "ws"):
+        directory = stage.base / place
+        os.chdir(directory)
+        (directory / "moving").mkdir()
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, opened)
+        names = {
+            "relative": ("relative-socket", "relative-socket"),
+            "dotted": ("./dotted-socket", "dotted-socket"),
+            "descriptor": (f"/proc/self/fd/{opened}/descriptor-socket", "descriptor-socket"),
+            "renamed": ("renamed-before", "renamed-socket"),
+            "linked": ("linked-before", "linked-socket"),
+            "moved": ("moving/socket", "elsewhere-now/socket"),
+            "newline": (f"{directory}/new\nline", "new\nline"),
+        }
+        for name, (address, path) in names.items():
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.setblocking(False)
+            listener.bind(address)
+            listener.listen()
+            stage.listeners[f"{name}_{place}"] = listener
+            stage.told[f"{name}_{place}"] = str(directory / path)
+        os.rename("renamed-before", "renamed-socket")  # noqa: PTH104
+        os.link("linked-before", "linked-socket")
+        os.rename("moving", "elsewhere-now")  # noqa: PTH104
+    os.chdir(before)
 
 
 def _processes(stage: Stage, stack: ExitStack) -> None:

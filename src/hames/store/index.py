@@ -8,7 +8,7 @@ import base64
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -83,15 +83,30 @@ class Index:
             self._db.execute("insert into seen values (?)", (mtime,))
             self._db.execute("commit")
 
-    def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+    def threads(self) -> list[tuple[ThreadId, int]]:
+        """Every thread with the time of its last change, newest first."""
+        rows = self._db.execute("select id, updated_at_ms from threads order by updated_at_ms desc, id desc")
+        return [(ThreadId(row[0]), row[1]) for row in rows]
+
+    def page(
+        self,
+        *,
+        limit: int | None,
+        cursor: str | None,
+        archived: bool,
+        search: str,
+        found: Sequence[ThreadId] = (),
+    ) -> ThreadPage:
+        """`found`: threads that belong to the search whatever their title says."""
         size = min(limit, MOST) if limit is not None else PAGE
         updated, last = _position(cursor)
         words = f"%{search.replace(chr(92), chr(92) * 2).replace('%', chr(92) + '%').replace('_', chr(92) + '_')}%"
         rows = self._db.execute(
             "select * from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
-            " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\')"
+            " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\'"
+            " or id in (select value from json_each(?)))"
             " order by updated_at_ms desc, id desc limit ?",
-            (archived, updated, last, words, words, words, size + 1),
+            (archived, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
         ).fetchall()
         threads = tuple(_summary(row) for row in rows[:size])
         more = len(rows) > size

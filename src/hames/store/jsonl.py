@@ -43,6 +43,7 @@ from hames.store.lines import (
 )
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory, live_digest
 from hames.store.seals import Running, chunks
+from hames.store.search import TextIndex, searched
 
 META, TORN = "meta.json", "events.torn"
 MOST_MS = 1 << 53
@@ -69,6 +70,7 @@ class JsonlStore:
         self._threads_fd: int | None = None
         self._claim: Claim | None = None
         self._index: Index | None = None
+        self._texts: TextIndex | None = None
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -135,7 +137,10 @@ class JsonlStore:
         index = self.index()
         if threads is not None:
             index.follow(threads, lambda name: _load_summary(name, self._claim, at=threads))
-        return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        if not search.strip() or threads is None:
+            return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        texts = self._text_index()
+        return await searched(index, texts, self._records, limit=limit, cursor=cursor, archived=archived, search=search)
 
     async def delete(self, thread_id: ThreadId) -> None:
         try:
@@ -146,13 +151,18 @@ class JsonlStore:
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
         self.index().remove(thread_id)
+        path = self._text_path()
+        if self._texts is not None or (path is not None and path.exists()):
+            await to_thread.run_sync(self._text_index().remove, thread_id)
 
     async def close(self) -> None:
+        if self._texts is not None:
+            self._texts.close()
         if self._index is not None:
             self._index.close()
         if self._threads_fd is not None:
             os.close(self._threads_fd)
-        self._index = self._threads_fd = self._claim = None
+        self._index = self._texts = self._threads_fd = self._claim = None
 
     @contextlib.contextmanager
     def thread(self, thread_id: ThreadId) -> Generator[int]:
@@ -190,7 +200,29 @@ class JsonlStore:
             if self._index is not None:  # there is a better place for it now
                 self._index.close()
                 self._index = None
+            if self._texts is not None:
+                self._texts.close()
+                self._texts = None
         return self._claim
+
+    def _text_index(self) -> TextIndex:
+        """Made by the first search, beside the list."""
+        if self._texts is None:
+            path = self._text_path()
+            self._texts = TextIndex(str(path) if path is not None else "")
+        return self._texts
+
+    def _text_path(self) -> Path | None:
+        home = claimed_directory(self._claim, "")
+        return home / "search.db" if home is not None else None
+
+    def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
+        try:
+            with self.thread(thread_id) as at:
+                found = _examined(thread_id, self._claim, at=at)
+                return [each for each in found.records if each.seq > after]
+        except (OSError, ThreadNotFound):  # it went while we looked
+            return []
 
     def _threads(self, *, create: bool = False) -> int | None:
         """The open `threads` directory, or None while there is none."""

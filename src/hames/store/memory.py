@@ -12,12 +12,14 @@ from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.store.index import Index
 from hames.store.lines import merged
+from hames.store.search import TextIndex, searched
 
 
 class MemoryStore:
     def __init__(self) -> None:
         self._logs: dict[ThreadId, MemoryLog] = {}
         self.index = Index("")
+        self._texts = TextIndex("")
 
     async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> "MemoryLog":
         await checkpoint()  # yield where a disk would, or tests of timing test nothing
@@ -42,14 +44,25 @@ class MemoryStore:
         return Examined(records=await self.read(thread_id), foreign=self._log(thread_id).foreign)
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
-        await checkpoint()
-        return self.index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        if not search.strip():
+            await checkpoint()
+            return self.index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        return await searched(
+            self.index,
+            self._texts,
+            lambda thread_id, after: [each for each in self._log(thread_id).everything() if each.seq > after],
+            limit=limit,
+            cursor=cursor,
+            archived=archived,
+            search=search,
+        )
 
     async def delete(self, thread_id: ThreadId) -> None:
         await checkpoint()
         self._log(thread_id)
         del self._logs[thread_id]
         self.index.remove(thread_id)
+        self._texts.remove(thread_id)
 
     async def close(self) -> None:
         await checkpoint()

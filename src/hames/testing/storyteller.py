@@ -17,6 +17,7 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     ItemStarted,
+    NotesRead,
     Noticed,
     PromptQueued,
     PromptRemoved,
@@ -56,6 +57,7 @@ from hames.domain.items import (
     WebSearch,
     closed,
 )
+from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import CommandGrant, Decision
 from hames.domain.usage import Usage
@@ -181,11 +183,20 @@ class Teller:
             self._tell(ToolCalled(turn_id=self._turn, step=step, call=call))
         self._tell(UsageReported(turn_id=self._turn, model="claude", usage=Usage(input_tokens=3, output_tokens=5)))
         self._aside()
-        for call in calls:
+        for number, call in enumerate(calls, 1):
             if not self._tell_tool(self._tool_item(call, step)):
+                for skipped in calls[number:]:
+                    self._skip(skipped, step)
                 break
         if self._seldom():
             self._say_as_user(step)
+
+    def _skip(self, call: Call, step: int) -> None:
+        result = ToolResult(text="not executed", failed=True, reason="skipped")
+        item = ToolCall(
+            id=ItemId(self._name("item")), step=step, call_id=call.id, name=call.name, status="skipped", result=result
+        )
+        self._complete(self._start(item))
 
     def _tell_reply(self, step: int) -> None:
         """Blocks of one reply may stream side by side."""
@@ -263,7 +274,8 @@ class Teller:
         """What happens beside the work."""
         match self._number(0, 9):
             case 0:
-                self._tell(Noticed(source="hames", name="retry", message="once more"))
+                severity = self._one_of(("info", "warning"))
+                self._tell(Noticed(source="hames", name="retry", message="once more", severity=severity))
             case 1:
                 self._tell(ThreadRenamed(title=self._one_of(WORDS)))
             case 2:
@@ -276,6 +288,8 @@ class Teller:
             case 5:
                 self._settings = replace(self._settings, model=self._one_of(("openai/gpt", "anthropic/claude")))
                 self._tell(SettingsChanged(settings=self._settings))
+            case 6:
+                self._tell(NotesRead(files=(NoteFile(path=self._one_of(("/w/AGENTS.md", "/w/a/CLAUDE.md"))),)))
             case _:
                 pass
 

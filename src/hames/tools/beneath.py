@@ -74,6 +74,11 @@ class Beneath:
             raise Unsteady(f"{shown(path)!r} changes while it is read; try again")
         return content
 
+    def head(self, path: str, *, limit: int) -> tuple[bytes, os.stat_result]:
+        """Its first bytes, and what it is. Links are followed as long as they stay below."""
+        with self._regular(path, follow=True) as (fd, found):
+            return _drained(fd, limit), found
+
     def is_directory(self, path: str) -> bool:
         return stat.S_ISDIR(self.look(path).st_mode)
 

@@ -56,6 +56,6 @@ def drafted(place: Place, revisions: Sequence[Revision], done: str) -> Draft:
             update(one.spot.absolute, relative(place, one.spot.absolute), one.before, one.after, mode=one.mode)
             for one in revisions
         ),
-        protected=any(protected(one.spot) for one in revisions),
+        protected=any(protected(one.spot, [other.spot for other in revisions]) for one in revisions),
         done=done,
     )

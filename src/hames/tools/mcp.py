@@ -10,13 +10,15 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 import msgspec
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp
@@ -24,20 +26,25 @@ from hames.domain.items import McpToolCall, Picture, ToolResult
 from hames.domain.json import Json
 from hames.domain.pictures import shape
 from hames.domain.policy import SandboxPolicy
+from hames.domain.servers import ServerStatus, ServerTool
 from hames.domain.value import Value
-from hames.ports import Ask, Job, Place, Tell, Tool, ToolFailed, Tools, ToolSpec
+from hames.ports import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec
 from hames.tools.elicitation import Elicitations, declined
-from hames.tools.mcp_transport import Pipes, bound_response, server_command, server_environment
+from hames.tools.mcp_transport import bound_response, server_command, server_environment
+from hames.tools.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client.session import ElicitationFnT
     from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult
     from mcp.types import Tool as McpTool
 
 log = logging.getLogger(__name__)
 
 START_SECONDS = 15.0
+SLOW_SECONDS = 2.0
+"""A server that takes longer than that to start is mentioned."""
+ENDING_SECONDS = 0.5
+"""How long a call that failed waits to hear whether its server has ended."""
 CALL_SECONDS = 120.0
 RESULT_CHARS = 60_000
 PROGRESS_CHARS = 20_000
@@ -61,6 +68,8 @@ class Server(Value):
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
+    start_seconds: float = START_SECONDS
+    """How long it may take to start."""
 
 
 class McpTools:
@@ -72,43 +81,76 @@ class McpTools:
         self._call_seconds = call_seconds
 
     @asynccontextmanager
-    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool]]:
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
         async with AsyncExitStack() as stack:
-            own = await stack.enter_async_context(self._beside.open(place))
+            own = await stack.enter_async_context(self._beside.open(place, report))
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            connections = [Connection(server, place, self._call_seconds) for server in self._servers]
+            connections = [Connection(server, place, report, self._call_seconds) for server in self._servers]
             async with anyio.create_task_group() as starting:
                 for connection in connections:
-                    starting.start_soon(_start, tasks, connection)
+                    starting.start_soon(connection.start, tasks)
             try:
                 yield [*own, *(tool for connection in connections for tool in connection.tools)]
             finally:
                 tasks.cancel_scope.cancel()
 
 
-async def _start(tasks: anyio.abc.TaskGroup, connection: "Connection") -> None:
-    with anyio.move_on_after(START_SECONDS) as patience:
-        await tasks.start(connection.run)
-    if patience.cancelled_caught:
-        log.warning("mcp.start_timeout", extra={"server": connection.server.name, "seconds": START_SECONDS})
+async def probe(server: Server, place: Place) -> ServerStatus:
+    """Starts a server, lists its tools and stops it."""
+    found = ServerStatus(name=server.name, state="notStarted")
+
+    async def report(status: ServerStatus) -> None:
+        nonlocal found
+        found = status
+
+    async with anyio.create_task_group() as tasks:
+        await Connection(server, place, report, CALL_SECONDS).start(tasks)
+        tasks.cancel_scope.cancel()
+    return found
 
 
 class Connection:
     """One server, for as long as its thread is open. When it is lost, the next call tries once to have it back."""
 
-    def __init__(self, server: Server, place: Place, call_seconds: float) -> None:
+    def __init__(self, server: Server, place: Place, report: Report, call_seconds: float) -> None:
         self.server = server
         self.tools: list[Tool] = []
-        self.problem = ""
+        self._report = report
         self._place = place
         self._call_seconds = call_seconds
         self._client: Client | None = None
-        self._pipes: Pipes | None = None
+        self._process: ServerProcess | None = None
+        self._problem = ""
         self._asking: Elicitations | None = None
         self._again = anyio.Event()
         self._ready = anyio.Event()
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def start(self, tasks: TaskGroup) -> None:
+        """Returns when the server is there, has failed, or has taken too long. `tasks` runs it from then on."""
+        await self._report(ServerStatus(name=self.server.name, state="starting"))
+        with suppress(ModuleNotFoundError):  # said when it is used
+            await anyio.to_thread.run_sync(import_module, "mcp")  # takes most of a second, which is not the server's
+        in_time = False
+        async with anyio.create_task_group() as beside:
+            with anyio.CancelScope() as starting:
+                beside.start_soon(self._lose_patience, starting)
+                await tasks.start(self._run)
+                in_time = True
+            beside.cancel_scope.cancel()
+        if not in_time:
+            await self._fail(f"it did not answer within {self.server.start_seconds:g} s{self._last_words()}")
+
+    async def _lose_patience(self, starting: anyio.CancelScope) -> None:
+        with anyio.move_on_after(self.server.start_seconds):
+            await anyio.sleep(SLOW_SECONDS)
+            if not self._ready.is_set():
+                await self._report(ServerStatus(name=self.server.name, state="starting", waited=True))
+            await anyio.sleep_forever()
+        if self._process is not None:
+            self._process.abandon()
+        starting.cancel()
+
+    async def _run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled. Never raises: a server's trouble is not its thread's."""
         starting = True
 
@@ -121,21 +163,76 @@ class Connection:
 
         while True:
             try:
-                self._pipes = None if self.server.url else _pipes(self.server, self._place)
-                async with _client(self.server, self._place, self._pipes, self._elicit) as client:
+                async with self._connected() as client:
                     if starting:
                         self.tools = [McpServerTool(self, tool) for tool in await _listed(client)]
-                    self._client, self.problem = client, ""
+                    self._client = client
+                    self._ready.set()
+                    await self._report(ServerStatus(name=self.server.name, state="ready", tools=self._offered()))
                     announce()
-                    await self._again.wait()
+                    await self._until_lost()
             except Exception as problem:
-                self.problem = _sentence(problem)
-                log.warning("mcp.lost", extra={"server": self.server.name, "why": self.problem})
+                await self._fail(self._why(problem))
             self._client = None
             if not self._again.is_set():
                 announce()
                 await self._again.wait()
             self._again = anyio.Event()
+
+    def _offered(self) -> tuple[ServerTool, ...]:
+        return tuple(
+            ServerTool(name=tool.spec.name, description=tool.spec.description, schema=tool.spec.schema)
+            for tool in self.tools
+        )
+
+    async def _until_lost(self) -> None:
+        """Until a call has failed, or the program has ended. Raises `ConnectionError` for the latter."""
+        process = self._process
+        if process is None:
+            await self._again.wait()
+            return
+        async with anyio.create_task_group() as waiting:
+
+            async def until_again() -> None:
+                await self._again.wait()
+                waiting.cancel_scope.cancel()
+
+            waiting.start_soon(until_again)
+            await process.ended.wait()
+            waiting.cancel_scope.cancel()
+        if process.ending:
+            raise ConnectionError(process.ending)
+
+    async def _fail(self, reason: str) -> None:
+        self._problem = reason
+        self._client = None
+        self._ready.set()
+        log.warning("mcp.lost", extra={"server": self.server.name, "why": reason})
+        await self._report(ServerStatus(name=self.server.name, state="failed", reason=reason, tools=self._offered()))
+
+    def _why(self, problem: BaseException) -> str:
+        """Why it does not work, for people."""
+        while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+            problem = problem.exceptions[0]
+        if self._process is not None and self._process.ending:
+            return f"it {self._process.ending}{self._last_words()}"
+        match problem:
+            case ModuleNotFoundError():
+                return f"the Python package {problem.name!r} is missing: pip install mcp"
+            case FileNotFoundError() if not Path(self._place.cwd).is_dir():
+                return f"no directory {self._place.cwd!r}"
+            case FileNotFoundError():
+                return f"program not found: {self.server.command!r}"
+            case OSError(strerror=str(why)) if not self.server.url:
+                return f"{self.server.command!r} cannot be run: {why}"
+            case _ if self.server.url:
+                return f"no answer from {urlsplit(self.server.url).netloc.rpartition('@')[2]}: {_sentence(problem)}"
+            case _:
+                return _sentence(problem) + self._last_words()
+
+    def _last_words(self) -> str:
+        said = self._process.last_words() if self._process is not None else ""
+        return f": {said}" if said else ""
 
     async def call(self, tool: str, arguments: dict[str, Json], tell: Tell, ask: Ask | None) -> "CallToolResult":
         """Raises `ToolFailed`. What the server asks meanwhile is over when the call is."""
@@ -159,15 +256,22 @@ class Connection:
             except TimeoutError:
                 outcome = ToolFailed(f"{self.server.name} did not answer within {self._call_seconds:g} s")
             except Exception as problem:
-                self._client = None
-                why = (self._pipes.problem if self._pipes is not None else "") or _sentence(problem)
-                outcome = ToolFailed(f"the call to {self.server.name} failed: {why}")
+                outcome = ToolFailed(f"the call to {self.server.name} failed: {await self._lost(client, problem)}")
             finally:
                 self._asking = None
                 questions.cancel_scope.cancel()
         if isinstance(outcome, ToolFailed):
             raise outcome
         return outcome
+
+    async def _lost(self, client: "Client", problem: Exception) -> str:
+        """Why a call failed: perhaps because its server has ended, which is about to be known."""
+        if self._client is client:
+            self._client = None
+        if self._process is not None and not self._process.ending:
+            with anyio.move_on_after(ENDING_SECONDS):
+                await self._process.ended.wait()
+        return self._why(problem)
 
     async def _elicit(self, context: Any, params: "ElicitRequestParams") -> "ElicitResult":  # noqa: ARG002 - the SDK's
         if self._asking is None:
@@ -177,11 +281,47 @@ class Connection:
     async def _restarted(self) -> "Client":
         self._ready = anyio.Event()
         self._again.set()
-        with anyio.move_on_after(START_SECONDS):
+        with anyio.move_on_after(self.server.start_seconds):
             await self._ready.wait()
         if self._client is None:
-            raise ToolFailed(f"the MCP server {self.server.name!r} is gone: {self.problem or 'it does not start'}")
+            raise ToolFailed(f"the MCP server {self.server.name!r} is gone: {self._problem or 'it does not start'}")
         return self._client
+
+    @asynccontextmanager
+    async def _connected(self) -> "AsyncGenerator[Client]":
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
+        from mcp.types import Implementation, ListRootsResult, Root
+
+        async def roots(context: Any) -> ListRootsResult:  # noqa: ARG001 - named by the SDK
+            workspace = Path(self._place.workspace).as_uri()
+            return ListRootsResult(roots=[Root.model_validate({"uri": workspace, "name": "workspace"})])
+
+        server = self.server
+        async with AsyncExitStack() as stack:
+            if server.url:
+                headers = {"accept-encoding": "identity", **server.headers}
+                http = await stack.enter_async_context(
+                    httpx2.AsyncClient(headers=headers, timeout=30.0, event_hooks={"response": [bound_response]})
+                )
+                transport = streamable_http_client(server.url, http_client=http)
+            else:
+                environment = server_environment(server.env)
+                words = server_command(
+                    server.command, server.args, environment=environment, workspace=self._place.workspace
+                )
+                if not words:
+                    raise FileNotFoundError(server.command)
+                self._process = ServerProcess(words, cwd=self._place.cwd, environment=environment)
+                transport = self._process.connected()
+            client = Client(
+                transport,
+                list_roots_callback=roots,
+                elicitation_callback=self._elicit,
+                client_info=Implementation(name="hames", version="1"),
+            )
+            yield await stack.enter_async_context(client)
 
 
 class McpServerTool:
@@ -225,47 +365,6 @@ class McpWork:
             structured=_structured(answer),
             result=ToolResult(text=text, failed=answer.is_error, pictures=pictures),
         )
-
-
-@asynccontextmanager
-async def _client(
-    server: Server, place: Place, pipes: Pipes | None, elicit: "ElicitationFnT"
-) -> "AsyncGenerator[Client]":
-    import httpx2
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-    from mcp.types import Implementation, ListRootsResult, Root
-
-    async def roots(context: Any) -> ListRootsResult:  # noqa: ARG001 - named by the SDK
-        return ListRootsResult(
-            roots=[Root.model_validate({"uri": Path(place.workspace).as_uri(), "name": "workspace"})]
-        )
-
-    async with AsyncExitStack() as stack:
-        if pipes is None:
-            headers = {"accept-encoding": "identity", **server.headers}
-            http = await stack.enter_async_context(
-                httpx2.AsyncClient(headers=headers, timeout=30.0, event_hooks={"response": [bound_response]})
-            )
-            transport = streamable_http_client(server.url, http_client=http)
-        else:
-            transport = pipes.transport()
-        client = Client(
-            transport,
-            list_roots_callback=roots,
-            elicitation_callback=elicit,
-            client_info=Implementation(name="hames", version="1"),
-        )
-        yield await stack.enter_async_context(client)
-
-
-def _pipes(server: Server, place: Place) -> Pipes:
-    """Raises `ToolFailed` when its program is not there."""
-    environment = server_environment(server.env)
-    command = server_command(server.command, server.args, environment=environment, workspace=place.workspace)
-    if not command:
-        raise ToolFailed(f"no program {server.command!r} is installed here")
-    return Pipes(server.name, command, environment=environment, cwd=place.cwd)
 
 
 async def _listed(client: "Client") -> "list[McpTool]":

@@ -5,7 +5,7 @@ are only taken apart here; what they lead to on disk is decided when they are op
 """
 
 import os.path
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from hames.domain.guardrails import is_guarded
@@ -22,10 +22,13 @@ PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
 GUARDED_TOO = frozenset(
     {
         *(".aider.conf.yml", ".claude.json", ".continue", ".kiro", ".opencode", ".roo", ".windsurf", ".zed"),
-        *(".husky", ".logout", ".ssh", "git~1"),
+        *(".husky", ".githooks", ".logout", ".ssh", "git~1"),
+        *(".devcontainer", ".devcontainer.json", ".hg"),
     }
 )
 """Beside the guard rails that the sandbox holds, too: a person can be asked about more than can be walled off."""
+
+_GIT_NAMES = ("HEAD", "commondir", "objects", "refs")
 
 GUARDED_PAIRS = frozenset({(".config", name) for name in ("fish", "git", "hames")})
 
@@ -79,21 +82,35 @@ def relative(place: Place, absolute: str) -> str:
     return shown(named(place, absolute))
 
 
-def protected(spot: Spot) -> bool:
-    """Whether changing it touches guard rails: by its names, or because a git directory goes by another name."""
+def protected(spot: Spot, together: Iterable[Spot] = ()) -> bool:
+    """Whether changing it touches guard rails: by its names, or because it is in a git directory under another name.
+
+    `together` are the files that change with it: a git directory can also be put together file by file.
+    """
     if spot.guarded:
         return True
+    changed = [other.path.split("/") for other in (spot, *together) if other.root == spot.root]
     with Beneath(spot.root) as root:
         parts = spot.path.split("/")
-        above = ("/".join(parts[:count]) or "." for count in range(len(parts)))
-        return any(_holds(root, directory, "objects") and _holds(root, directory, "refs") for directory in above)
+        return any(_is_git(root, parts[:count], changed) for count in range(len(parts)))
 
 
-def _holds(root: Beneath, directory: str, name: str) -> bool:
+def _is_git(root: Beneath, above: list[str], changed: list[list[str]]) -> bool:
+    """Whether git takes the directory for a repository, now or after the change."""
+    directory, depth = "/".join(above) or ".", len(above)
+    there = {name for name in _GIT_NAMES if _holds(root, f"{directory}/{name}")}
+    if {"objects", "refs"} <= there:
+        return True
+    there |= {path[depth] for path in changed if len(path) > depth and path[:depth] == above}
+    return "HEAD" in there and ({"objects", "refs"} <= there or "commondir" in there)
+
+
+def _holds(root: Beneath, path: str) -> bool:
     try:
-        return root.is_directory(f"{directory}/{name}")
+        root.look(path, follow=False)
     except ToolFailed:
         return False
+    return True
 
 
 def _guarded(parts: list[str]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from hames.domain.value import Value
-from hames.ports import Clock, Place, Sandbox, Tool
+from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
 from hames.tools.edit import EditTool
 from hames.tools.listing import ListTool
@@ -52,7 +52,7 @@ class BuiltinTools:
         self._search_command = search_command
 
     @asynccontextmanager
-    async def open(self, place: Place) -> AsyncGenerator[Sequence[Tool], None]:  # noqa: ARG002
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool], None]:  # noqa: ARG002
         seen = Seen()
         ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
         web = [WebSearchTool(self._sandbox, self._search_command, self._limits.web)] if self._search_command else []

@@ -5,6 +5,7 @@ and when the turn is stopped, everything below it is ended before `run` returns.
 """
 
 import signal
+from functools import partial
 
 import anyio
 from msgspec.structs import replace
@@ -12,12 +13,15 @@ from msgspec.structs import replace
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import CommandExecution, ToolItem, ToolResult
-from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
 from hames.tools.beneath import Beneath
+from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.headtail import HeadTail
 from hames.tools.places import PATH, encodable, locate, relative
+from hames.tools.script_files import ScriptFiles, is_plain_word, script_files
+from hames.tools.works import off_the_loop
 
 LAST_WORDS_SECONDS = 5
 MAX_COMMAND_BYTES = 128 * 1024 - 1
@@ -32,8 +36,18 @@ WALL_SIGNS = (
     "name or service not known",
     "temporary failure in name resolution",
     "connection refused",
+    "no route to host",
+    "tunnel failed",
+    "proxyerror",
+    "getaddrinfo",
+    "unknownhost",
+    "econnrefused",
+    "enetunreach",
 )
 """What programs say when they meet the sandbox. They say it for other reasons, too: it only earns a hint."""
+
+
+_ASK_AGAIN = "ask again with `unsandboxed` and a `justification`"
 
 
 class ShellLimits(Value):
@@ -44,8 +58,9 @@ class ShellLimits(Value):
     told_bytes: int = 30_000
     """Of the output, for the model."""
     processes: int = 4096
-    memory_bytes: int = 0
-    file_bytes: int = 0
+    memory_bytes: int | None = None
+    """None: three quarters of the machine's memory."""
+    file_bytes: int = 16 << 30
 
 
 class ShellTool:
@@ -70,7 +85,16 @@ class ShellTool:
             raise ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
         cwd = _directory(job, arguments["cwd"]) if arguments.get("cwd") else job.place.cwd
         item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd=cwd)
-        intent = RunCommand(command=command, cwd=cwd, unsandboxed=bool(arguments.get("unsandboxed")), why=why)
+        unsandboxed = bool(arguments.get("unsandboxed"))
+        scripts = await self._scripts(command, cwd, job.place.sandbox, unsandboxed=unsandboxed)
+        intent = RunCommand(
+            command=command,
+            cwd=cwd,
+            unsandboxed=unsandboxed,
+            why=why,
+            scripts=scripts.files,
+            repeatable=scripts.complete,
+        )
         seconds = min(arguments.get("timeout_seconds") or self.limits.default_seconds, self.limits.max_seconds)
         launch = Launch(
             argv=("/bin/bash", "--noprofile", "--norc", "-c", command),
@@ -85,6 +109,13 @@ class ShellTool:
             ),
         )
         return _Command(self, item, intent, launch)
+
+    async def _scripts(self, command: str, cwd: str, policy: SandboxPolicy, *, unsandboxed: bool) -> ScriptFiles:
+        """Behind walls only what it runs counts, so that editing a test does not ask about the tests again."""
+        if is_plain_word(command):
+            return ScriptFiles()
+        unwalled = unsandboxed or isinstance(policy, DangerFullAccess | ExternalSandbox)
+        return await off_the_loop(partial(script_files, command, cwd, every=unwalled))
 
 
 class _Command:
@@ -146,13 +177,19 @@ class _Command:
 
     def _ended(self, code: int, seconds: float, policy: SandboxPolicy) -> ToolItem:
         output = self._model_text + self._brief.finish()
-        facts = [self._outcome(code)]
+        outcome = self._outcome(code)
+        facts = [outcome]
         failed = self._timed_out or code != 0
-        if failed and (wall := _wall(policy)) and any(sign in output.lower() for sign in WALL_SIGNS):
-            facts.append(
-                f"it ran in the sandbox ({wall}); if that is the reason it failed, ask again with "
-                "`unsandboxed` and a `justification`"
-            )
+        if failed and (wall := _wall(policy)):
+            if any(sign in output.lower() for sign in WALL_SIGNS):
+                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {_ASK_AGAIN}")
+            elif looks_hidden(output, cwd=self._launch.cwd, roots=(self._launch.workspace, *_roots(policy))):
+                facts.append(
+                    "outside the workspace the sandbox shows only the system's directories and known tools; if that is "
+                    f"the reason it failed, {_ASK_AGAIN}, or the user can show more with extra_read"
+                )
+        if failed:
+            facts += limit_hints(output, code, self._launch.limits, policy)
         facts += self._notes
         text = output.replace("\0", "␀").rstrip("\n") or "(no output)"
         return replace(
@@ -160,7 +197,11 @@ class _Command:
             status="failed" if failed else "completed",
             exit_code=code,
             duration_ms=round(seconds * 1000),
-            result=ToolResult(text="\n".join([text, *(f"[{fact}]" for fact in facts)]), failed=failed),
+            result=ToolResult(
+                text="\n".join([text, *(f"[{fact}]" for fact in facts)]),
+                failed=failed,
+                reason=outcome if self._timed_out or code < 0 else "",
+            ),
         )
 
     def _outcome(self, code: int) -> str:
@@ -191,12 +232,19 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def _roots(policy: SandboxPolicy) -> tuple[str, ...]:
+    return policy.writable_roots if isinstance(policy, WorkspaceWrite) else ()
+
+
 def _wall(policy: SandboxPolicy) -> str:
     match policy:
         case ReadOnly():
             return "nothing writable, no network"
         case WorkspaceWrite(network_access=True):
-            return "only the workspace is writable"
+            return (
+                "only the workspace is writable; the network is reached only through the HTTP proxy that HTTP_PROXY "
+                "and HTTPS_PROXY name, and only public addresses; names cannot be looked up and ssh does not work"
+            )
         case WorkspaceWrite():
             return "only the workspace is writable, no network"
         case _:
@@ -206,7 +254,9 @@ def _wall(policy: SandboxPolicy) -> str:
 _DESCRIPTION = (
     "Run a command with bash and read its output (stdout and stderr together) and exit code. "
     "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
-    "only the workspace writable and has no network. Each call is a new shell: `cd` and variables do not last. "
+    "only the workspace writable, has no network or only an HTTP proxy (see HTTPS_PROXY), and shows of the home "
+    "directory only tools and their downloads. `/tmp` and the home directory are private and empty in each call. "
+    "Each call is a new shell: `cd` and variables do not last. "
     "Processes left in the background end with the command. Long output is cut in the middle. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
 )

@@ -16,10 +16,12 @@ from hames.transports.guard_token import BEARER_SUBPROTOCOL, Keyring
 JSON = frozenset({"application/json"})
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 UPLOADS = "/uploads"
+SIGN_IN = "/sign-in"
+"""The one thing that somebody without a token may send."""
 BODYLESS = frozenset({"/cancel"})
 """A specification gives these no body, so they need not say what it is."""
 OPEN = ("/healthz", "/assets/", "/t/")
-OPEN_FILES = (".svg", ".ico", ".webmanifest", ".md")
+OPEN_FILES = (".svg", ".ico", ".webmanifest", ".md", ".js")
 """Nothing secret is there: no token is asked for the page and the files beside it."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -126,13 +128,11 @@ def cookie_name(gate: Gate) -> str:
 
 
 def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> Refusal | None:
-    if keyring is None or _is_page(asked):
+    if keyring is None or _is_page(asked) or _is_sign_in(asked):
         return None
-    if bearer := _bearer(asked):
-        let_in = keyring.opens(bearer)
-    else:
-        let_in = keyring.is_cookie(_cookies(asked).get(cookie_name(gate), ""))
-    return None if let_in else Refusal(status=401, message="a token is needed", close=4401)
+    if is_signed_in(asked, gate, keyring):
+        return None
+    return Refusal(status=401, message="a token is needed", close=4401)
 
 
 def _is_page(asked: Head) -> bool:
@@ -140,6 +140,17 @@ def _is_page(asked: Head) -> bool:
     path = asked.path
     open_path = path == "/" or path.startswith(OPEN) or (path.count("/") == 1 and path.endswith(OPEN_FILES))
     return open_path and asked.kind == "http" and asked.method not in CHANGING
+
+
+def _is_sign_in(asked: Head) -> bool:
+    return asked.path == SIGN_IN and asked.kind == "http" and asked.method == "POST"
+
+
+def is_signed_in(asked: Head, gate: Gate, keyring: Keyring) -> bool:
+    """Whether the cookie or the token that comes with a request is the right one."""
+    if bearer := _bearer(asked):
+        return keyring.opens(bearer)
+    return keyring.is_cookie(_cookies(asked).get(cookie_name(gate), ""))
 
 
 def _bearer(asked: Head) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 from hames.ports import Clock
 from hames.protocols.jsontext import encode
 from hames.protocols.sse.errors import Failure, Problem
-from hames.transports.guard import CHANGING, UPLOADS, Gate, Head, Refusal, head, is_preflight, judge
+from hames.transports.guard import CHANGING, SIGN_IN, UPLOADS, Gate, Head, Refusal, head, is_preflight, judge
 from hames.transports.guard_token import SUBPROTOCOL, Keyring
 from hames.transports.http_metrics import Metrics
+from hames.transports.rate_limit import Bucket
 
 log = logging.getLogger(__name__)
 
@@ -20,28 +21,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_BYTES = 1 << 20
 UPLOAD_BYTES = 10 << 20
+SIGN_IN_BYTES = 1 << 10
+LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES}
 RATE_PER_SECOND = 50.0
 BURST = 200.0
-
-
-class Bucket:
-    """How much may happen: so much at once, then so much a second."""
-
-    def __init__(self, clock: Clock, *, rate: float, burst: float) -> None:
-        self._clock = clock
-        self._rate = rate
-        self._burst = burst
-        self._left = burst
-        self._at = clock.monotonic()
-
-    def take(self) -> bool:
-        now = self._clock.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 class Guard:
@@ -72,11 +55,12 @@ class Guard:
     def _too_much(self, asked: Head) -> Refusal | None:
         if asked.kind == "websocket" or asked.method not in CHANGING:
             return None
-        limit = UPLOAD_BYTES if asked.path == UPLOADS else BODY_BYTES
+        limit = LIMITS.get(asked.path, BODY_BYTES)
         length = asked.one("content-length") or "0"
         if len(length) > 15 or int(length) > limit:
             return Refusal(status=413, message=f"a body has at most {limit} bytes here")
-        if not self._bucket.take():
+        # Anybody may try to sign in, and has a limit of their own: strangers must not use up what those inside may do.
+        if asked.path != SIGN_IN and not self._bucket.take():
             return Refusal(status=429, message="too many requests at once; try again in a moment")
         return None
 
@@ -95,7 +79,7 @@ class Guard:
         return [
             (b"access-control-allow-origin", (asked.one("origin") or "").encode("latin-1")),
             (b"access-control-allow-credentials", b"true"),
-            (b"access-control-allow-methods", b"GET, POST"),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
             (b"access-control-allow-headers", b"authorization, content-type, last-event-id, if-none-match"),
             (b"vary", b"Origin"),
         ]

@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a loopback connection.
+"""Whose process is at the other end of a loopback connection, and whether it may speak to us.
 
 The kernel knows: both ends of such a connection are sockets of this machine, and the other end's owner stands in
 the kernel's own table. It is asked over netlink for exactly one connection (20 µs, however many there are); where
@@ -12,7 +12,14 @@ import socket
 import struct
 from pathlib import Path
 
+from hames.transports.peer_namespaces import is_socket_held_here
+
 log = logging.getLogger(__name__)
+
+ELSEWHERE = (
+    "this server takes no requests from inside a sandbox or a container (a browser installed as a snap or a flatpak "
+    "is in one, too); start it with --token to let in whoever has the token"
+)
 
 Address = tuple[str, int]
 
@@ -39,14 +46,17 @@ class Peer:
         return alive and self.uid == uid
 
 
-def is_ours(here: Address, there: Address) -> bool:
-    """Whether the process that connected from `there` to `here` is this user's own. Any doubt is a no."""
+def refusal(here: Address, there: Address) -> str:
+    """Why the process that connected from `there` to `here` may not; nothing if it is this user's own and runs
+    outside sandboxes and containers. Any doubt is a no."""
     try:
         peer = _asked(here, there)
     except OSError as why:
         log.info("peer.no_netlink", extra={"why": str(why)})
         peer = _read(here, there)
-    return peer is not None and peer.is_held_by(os.geteuid())
+    if peer is None or not peer.is_held_by(os.geteuid()):
+        return "this server belongs to another user"
+    return "" if is_socket_held_here(peer.inode) else ELSEWHERE
 
 
 def _family(address: Address) -> socket.AddressFamily:

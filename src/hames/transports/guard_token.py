@@ -1,7 +1,8 @@
 """The token: who may come in from outside this machine.
 
-It is kept in a file that only its owner reads, and compared in constant time. A browser comes in through a link
-that works once and leaves a cookie, so that the token itself is never in an address.
+It is kept in a file that only its owner reads, and compared in constant time. A browser comes in through a link or a
+short code that works once and leaves a cookie, so that the token itself is never in an address. Only somebody who is
+signed in can make either.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import secrets
 from pathlib import Path
 
 from hames.domain.errors import Misconfigured
+from hames.domain.value import Value
 from hames.ports import Clock
 from hames.private_files import private_directory
 
@@ -19,7 +21,27 @@ BEARER_SUBPROTOCOL = "harness.bearer."
 TOKEN_FILE = "token"
 LEAST_CHARS = 16
 LINK_SECONDS = 15 * 60.0
+CODE_SECONDS = 10 * 60.0
 LINKS = 64
+CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Letters and digits that nobody takes for another when they type them from a screen."""
+CODE_CHARS = 8
+WRONG_CODES = 20
+"""After so many wrong codes every open one is void: a guesser gets nowhere near one of 30^8."""
+
+
+class Invitation(Value):
+    """A way in for one browser: the word of a link, or a code to type. Using either uses up both."""
+
+    word: str
+    code: str
+
+
+class _Open(Value):
+    word: bytes
+    code: bytes
+    word_until: float
+    code_until: float
 
 
 class Keyring:
@@ -29,7 +51,8 @@ class Keyring:
         self._token = _digest(token)
         self._cookie_value = hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
         self._cookie = _digest(self._cookie_value)
-        self._links: dict[bytes, float] = {}
+        self._open: list[_Open] = []
+        self._wrong_codes = 0
         self._clock = clock
 
     @property
@@ -42,23 +65,57 @@ class Keyring:
     def is_cookie(self, value: str) -> bool:
         return hmac.compare_digest(_digest(value), self._cookie)
 
+    def invite(self) -> Invitation:
+        """A new link and a new code. Only the newest code is valid: several would be easier to guess."""
+        self._forget()
+        self._wrong_codes = 0
+        code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARS))
+        word = secrets.token_urlsafe(32)
+        now = self._clock.monotonic()
+        earlier = [_without_code(one) for one in self._open[-(LINKS - 1) :]]
+        made = _Open(
+            word=_digest(word), code=_digest(code), word_until=now + LINK_SECONDS, code_until=now + CODE_SECONDS
+        )
+        self._open = [*earlier, made]
+        return Invitation(word=word, code=code)
+
     def link(self) -> str:
         """A word that opens the page once, within a quarter of an hour."""
-        self._forget()
-        while len(self._links) >= LINKS:
-            del self._links[next(iter(self._links))]
-        word = secrets.token_urlsafe(32)
-        self._links[_digest(word)] = self._clock.monotonic() + LINK_SECONDS
-        return word
+        made = self.invite()
+        self._open[-1] = _without_code(self._open[-1])
+        return made.word
 
     def take_link(self, word: str) -> bool:
         """Whether it is one of ours; it is used up by asking."""
         self._forget()
-        return self._links.pop(_digest(word), None) is not None
+        given = _digest(word)
+        return self._take([hmac.compare_digest(given, one.word) for one in self._open])
+
+    def take_code(self, typed: str) -> bool:
+        """Whether it is a code of ours, however it was typed; it is used up by asking."""
+        self._forget()
+        given = _digest("".join(char for char in typed.upper() if char.isalnum())[: CODE_CHARS + 1])
+        now = self._clock.monotonic()
+        found = [hmac.compare_digest(given, one.code) and now < one.code_until for one in self._open]
+        if self._take(found):
+            self._wrong_codes = 0
+            return True
+        self._wrong_codes += 1
+        if self._wrong_codes >= WRONG_CODES:
+            self._open = [_without_code(one) for one in self._open]
+        return False
+
+    def _take(self, found: list[bool]) -> bool:
+        self._open = [one for one, taken in zip(self._open, found, strict=True) if not taken]
+        return any(found)
 
     def _forget(self) -> None:
         now = self._clock.monotonic()
-        self._links = {word: until for word, until in self._links.items() if until > now}
+        self._open = [one for one in self._open if one.word_until > now]
+
+
+def _without_code(one: _Open) -> _Open:
+    return _Open(word=one.word, code=b"", word_until=one.word_until, code_until=0.0)
 
 
 def _digest(text: str) -> bytes:

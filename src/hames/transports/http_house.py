@@ -1,15 +1,18 @@
 """The house's own affairs: what it is, how it is, and what a page needs beside its threads."""
 
+import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
+from hames.domain.pictures import shape
 from hames.domain.value import Value
 from hames.protocols.sync import pages as p
 from hames.transports.guard import PICTURES
 from hames.transports.http_files import FileFinder
 from hames.transports.http_metrics import MEDIA_TYPE
-from hames.transports.http_reply import ALWAYS, Refused, number, read_body, read_json, reply
+from hames.transports.http_reply import ALWAYS, Refused, number, read_body, reply
 from hames.transports.http_routes import Endpoint, described
 from hames.transports.http_uploads import PICTURE_BYTES
 from hames.transports.server_service import Service
@@ -17,16 +20,6 @@ from hames.transports.server_service import Service
 
 class Health(Value):
     status: str = "ok"
-
-
-class Link(Value):
-    """A path that signs a browser in, once."""
-
-    path: str
-
-
-class Nothing(Value):
-    pass
 
 
 class HouseApi:
@@ -68,13 +61,11 @@ class HouseApi:
                 query=("name",),
             ),
             Endpoint(
-                method="POST",
-                path="/links",
-                says="A link that signs a browser in, once",
-                handle=self.link,
-                body=Nothing,
-                answer=Link,
-                code=201,
+                method="GET",
+                path="/uploads/{id}",
+                says="A picture that was uploaded and that no turn has read yet",
+                handle=self.uploaded,
+                media="image/png",
             ),
         ]
 
@@ -89,6 +80,7 @@ class HouseApi:
                 demo_model=service.demo_model,
                 models=service.offer.listed,
                 sandbox=await service.sandbox(),
+                warnings=service.engine.rules.warnings,
             )
         )
 
@@ -120,8 +112,14 @@ class HouseApi:
         name = request.query_params.get("name", "")[:200]
         return reply(self._service.uploads.keep(data, media_type, name), 201)
 
-    async def link(self, request: Request) -> Response:
-        await read_json(request, Nothing)
-        if self._service.keyring is None:
-            raise Refused(404, "this server asks for no token", "Other")
-        return reply(Link(path=f"/?token={self._service.keyring.link()}"), 201)
+    async def uploaded(self, request: Request) -> Response:
+        try:
+            path = self._service.uploads.path(request.path_params["id"])
+        except InvalidCommand as why:
+            raise Refused(404, str(why), "Other") from None
+        data = await anyio.Path(path).read_bytes()
+        found = shape(data)
+        if found is None:
+            raise Refused(404, "no such picture", "Other")
+        headers = {**ALWAYS, "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return Response(data, 200, headers, found.media_type)

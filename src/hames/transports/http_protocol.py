@@ -33,9 +33,9 @@ ONCE = frozenset({b"host", b"origin", b"content-type", b"content-length", b"tran
 class Doors:
     """Who is inside, who is still at the door, and who may not even knock."""
 
-    def __init__(self, is_ours: Callable[[Address, Address], bool] | None) -> None:
-        """`is_ours(here, there)`: whether the process at the other end is this user's. None: nobody asks."""
-        self.is_ours = is_ours
+    def __init__(self, refusal: Callable[[Address, Address], str] | None) -> None:
+        """`refusal(here, there)`: why the process at the other end may not come in, or nothing. None: nobody asks."""
+        self.refusal = refusal
         self.silent: dict[GuardedProtocol, float] = {}
         """Since when each has said nothing whole, oldest first."""
         self.refused = 0
@@ -73,9 +73,9 @@ class GuardedProtocol(HttpToolsProtocol):
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         if not here or not there:  # it has gone before we looked
             transport.abort()
-        elif self.doors.is_ours is not None and not self.doors.is_ours(here[:2], there[:2]):
-            log.warning("peer.refused", extra={"peer": there[1]})
-            self._refuse(403, "this server belongs to another user")
+        elif self.doors.refusal is not None and (why := self.doors.refusal(here[:2], there[:2])):
+            log.warning("peer.refused", extra={"peer": there[1], "why": why})
+            self._refuse(403, why)
         else:
             self.doors.knock(self, self.loop.time())
             self._wait(HEAD_SECONDS, "the request did not come in time")

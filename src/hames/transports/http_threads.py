@@ -2,10 +2,11 @@
 
 import hashlib
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListThreads, ThreadPage
+from hames.domain.commands import ArchiveThread, CreateThread, DeleteThread, ForkThread, ListThreads, ThreadPage
 from hames.domain.ids import ItemId, ThreadId
 from hames.domain.options import Overrides
 from hames.domain.state import ThreadState, summary
@@ -13,6 +14,7 @@ from hames.protocols.jsontext import encode
 from hames.protocols.sync import pages as p
 from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view
+from hames.transports.http_encoding import etag_matches
 from hames.transports.http_pictures import picture
 from hames.transports.http_reply import ALWAYS, Refused, number, read_json, reply
 from hames.transports.http_routes import Endpoint
@@ -50,6 +52,13 @@ class ThreadsApi:
             ),
             Endpoint(method="GET", path=one, says="The state of a thread", handle=self.get, answer=p.StateAnswer),
             Endpoint(
+                method="DELETE",
+                path=one,
+                says="Delete a thread and everything in it; 409 while it runs a turn",
+                handle=self.delete,
+                code=204,
+            ),
+            Endpoint(
                 method="POST",
                 path=f"{one}/fork",
                 says="A new thread with this one's history",
@@ -76,9 +85,10 @@ class ThreadsApi:
             Endpoint(
                 method="GET",
                 path=f"{one}/at/{{seq}}",
-                says="The state as it was at a record",
+                says="The state as it was at a record; `last` leaves out all but so many messages",
                 handle=self.at,
                 answer=p.StateAt,
+                query=("last",),
             ),
             Endpoint(
                 method="GET",
@@ -116,10 +126,10 @@ class ThreadsApi:
         )
         assert isinstance(page, ThreadPage)
         rows = tuple(p.row(one, self._engine.loaded(one.id)) for one in page.threads)
-        body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor))
+        body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor, partial=page.partial))
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {**ALWAYS, "Cache-Control": "no-cache", "ETag": etag}
-        if request.headers.get("if-none-match") == etag:
+        if etag_matches(request.headers.get("if-none-match"), etag):
             return Response(b"", 304, headers)
         return Response(body, 200, headers, "application/json")
 
@@ -138,6 +148,11 @@ class ThreadsApi:
     async def get(self, request: Request) -> Response:
         state = await self._service.state(_thread_id(request))
         return reply(p.StateAnswer(rev=state.seq, state=view(state, self._service.offer)))
+
+    async def delete(self, request: Request) -> Response:
+        await self._engine.execute(DeleteThread(thread_id=_thread_id(request)))
+        self._service.news.look_again()
+        return Response(b"", 204, ALWAYS)
 
     async def fork(self, request: Request) -> Response:
         given = await read_json(request, p.Fork)
@@ -158,8 +173,11 @@ class ThreadsApi:
         until = [change for change in history if change.record.seq <= seq]
         if not until or until[-1].record.seq < seq:
             raise Refused(404, f"the thread has no record {seq}", "Other")
-        state = until[-1].after
-        return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=view(state, self._service.offer)))
+        state = view(until[-1].after, self._service.offer)
+        last = number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
+        skipped = max(0, len(state.messages) - last)
+        shown = replace(state, messages=state.messages[skipped:])
+        return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=shown, skipped=skipped))
 
     async def export(self, request: Request) -> Response:
         thread_id, form = _thread_id(request), request.query_params.get("format", "markdown")

@@ -20,14 +20,18 @@ from hames.protocols.sync.view import Offer
 from hames.transports import guard_peer, server_listener, unix
 from hames.transports.guard_middleware import Guard
 from hames.transports.guard_token import Keyring
+from hames.transports.http_artifacts import ArtifactsApi
 from hames.transports.http_core import CoreApi
+from hames.transports.http_encoding import Compressing
 from hames.transports.http_house import HouseApi
 from hames.transports.http_metrics import Metrics
 from hames.transports.http_page import Page
 from hames.transports.http_protocol import Doors
 from hames.transports.http_routes import routes
+from hames.transports.http_sign_in import SignInApi
 from hames.transports.http_threads import ThreadsApi
 from hames.transports.http_uploads import Uploads
+from hames.transports.network import reachable
 from hames.transports.server_hub import Hubs
 from hames.transports.server_listener import Address, Listener
 from hames.transports.server_news import News
@@ -100,6 +104,7 @@ async def serving(
             version=extras.version,
             page=extras.page,
             demo_model=extras.demo_model,
+            addresses=lambda: reachable(address, port),
         )
         if extras.sandbox is not None:
             service.sandbox = extras.sandbox
@@ -107,7 +112,7 @@ async def serving(
             engine.observers.append(observe)
             stack.callback(engine.observers.remove, observe)
         # Without a token the kernel says who may come in; with one, the token does.
-        doors = Doors(guard_peer.is_ours if keyring is None else None)
+        doors = Doors(guard_peer.refusal if keyring is None else None)
         sockets = {name: RpcSockets(engine, make) for name, make in extras.dialects.items()}
         listener = Listener(server_listener.config(_app(service, sockets), doors, compress=not address.is_loopback))
         listener.on_stop = [hubs.close, *(one.close for one in sockets.values())]
@@ -134,7 +139,13 @@ async def serving(
 
 def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Guard:
     house = HouseApi(service)
-    table = [*CoreApi(service).endpoints(), *ThreadsApi(service).endpoints(), *house.endpoints()]
+    table = [
+        *CoreApi(service).endpoints(),
+        *ThreadsApi(service).endpoints(),
+        *ArtifactsApi(service).endpoints(),
+        *house.endpoints(),
+        *SignInApi(service).endpoints(),
+    ]
     house.table = table
     router = Router(
         routes=[
@@ -148,7 +159,11 @@ def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Guard:
         redirect_slashes=False,
     )
     return Guard(
-        router, gate=service.gate, keyring=service.keyring, metrics=service.metrics, clock=service.engine.clock
+        Compressing(router),
+        gate=service.gate,
+        keyring=service.keyring,
+        metrics=service.metrics,
+        clock=service.engine.clock,
     )
 
 

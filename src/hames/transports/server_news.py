@@ -20,7 +20,7 @@ from hames.transports.websocket_protocol import TextFrame
 
 REST_SECONDS = 0.1
 LOOK = TextFrame(encode(ThreadsMessage(threads=())))
-"""To whom it may concern: the list is not what it was."""
+"""Tells list watchers that the thread list changed."""
 
 _SILENT = (events.ItemDelta, events.ItemCompleted, events.ToolCalled, events.UsageReported)
 """The most frequent ones by far, and none of them shows in a list."""
@@ -51,6 +51,12 @@ class News:
             yield
         finally:
             self._clients.discard(client)
+
+    def look_again(self) -> None:
+        """The list changed in a way that no row can say: a thread is gone."""
+        now = self._clock.monotonic()
+        for client in list(self._clients):
+            client.offer(LOOK, now)
 
     async def run(self) -> None:
         while True:

@@ -86,7 +86,7 @@ async def running(
             metrics=metrics,
             clock=engine.clock,
         )
-        doors = Doors(guard_peer.is_ours if keyring is None else None)
+        doors = Doors(guard_peer.refusal if keyring is None else None)
         listener = Listener(server_listener.config(guard, doors, compress=False))
         listener.on_stop = [api.close]
         tasks.start_soon(listener.run_on, door)
@@ -188,10 +188,16 @@ class RunnerApi:
             return state.id
 
     async def _found(self, named: str) -> ThreadId | None:
-        page = await self._engine.execute(ListThreads(search=named))
-        assert isinstance(page, ThreadPage)
-        # A thread that came with a repository may have any name: that makes it nobody's conversation here.
-        return next((thread.id for thread in page.threads if thread.title == named and not thread.foreign), None)
+        cursor: str | None = None
+        while True:
+            page = await self._engine.execute(ListThreads(search=named, cursor=cursor))
+            assert isinstance(page, ThreadPage)
+            # A thread that came with a repository may have any name: that makes it nobody's conversation here.
+            ours = (thread for thread in page.threads if thread.title == named and not thread.foreign)
+            if (found := next(ours, None)) is not None:
+                return found.id
+            if (cursor := page.next_cursor) is None:
+                return None
 
 
 class _Run(Response):

@@ -44,6 +44,8 @@ class Service:
     """Where the built page lies."""
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
+    addresses: Callable[[], tuple[str, ...]] = tuple
+    """Where other devices may reach this server, as URLs."""
     _creating: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def state(self, thread_id: ThreadId) -> ThreadState:

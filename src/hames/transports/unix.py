@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import stat
-import struct
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,17 +19,20 @@ from anyio.streams.stapled import MultiListener
 
 from hames.core.engine import Engine
 from hames.domain.errors import Misconfigured
+from hames.domain.guardrails import SOCKET
 from hames.protocols.dialect import Dialect
 from hames.transports.connection import Connection
+from hames.transports.peer_namespaces import is_unix_peer_ours
 
 log = logging.getLogger(__name__)
 
-NAME = "hames.sock"
+NAME = SOCKET
 FIRST_LINE_BYTES = 64
 FIRST_LINE_SECONDS = 5.0
 OUTBOX_BYTES = 4 << 20
 LAST_WORDS_SECONDS = 1.0
 _PATH_BYTES = 107
+REFUSED = b"this server takes only programs of the same user that run outside sandboxes and containers\n"
 
 
 class UnixDoor:
@@ -46,8 +48,9 @@ class UnixDoor:
         self.count += 1
         try:
             async with stream:
-                if not _same_user(stream):
+                if not is_unix_peer_ours(stream.extra(SocketAttribute.raw_socket)):
                     log.warning("peer.refused", extra={"socket": NAME})
+                    await stream.send(REFUSED)
                     return
                 await self._converse(stream)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as why:
@@ -91,12 +94,6 @@ async def _chunks(first: bytes, stream: SocketStream) -> AsyncIterator[bytes]:
         yield first
     async for chunk in stream:
         yield chunk
-
-
-def _same_user(stream: SocketStream) -> bool:
-    raw = stream.extra(SocketAttribute.raw_socket)
-    _, uid, _ = struct.unpack("iII", raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return uid == os.geteuid()
 
 
 class _StreamOutbox:

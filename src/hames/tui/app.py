@@ -1,40 +1,48 @@
 """The terminal's screen: a client of an app server like any other.
 
-Everything on it comes from the client's events; everything it does is one of the client's requests.
+Everything on it comes from the client's events; everything it does is one of the client's requests. The message box
+has the keyboard whatever is clicked, except while an approval or a list is open.
 """
 
+import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
-from rich.text import Text
 from textual import events, work
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import OptionList
 
 from hames.client.appserver_link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
+from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
+from hames.tui import editor, markdown, user_shell
 from hames.tui.approval import Answered, ApprovalPanel
 from hames.tui.block import Block
+from hames.tui.blocks_done import UserCommand
 from hames.tui.blocks_said import Note
 from hames.tui.commands import COMMANDS, Commands, help_text
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
-from hames.tui.lines import cut
+from hames.tui.first_frame import FirstFrame
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
 from hames.tui.remembered import Remembered
 from hames.tui.session import Session, Wishes
-from hames.tui.status import Activity, Terms
+from hames.tui.status import Activity, Header, Terms
+from hames.tui.terminal_driver import ENDING, TerminalDriver, end_anyway, stop_until_foreground
 from hames.tui.text import shown_input
 from hames.tui.transcript import Transcript
 from hames.tui.welcome import Welcome
@@ -51,12 +59,16 @@ REST_SECONDS = 2.0
 
 
 class HamesApp(App[int]):
+    # Notices come at the top: the message box and what it offers are at the bottom.
     CSS = """
-    #title { height: 1; padding: 0 1; background: $surface; }
+    ToastRack { dock: top; align: right top; }
+    Toast { padding: 0 1; }
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [
         Binding("shift+tab", "policy", "policy", priority=True, show=False),
+        Binding("ctrl+p", "command('plan')", "plan mode", priority=True, show=False),
+        Binding("ctrl+z", "suspend_process", "suspend", priority=True, show=False),
         Binding("ctrl+o", "fold", "fold", priority=True, show=False),
         Binding("ctrl+t", "command('threads')", "threads", priority=True, show=False),
         Binding("ctrl+l", "command('model')", "model", priority=True, show=False),
@@ -85,20 +97,31 @@ class HamesApp(App[int]):
         resume: str | None = None,
         prompt: str = "",
         wishes: Wishes | None = None,
-        hint: str = "",
+        check: Callable[[], str] | None = None,
+        mcp_servers: Callable[[], str] | None = None,
+        first_frame: FirstFrame | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
-        `wishes` are for new threads; `hint` is said at once.
+        `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
+        `mcp_servers` describes those that are configured; `first_frame` is on the screen already;
+        `warnings` are shown at once.
         """
         super().__init__()
+        self.first_frame = first_frame
         self.cwd = cwd
         self.session = Session(self, cwd=cwd, wishes=wishes or Wishes())
         self.remembered = Remembered(state_dir)
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
-        self._hint = hint
+        self._check = check
+        self._mcp_servers = mcp_servers
+        self._user_commands: list[anyio.CancelScope] = []
+        """The user's own commands that run, the newest last."""
+        self._warnings = warnings
+        self.session.known = frozenset(warnings)
         self.unreachable: Unreachable | None = None
         """Why there never was an agent to talk to."""
         self._leaving_at = 0.0
@@ -114,7 +137,7 @@ class HamesApp(App[int]):
         self.commands = Commands(self, self.session)
 
     def compose(self) -> ComposeResult:
-        yield Static(id="title", markup=False)
+        yield Header(self.palette, _home(self.cwd))
         self.transcript = Transcript(self.palette)
         yield self.transcript
         yield Activity(self.palette)
@@ -122,7 +145,7 @@ class HamesApp(App[int]):
         suggestions = Suggestions()
         yield suggestions
         yield Composer(suggestions, self.remembered)
-        yield Terms()
+        yield Terms(self.palette)
 
     transcript: Transcript
     """Asked for with every piece of an answer, so it is not looked up."""
@@ -135,7 +158,12 @@ class HamesApp(App[int]):
     def talk(self) -> Conversation:
         return self.session.talk
 
+    def get_driver_class(self) -> type[Driver]:
+        found = super().get_driver_class()
+        return TerminalDriver if found is LinuxDriver else found
+
     def on_mount(self) -> None:
+        self._watch_signals()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolour())
         self._laid_out = True
         self.composer.commands = dict(COMMANDS)
@@ -149,7 +177,49 @@ class HamesApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
             self._touched = time.monotonic()
+            if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+                self._focus_keyboard()
         await super().on_event(event)
+
+    def _focus_keyboard(self) -> None:
+        """A key goes to whoever should have it, whatever was clicked before."""
+        if not self._laid_out or not self.is_screen_top:
+            return
+        asking = not self.composer.display
+        owner: Widget = self.query_one(ApprovalPanel).keyboard if asking else self.composer
+        if self.focused is not owner:
+            self.screen.set_focus(owner, scroll_visible=False)
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """What was pasted while an approval is open: it answers nothing, and is in the message box afterwards."""
+        if self.is_screen_top and not self.composer.display:
+            self.composer.paste_text(printable(event.text))
+
+    def action_focus_next(self) -> None:
+        """Tab moves the focus nowhere: letters would go to nobody."""
+
+    def action_focus_previous(self) -> None:
+        """As Tab."""
+
+    def _watch_signals(self) -> None:
+        """Told to end, it leaves the terminal as it was."""
+        if isinstance(self._driver, TerminalDriver):
+            loop = asyncio.get_running_loop()
+            for number in ENDING:
+                loop.add_signal_handler(number, self._end_by_signal, number)
+
+    def _end_by_signal(self, number: int) -> None:
+        end_anyway(number)
+        self.exit(return_code=128 + number)
+
+    def action_suspend_process(self) -> None:
+        try:
+            with self.suspend():
+                stopped = stop_until_foreground()
+        except SuspendNotSupported:
+            return
+        if not stopped:
+            self.notify("No shell to return to, so Hames goes on", markup=False)
 
     def _tidy(self) -> None:
         """Looking through everything takes a tenth of a second, so it is not done while words pour in or keys come."""
@@ -190,8 +260,10 @@ class HamesApp(App[int]):
                 await session.apply_wishes()
             else:
                 await session.fresh()
-            if self._hint:
-                self.note(self._hint, meaning="warn")
+            for warning in self._warnings:
+                self.note(warning, meaning="warn")
+            if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
+                self.note(hint, meaning="warn")
             if self._prompt:
                 await session.send(self._prompt, queued=False)
 
@@ -213,6 +285,7 @@ class HamesApp(App[int]):
 
     @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
+        markdown.load()
         found = files_below(self.cwd)
         self.call_from_thread(setattr, self.composer, "files", found)
 
@@ -270,7 +343,10 @@ class HamesApp(App[int]):
     def _take_keys(self) -> None:
         """Somebody in the middle of a word keeps the keys until they pause."""
         panel = self.query_one(ApprovalPanel)
-        if panel.asked is None or not self.is_screen_top:
+        if panel.asked is None or not self.composer.display:
+            return
+        if not self.is_screen_top:
+            self.set_timer(QUIET_SECONDS, self._take_keys)
             return
         left = self.composer.typed_at + QUIET_SECONDS - time.monotonic()
         if self.composer.text and left > 0:
@@ -292,22 +368,53 @@ class HamesApp(App[int]):
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
+        if message.typed.startswith("!"):
+            await self._run_user_command(message.text.removeprefix("!").strip())
+            return
         if self.session.client is None and self._begun.is_set():
             # It died. Another one goes on where it stood: nothing that was seen is lost.
             self._begun, self._resume, self._prompt = anyio.Event(), self.talk.thread_id or None, ""
             self._converse()
         await self._begun.wait()  # somebody may type faster than an agent starts
-        if message.text.startswith("/") and not message.text.startswith("//"):
+        typed = message.typed.strip()
+        if typed.startswith("/") and not typed.startswith("//"):
             await self.tried(self.commands.run(message.text))
             return
-        if not await self.tried(self.session.send(message.text, queued=message.queued)) and not self.composer.text:
+        sending = self.session.send(message.text, queued=message.queued, typed=message.typed)
+        if not await self.tried(sending) and not self.composer.text:
             self.composer.put(message.text)
+
+    async def _run_user_command(self, command: str) -> None:
+        if not command:
+            self.note("Type a shell command after the exclamation mark, for example: !git status", meaning="warn")
+            return
+        started = time.monotonic()
+        cwd = Path(self.talk.cwd or self.cwd)
+        item = wire.CommandExecutionItem(id="", command=command, cwd=str(cwd), status="inProgress")
+        block = UserCommand(item)
+        self.transcript.append(block)
+        self.transcript.to_end()
+
+        def show(text: str) -> None:
+            block.add(text)
+            self.transcript.changed(block)
+
+        ran: user_shell.Ran | None = None
+        with anyio.CancelScope() as scope:
+            self._user_commands.append(scope)
+            ran = await user_shell.run(command, cwd, show)
+        self._user_commands.remove(scope)
+        took = round((time.monotonic() - started) * 1000)
+        block.end(ran, duration_ms=took)
+        if ran is not None:
+            self.session.outputs.append(ran)
+        self.transcript.changed(block)
+        self._find_files()
 
     # -- keys
 
     def action_help(self) -> None:
-        width = max(30, min(100, self.size.width * 9 // 10) - 8)
-        self.push_screen(Help(help_text(self.palette, width)))
+        self.push_screen(Help(lambda width: help_text(self.palette, width)))
 
     def action_fold(self) -> None:
         self.transcript.open_all(everything=not self.transcript.everything_open)
@@ -331,7 +438,9 @@ class HamesApp(App[int]):
         await self.tried(self.session.change(policy=following))
 
     def action_interrupt(self) -> None:
-        if self.talk.running:
+        if self._user_commands:
+            self._user_commands[-1].cancel()
+        elif self.talk.running:
             self._interrupt()
         elif not self.transcript.following:
             self.transcript.to_end()
@@ -359,13 +468,15 @@ class HamesApp(App[int]):
             self.pop_screen()
         elif self.composer.text:
             self.composer.put("")
+        elif self._user_commands:
+            self._user_commands[-1].cancel()
         elif self.talk.running:
             self._interrupt()
         elif time.monotonic() - self._leaving_at < QUIT_SECONDS:
             self.exit(0)
         else:
             self._leaving_at = time.monotonic()
-            self.notify("Ctrl+C again leaves", timeout=QUIT_SECONDS, markup=False)
+            self.notify("Press Ctrl+C again to close Hames", timeout=QUIT_SECONDS, markup=False)
 
     def action_leave(self) -> None:
         if not self.is_screen_top:
@@ -385,11 +496,34 @@ class HamesApp(App[int]):
         self.theme = name
 
     def say(self, words: str) -> None:
-        """For a moment, in a corner."""
+        """A notice that goes away by itself."""
         self.notify(words, markup=False)
 
     def leave(self) -> None:
         self.exit(0)
+
+    def mcp_servers(self) -> str:
+        return self._mcp_servers() if self._mcp_servers is not None else "No MCP servers are configured"
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        if isinstance(event.option_list, Suggestions):
+            self.composer.complete_with(event.option_list.names[event.option_index])
+
+    def on_composer_editor_wanted(self) -> None:
+        self.edit_message()
+
+    def edit_message(self) -> None:
+        """In the user's own editor, which has the terminal for as long as it runs."""
+        try:
+            command = editor.editor_command()
+            with self.suspend():
+                text = editor.edit_text(command, self.composer.expanded)
+        except editor.NoEditor as why:
+            self.note(str(why), meaning="warn")
+        except SuspendNotSupported:
+            self.note("This terminal cannot be handed to an editor", meaning="warn")
+        else:
+            self.composer.put(text)
 
     async def choose(self, screen: ModalScreen[Any]) -> Any:
         return await self.push_screen_wait(screen)
@@ -399,23 +533,16 @@ class HamesApp(App[int]):
             return
         talk = self.talk
         self.composer.running = talk.running
-        self.query_one(Terms).show(talk, self.palette, width=self.size.width)
+        self.query_one(Terms).show(talk)
         self.query_one(Activity).follow(talk)
-        title = Text("hames", self.palette.accent, no_wrap=True)
-        where = _home(self.cwd)
-        room = max(8, self.size.width - len(where) - 12)
-        title.append(f"  {cut(visible(talk.title), room)}", self.palette.text)
-        title.append(" " * max(1, self.size.width - 2 - title.cell_len - len(where)))
-        title.append(where, self.palette.faint)
-        self.query_one("#title", Static).update(title)
-
-    def on_resize(self, _: events.Resize) -> None:
-        self.show_terms()
+        self.query_one(Header).show(talk.title)
 
     def _recolour(self) -> None:
         theme = self.current_theme
         self.palette = palette(theme.to_color_system().generate(), dark=theme.dark)
-        self.query_one(Activity).palette = self.query_one(ApprovalPanel).palette = self.palette
+        for part in (Activity, ApprovalPanel, Header, Terms):
+            self.query_one(part).palette = self.palette
+        self.query_one(Header).refresh()
         self.transcript.repaint(self.palette)
         self.show_terms()
 

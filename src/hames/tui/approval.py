@@ -1,4 +1,4 @@
-"""The question that stops everything: what exactly would happen, why it is asked, and four keys.
+"""The approval: a question, why it is asked, what exactly would happen, and what each key does.
 
 The text shown is the text that runs, with nothing hidden in it. Keys count only after a moment on the screen, so
 that somebody who is typing does not answer what they have not read.
@@ -12,6 +12,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from hames.client.appserver_events import ApprovalAsked
@@ -25,11 +26,20 @@ from hames.tui.palette import Palette
 from hames.tui.text import said
 
 ARM_SECONDS = 0.3
-A_WORD = "a word to the model; Enter sends it, Esc goes back"
+A_WORD = "why not, or what to do instead; enter rejects and sends it, esc goes back"
+
+
+KEYS = {
+    "y": "allow once",
+    "a": "always allow",
+    "n": "reject",
+    "r": "reject and tell the agent why",
+    "esc": "stop the turn",
+}
 
 
 class Answered(Message):
-    """`word` is for the model, when it was rejected with one."""
+    """`word` is a message to the model that goes with a rejection."""
 
     def __init__(self, asked: ApprovalAsked, decision: m.ApprovalWord | Filled, word: str = "") -> None:
         super().__init__()
@@ -50,8 +60,10 @@ class ApprovalPanel(Vertical, can_focus=True):
         super().__init__(id="approval")
         self.palette = palette
         self.asked: ApprovalAsked | None = None
-        self.border_title = "May I?"
         self._shown_at = 0.0
+        self._elsewhere = ""
+        self._complaint = ""
+        """What is wrong with the form as it was filled in."""
         self._form: Form | None = None
 
     def compose(self) -> ComposeResult:
@@ -61,20 +73,37 @@ class ApprovalPanel(Vertical, can_focus=True):
         yield Input(id="word", placeholder=A_WORD, compact=True)
         yield Static(id="keys", markup=False)
 
+    @property
+    def keyboard(self) -> Widget:
+        """Who gets the keys: the line that is being typed, or the panel itself."""
+        word = self.query_one("#word", Input)
+        return word if word.display else self
+
     def ask(self, asked: ApprovalAsked, *, more: int, elsewhere: str = "") -> None:
         """Show a question; `more` wait behind it."""
         self.asked = asked
         self._form = Form(asked.params) if isinstance(asked.params, m.ElicitationParams) else None
+        self._elsewhere, self._complaint = elsewhere, ""
         self._shown_at = time.monotonic()
         self.display = True
+        self.border_title = Text(visible(question(asked))).markup
         self.border_subtitle = f"{more} more after this" if more else ""
-        palette, width = self.palette, max(20, self.app.size.width - 6)
-        reason = asked.params.reason or "the approval policy asks for everything"
-        why = f"in {visible(elsewhere)}: {visible(reason)}" if elsewhere else visible(reason)
-        self.query_one("#why", Static).update(Text("\n").join(paragraphs(why, palette.warn, width)))
-        self.query_one("#exact", Static).update(Text("\n").join(exact(asked, width, palette)))
         self.query_one("#what").scroll_home(animate=False)
         self.query_one("#word", Input).display = False
+        self._lay_out()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        if (asked := self.asked) is None:
+            return
+        palette, width = self.palette, max(20, self.app.size.width - 6)
+        reason = asked.params.reason or "You chose to approve every action"
+        why = f"In {visible(self._elsewhere)}: {visible(reason)}" if self._elsewhere else visible(reason)
+        why = visible(self._complaint) or why
+        self.query_one("#why", Static).update(Text("\n").join(paragraphs(why, palette.warn, width)))
+        self.query_one("#exact", Static).update(Text("\n").join(exact(asked, width, palette)))
         self.query_one("#keys", Static).update(self._keys())
 
     def dismiss(self) -> None:
@@ -86,19 +115,27 @@ class ApprovalPanel(Vertical, can_focus=True):
         return time.monotonic() - self._shown_at >= ARM_SECONDS
 
     def _keys(self) -> Text:
-        keys = [("y", "once"), ("a", "always"), ("n", "reject"), ("r", "reject with a word"), ("esc", "stop the turn")]
+        keys = KEYS
         if self._form is not None:
-            accept = [] if self._form.as_it_stands else [("y", "accept")]
-            fill = [("f", "fill in")] if self._form.fields else []
-            keys = [*accept, *fill, ("n", "decline"), ("r", "decline with a word"), ("esc", "put aside")]
-        elif self.asked and self.asked.params.available_decisions:
-            offered = self.asked.params.available_decisions
-            keys = [pair for pair in keys if pair[0] != "a" or "acceptForSession" in offered]
-        row = Text("\n")
-        for key, words in keys:
-            row.append(key, self.palette.accent)
-            row.append(f" {words}   ", self.palette.quiet)
-        return row
+            accept = {} if self._form.as_it_stands else {"y": "accept"}
+            fill = {"f": "fill in"} if self._form.fields else {}
+            keys = {**accept, **fill, "n": "decline", "r": "decline and tell the agent why", "esc": "cancel"}
+        elif self.asked and not self.asked.offers_always:
+            keys = {key: words for key, words in keys.items() if key != "a"}
+        made, width = Text("\n"), max(20, self.app.size.width - 6)
+        used = 0
+        for key, words in keys.items():
+            size = len(key) + len(words) + 4
+            if used and used + size > width:
+                made.append("\n")
+                used = 0
+            made.append(key, self.palette.accent)
+            made.append(f" {words}   ", self.palette.quiet)
+            used += size
+        if "a" in keys and self.asked is not None and self.asked.always_covers:
+            covers = f"Always allow covers: {visible(self.asked.always_covers)}"
+            made.append("\n").append_text(Text("\n").join(paragraphs(covers, self.palette.quiet, width)))
+        return made
 
     def on_key(self, event: events.Key) -> None:
         asked = self.asked
@@ -122,7 +159,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         }
         what = self.query_one("#what", VerticalScroll)
         match event.key:
-            case "a" if asked.params.available_decisions and "acceptForSession" not in asked.params.available_decisions:
+            case "a" if not asked.offers_always:
                 return
             case "y" if self._form is not None and self._form.as_it_stands:
                 return
@@ -159,7 +196,8 @@ class ApprovalPanel(Vertical, can_focus=True):
     def _filled_in(self, asked: ApprovalAsked, form: Form, text: str) -> None:
         complaint = form.take(text)
         if complaint:
-            self.query_one("#why", Static).update(Text(visible(complaint), self.palette.warn))
+            self._complaint = complaint
+            self._lay_out()
             form.again()
         if form.wanted:
             self._type(form.wanted)
@@ -172,6 +210,20 @@ class ApprovalPanel(Vertical, can_focus=True):
         word.value = ""
         word.display = True
         word.focus()
+
+
+def question(asked: ApprovalAsked) -> str:
+    match asked.params:
+        case m.CommandApprovalParams():
+            return "Allow this command?"
+        case m.FileChangeApprovalParams(changes=changes):
+            return "Allow this file change?" if len(changes) == 1 else f"Allow these {len(changes)} file changes?"
+        case m.McpApprovalParams() | m.ToolApprovalParams():
+            return "Allow this tool call?"
+        case m.ElicitationParams(server_name=server):
+            return f"{server} asks for your input"
+        case _ as never:
+            assert_never(never)
 
 
 def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:

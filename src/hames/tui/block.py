@@ -20,6 +20,8 @@ class Block:
         self.item_id = item_id
         self.open = False
         """Unfolded by hand."""
+        self.waiting = False
+        """Whether it waits for an approval."""
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         """Its lines, at least one."""

@@ -5,6 +5,8 @@ Whatever comes from a model or a tool passes through `printable` or `visible` he
 
 from typing import assert_never
 
+from msgspec import UNSET
+from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
 
@@ -16,6 +18,7 @@ from hames.tui.diffs import counted, diff_lines
 from hames.tui.lines import cut, indented, line, paragraphs, wrapped
 from hames.tui.palette import Palette
 from hames.tui.text import said
+from hames.tui.user_shell import Ran
 
 HEAD, TAIL = 4, 8
 """Lines of a long output that are shown folded."""
@@ -25,10 +28,14 @@ OPEN_LINES = 2000
 STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": "⊘", "interrupted": "■", "pending": "·"}
 
 
+WAITING = "waiting for approval"
+
+
 class Command(Block):
     """A command, its output as it comes, and how it ended."""
 
     foldable = True
+    mark = "$ "
 
     def __init__(self, item: wire.CommandExecutionItem) -> None:
         super().__init__(item.id)
@@ -54,13 +61,16 @@ class Command(Block):
     def draw(self, width: int, palette: Palette) -> list[Text]:
         word, style = self._ending(palette)
         told = visible(self._item.command) if "\n" not in self._item.command else printable(self._item.command)
-        head = indented(paragraphs(told, palette.strong, width - INDENT - len(word) - 2), line(("$ ", palette.accent)))
+        head = indented(
+            paragraphs(told, palette.strong, width - INDENT - len(word) - 2), line((self.mark, palette.accent))
+        )
         if not self.open and len(head) > 6:
             head = folded(head, head=4, tail=1, palette=palette)
         blank = max(1, width - head[0].cell_len - len(word))
         head[0] = line(head[0], (" " * blank, style), (word, style))
         bar = line(("  │ ", palette.faint))
-        return [*head, *(line(bar, row) for row in self._shown(width - 4, palette))]
+        shown = [line(bar, row) for row in self._shown(width - 4, palette)]
+        return [*head, *shown, *reason_lines(self._item, width, palette, whole=self.open)]
 
     def _shown(self, width: int, palette: Palette) -> list[Text]:
         lines = self._output.lines
@@ -79,7 +89,7 @@ class Command(Block):
         took = f" · {item.duration_ms / 1000:.1f} s" if isinstance(item.duration_ms, int) else ""
         match item.status:
             case "inProgress":
-                return "running", palette.warn
+                return WAITING if self.waiting else "running", palette.warn
             case "completed" | "failed":
                 code = item.exit_code if isinstance(item.exit_code, int) else None
                 good = item.status == "completed" and not code
@@ -87,6 +97,41 @@ class Command(Block):
                 return f"{told}{took}", palette.good if good else palette.bad
             case _:
                 return f"{STATUS.get(item.status, '·')} {item.status}", palette.warn
+
+
+class UserCommand(Command):
+    """A command of the user's own. Its output goes to the model with the next message."""
+
+    mark = "! "
+    _stopped = False
+
+    def end(self, ran: Ran | None, *, duration_ms: int) -> None:
+        """Nothing: it was stopped."""
+        if ran is None:
+            self._item = replace(self._item, status="failed", duration_ms=duration_ms)
+            self._stopped = True
+        else:
+            code = UNSET if ran.exit_code is None else ran.exit_code
+            self.finish(
+                replace(
+                    self._item,
+                    status=ran.status,
+                    exit_code=code,
+                    duration_ms=duration_ms,
+                    aggregated_output=ran.output,
+                )
+            )
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        words = "ran as you, outside the sandbox · the output goes with your next message"
+        if self._item.status == "inProgress":
+            words = "runs as you, outside the sandbox · esc stops it"
+        elif self._stopped:
+            words = "stopped · its output is not sent"
+        return [*super().draw(width, palette), line((f"  {cut(words, width - 2)}", palette.faint))]
+
+    def _ending(self, palette: Palette) -> tuple[str, Style]:
+        return (f"{STATUS['interrupted']} stopped", palette.warn) if self._stopped else super()._ending(palette)
 
 
 def _tinted(row: Text, width: int, palette: Palette) -> list[Text]:
@@ -120,10 +165,19 @@ class FileChange(Block):
         for change in self._item.changes:
             if self._item.status == "inProgress":
                 # Until it has happened it is a question, and the question shows the diff.
-                made.append(change_head(change, width, palette, root=self._root, ending=ending))
+                waits = line((f"  {WAITING}", style)) if self.waiting else ending
+                made.append(change_head(change, width, palette, root=self._root, ending=waits))
             else:
                 made += change_lines(change, width, palette, ending=ending, whole=self.open, root=self._root)
-        return made or [line(("± no changes ", palette.quiet), (mark, style))]
+        made = made or [line(("± no changes ", palette.quiet), (mark, style))]
+        return [*made, *reason_lines(self._item, width, palette, whole=self.open)]
+
+
+class WorkspaceChanges(FileChange):
+    """Changes that are there already, of whoever made them."""
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        return [row for change in self._item.changes for row in change_lines(change, width, palette, whole=self.open)]
 
 
 def change_lines(
@@ -180,8 +234,10 @@ class Tool(Block):
     def draw(self, width: int, palette: Palette) -> list[Text]:
         name, arguments, status, result = self._told()
         style = {"completed": palette.good, "inProgress": palette.warn, "": palette.quiet}.get(status, palette.bad)
-        mark = STATUS.get(status, "·")
-        room = width - len(name) - 6
+        mark = WAITING if self.waiting and status == "inProgress" else STATUS.get(status, "·")
+        if _is_skipped(self._item):
+            mark, style = "–", palette.quiet
+        room = width - len(name) - len(mark) - 5
         head = line(
             ("· ", palette.accent),
             (f"{visible(name)} ", palette.text),
@@ -189,8 +245,8 @@ class Tool(Block):
             (f" {mark}", style),
         )
         if not self.open:
-            return [head]
-        body = printable(result) or self._streamed or "nothing came back"
+            return [head, *reason_lines(self._item, width, palette)]
+        body = printable(result) or self._streamed or "no output"
         rows = paragraphs(body[: OPEN_LINES * 80].rstrip("\n"), palette.quiet, width - 4)
         return [head, *indented(folded(rows, head=OPEN_LINES, tail=0, palette=palette), *bars(palette))]
 
@@ -214,15 +270,18 @@ class Search(Block):
 
     def __init__(self, item: wire.WebSearchItem) -> None:
         super().__init__(item.id)
+        self._item = item
         self._query = visible(item.query)
 
     def finish(self, item: wire.ThreadItem) -> None:
         if not isinstance(item, wire.WebSearchItem):
             return
+        self._item = item
         self._query = visible(item.query)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        return [line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))]
+        head = line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))
+        return [head, *reason_lines(self._item, width, palette)]
 
 
 class Artifact(Block):
@@ -240,7 +299,24 @@ class Artifact(Block):
     def draw(self, width: int, palette: Palette) -> list[Text]:
         title = f"{visible(self._item.title)}  " if isinstance(self._item.title, str) else ""
         path = visible(shortened(self._item.path, width - len(title) - 4))
-        return [line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))]
+        head = line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))
+        return [head, *reason_lines(self._item, width, palette)]
+
+
+def reason_lines(item: wire.ThreadItem, width: int, palette: Palette, *, whole: bool = False) -> list[Text]:
+    """Why it was refused, failed or skipped: one line, or `whole`."""
+    reason = wire.reason_of(item)
+    if not reason:
+        return []
+    style = palette.quiet if _is_skipped(item) else palette.bad
+    bar = line(("  │ ", palette.faint))
+    if whole:
+        return [line(bar, row) for row in paragraphs(printable(reason), style, width - 4)]
+    return [line(bar, (cut(visible(" ".join(reason.split())), max(12, width - 4)), style))]
+
+
+def _is_skipped(item: wire.ThreadItem) -> bool:
+    return isinstance(item, wire.ToolItem) and item.outcome == "skipped"
 
 
 def shortened(path: str, width: int) -> str:

@@ -8,26 +8,42 @@ from rich.text import Text
 
 from hames.domain.display import printable
 from hames.protocols.flint import items as wire
-from hames.tui.block import INDENT, Block, bars
+from hames.tui.block import INDENT, Block, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
 from hames.tui.markdown import Growing
 from hames.tui.palette import Palette
 from hames.tui.text import shown_input
+from hames.tui.user_shell import context_label
+
+MESSAGE_HEAD, MESSAGE_TAIL = 8, 3
+"""Lines of a long message that are shown folded."""
 
 
 class UserMessage(Block):
-    """Somebody's own words, on a row of their own colour."""
+    """What the user sent, on a row of its own colour. The output of the user's own commands is a label until opened."""
+
+    foldable = True
 
     def __init__(self, item: wire.UserMessageItem) -> None:
         super().__init__(item.id)
         self._text = printable(shown_input(item.content))
+        self._short = printable(shown_input([_labelled(part) for part in item.content]))
 
     def size(self) -> int:
-        return len(self._text)
+        return min(len(self._short), 80 * (MESSAGE_HEAD + MESSAGE_TAIL + 1))
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        rows = indented(paragraphs(self._text, palette.strong, width - 3), line(("› ", palette.accent)))
+        text = self._text if self.open else self._short
+        rows = indented(paragraphs(text, palette.strong, width - 3), line(("› ", palette.accent)))
+        if not self.open:
+            rows = folded(rows, head=MESSAGE_HEAD, tail=MESSAGE_TAIL, palette=palette)
         return [filled(row, width, palette.prompt) for row in rows]
+
+
+def _labelled(part: wire.UserInput) -> wire.UserInput:
+    if isinstance(part, wire.TextInput) and (label := context_label(part.text)) is not None:
+        return wire.TextInput(text=label)
+    return part
 
 
 class AgentMessage(Block):
@@ -125,6 +141,10 @@ def plan_lines(entries: list[wire.PlanEntry], width: int, palette: Palette) -> l
     return rows
 
 
+COMPACTED = "Conversation compacted: the model now sees a summary instead of the messages above"
+COMPACTED_SHORT = "Compacted: the model sees a summary"
+
+
 class Compaction(Block):
     foldable = True
 
@@ -144,7 +164,9 @@ class Compaction(Block):
         self._summary += printable(text)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        word = " summing up what came before … " if self._running else " the model sees a summary of what is above "
+        word = " compacting the conversation … " if self._running else f" {COMPACTED} "
+        if len(word) > width - 4:
+            word = word if self._running else f" {COMPACTED_SHORT} "
         side = max(2, (width - len(word)) // 2)
         head = line(("─" * side, palette.faint), (word, palette.quiet), ("─" * side, palette.faint))
         return (

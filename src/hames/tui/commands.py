@@ -1,6 +1,8 @@
-"""What begins with a slash."""
+"""The slash commands, and the words of the help."""
 
 import time
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol, get_args
 
@@ -9,59 +11,107 @@ from textual.screen import ModalScreen
 from textual.theme import Theme
 
 from hames.client.appserver import text_of
+from hames.client.appserver_link import AppServerError, ConnectionClosed
 from hames.domain.display import printable
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import FileChangeItem
+from hames.tui.block import Block
+from hames.tui.blocks_done import WorkspaceChanges
 from hames.tui.composer import Composer
-from hames.tui.lines import indented, line, paragraphs
+from hames.tui.conversation import AGENT_OPTION
+from hames.tui.git_changes import NoDiff, uncommitted_changes
+from hames.tui.lines import cut, indented, line, paragraphs
+from hames.tui.modes import (
+    MODE_DETAILS,
+    MODES,
+    POLICIES,
+    POLICY_DETAILS,
+    SANDBOX_DETAILS,
+    SANDBOXES,
+    effective_sandbox,
+    sandbox_name,
+    sandbox_of,
+    shown_sandbox,
+)
 from hames.tui.palette import Palette
 from hames.tui.pickers import Choice, Line, Picked, Picker
 from hames.tui.remembered import Remembered
 from hames.tui.session import Session
-from hames.tui.status import POLICIES, SANDBOXES, sandbox_name, sandbox_of, shown_sandbox, tokens
-from hames.tui.text import ago, described_model
+from hames.tui.status import tokens
+from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group
 
 COMMANDS = {
-    "help": "keys and commands",
-    "new": "a new thread",
-    "threads": "earlier threads: go on, fork, rename, archive, search",
-    "resume": "go on with an earlier thread",
-    "fork": "a copy of this thread, to try something else",
-    "rename": "give this thread a name",
-    "archive": "put this thread away",
-    "model": "which model answers",
-    "options": "every selector the server offers",
-    "policy": "when to ask: unlessTrusted, always, never",
-    "sandbox": "what commands may touch: readOnly, workspaceWrite, dangerFullAccess, externalSandbox",
-    "compact": "replace what came before by a summary",
-    "review": "let the agent review the uncommitted changes, or what you name",
-    "queue": "say something after the turn that runs",
-    "drop": "take a waiting prompt out of the queue: /drop 2",
-    "history": "search earlier prompts",
+    "help": "show keys and commands",
+    "new": "start a new thread",
+    "clear": "start a new thread (the old one stays in /threads)",
+    "threads": "list threads: open, fork, rename, archive, search",
+    "resume": "open an earlier thread: /resume ID, or choose from the list",
+    "fork": "continue in a copy of this thread",
+    "rename": "name this thread",
+    "archive": "archive this thread and start a new one",
+    "model": "choose the model",
+    "plan": "plan mode on or off: the agent reads and plans, changes nothing",
+    "approvals": "choose when the agent must ask you",
+    "sandbox": "choose what commands can reach",
+    "options": "all options of the model and the agent",
+    "compact": "replace the conversation so far by a summary, to save context",
+    "review": "review the uncommitted changes: /review, or /review WHAT",
+    "init": "let the agent write AGENTS.md, the project's notes for agents",
+    "diff": "show uncommitted changes (git diff)",
+    "undo": "how to undo changes",
+    "mcp": "list the MCP servers",
+    "queue": "send a message after the running turn: /queue MESSAGE",
+    "drop": "remove queued messages: /drop 2 removes the second, /drop removes all",
+    "history": "search your earlier messages",
+    "editor": "write the message in your editor ($EDITOR)",
     "copy": "copy the last answer",
-    "status": "where we are and what it has cost",
-    "theme": "light, dark and others",
-    "quit": "leave",
+    "status": "show thread, model, mode, approvals, sandbox, tokens and cost",
+    "theme": "choose the colours: /theme light, /theme dark, or choose from the list",
+    "exit": "close Hames",
+    "quit": "close Hames",
 }
+OTHER_NAMES = {"policy": "approvals", "q": "quit"}
 
 KEYS = {
-    "enter": "send; while a turn runs, steer it",
-    "tab": "while a turn runs, queue the prompt",
-    "shift+enter, ctrl+j": "a new line; so does \\ at the end",
-    "esc": "stop the turn; back to the end",
-    "shift+tab": "when to ask",
+    "enter": "send the message; while a turn runs, send it to the running turn",
+    "tab": "while a turn runs, queue the message for the next turn",
+    "shift+enter, ctrl+j": "new line (so does \\ at the end of a line)",
+    "esc": "stop the turn; with no turn running, jump to the latest message",
+    "shift+tab": "change the approval mode",
+    "ctrl+p": "plan mode on or off",
+    "! at the start": "run a shell command yourself, outside the sandbox",
+    "@": "attach a file; a pasted path of an image attaches the image",
+    "up, down": "earlier messages; ctrl+r searches them",
     "ctrl+o": "unfold or fold everything; a click does one",
+    "pageup, pagedown": "scroll; ctrl+home and ctrl+end go to the ends",
     "ctrl+t": "threads",
-    "ctrl+n": "a new thread",
+    "ctrl+n": "new thread",
     "ctrl+l": "models",
     "ctrl+g": "options",
-    "ctrl+r": "earlier prompts; up and down walk through them",
-    "alt+up": "take the last waiting prompt back",
-    "pageup, pagedown": "scroll; ctrl+home and ctrl+end to the ends",
-    "ctrl+c": "copy what is selected, clear, stop, leave",
-    "ctrl+d": "leave",
+    "alt+up": "take the last queued message back",
+    "ctrl+_": "undo typing; ctrl+y redoes it",
+    "ctrl+x ctrl+e": "write the message in your editor",
+    "ctrl+z": "suspend Hames; fg in the shell brings it back",
+    "ctrl+c": "copy the selected text, else clear the message, else stop the turn; twice: close Hames",
+    "ctrl+d": "close Hames",
     "f1": "this help",
 }
+
+INIT = """\
+Look at this project and write an AGENTS.md file in its root: short notes for coding agents and newcomers. \
+Include how to set up, build, test and lint (with the exact commands, checked against the files that define them), \
+how the code is organised, and the conventions that the code itself shows. Keep it under 60 lines. \
+If an AGENTS.md exists already, improve it instead of replacing what is still true."""
+
+UNDO = """\
+Hames cannot undo file changes yet. What there is:
+/diff shows what has changed since the last commit.
+!git restore FILE brings one file back to the last commit; !git stash sets all changes aside.
+/fork continues in a copy of this thread; the files stay as they are.
+ctrl+_ undoes typing in the message box."""
+
+THEMES = {"light": "hames-light", "dark": "hames-dark"}
 
 
 class Face(Protocol):
@@ -81,6 +131,10 @@ class Face(Protocol):
     def action_help(self) -> None: ...
     def leave(self) -> None: ...
     def say(self, words: str) -> None: ...
+    def show_blocks(self, blocks: Iterable[Block]) -> None: ...
+    def show_end(self) -> None: ...
+    def edit_message(self) -> None: ...
+    def mcp_servers(self) -> str: ...
     def copy_to_clipboard(self, text: str) -> None: ...
     async def choose(self, screen: ModalScreen[Any]) -> Any: ...
 
@@ -92,12 +146,15 @@ class Commands:
 
     async def run(self, text: str) -> None:
         """Raises what the client raises."""
-        name, _, rest = text.removeprefix("/").partition(" ")
-        method = getattr(self, f"_{name.strip()}", None) if name.strip() in COMMANDS else None
+        name, *words = text.removeprefix("/").split(maxsplit=1) or [""]
+        name = OTHER_NAMES.get(name, name)
+        method = getattr(self, f"_{name}", None) if name in COMMANDS else None
         if method is None:
-            self._app.note(f"no command /{name}; /help lists them", meaning="warn")
+            near = get_close_matches(name, COMMANDS, n=1)
+            meant = f"Did you mean /{near[0]}? " if near else ""
+            self._app.note(f"Unknown command /{name}. {meant}/help lists all commands", meaning="warn")
             return
-        await method(rest.strip())
+        await method(words[0].strip() if words else "")
 
     async def _pick(self, picker: Picker) -> Picked | None:
         return await self._app.choose(picker)
@@ -108,7 +165,13 @@ class Commands:
     async def _new(self, _: str) -> None:
         await self._session.fresh()
 
+    async def _clear(self, _: str) -> None:
+        await self._session.fresh()
+
     async def _quit(self, _: str) -> None:
+        self._app.leave()
+
+    async def _exit(self, _: str) -> None:
         self._app.leave()
 
     # -- threads
@@ -118,7 +181,10 @@ class Commands:
         client = session.connected
 
         async def search(words: str) -> list[Choice]:
-            found = await client.list_threads(limit=100, search=words or None)
+            try:
+                found = await client.list_threads(limit=100, search=words or None)
+            except (AppServerError, ConnectionClosed):
+                return []  # the screen below says what happened
             return [self._thread(thread) for thread in found.data]
 
         keys = {"ctrl+f": "fork", "ctrl+e": "rename", "ctrl+x": "archive"}
@@ -143,8 +209,8 @@ class Commands:
         when = "running" if status == "active" else ago(time.time() - thread.updated_at)
         return Choice(
             id=thread.id,
-            label=(thread.name or thread.preview or thread.id).replace("\n", " ")[:50],
-            detail=f"{when} · {thread.model} · {thread.id}{' · not written here' if thread.foreign else ''}",
+            label=cut(printable(thread.name or thread.preview or "(no messages yet)"), 50),
+            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written here' if thread.foreign else ''}",
             current=thread.id == self._session.talk.thread_id,
         )
 
@@ -156,13 +222,13 @@ class Commands:
 
     def _thread_id(self) -> str:
         if not self._session.talk.thread_id:
-            self._app.note("this thread has not begun yet", meaning="warn")
+            self._app.note("This thread is empty: send a message first", meaning="warn")
         return self._session.talk.thread_id
 
     async def _fork(self, _: str) -> None:
         if thread_id := self._thread_id():
             await self._session.open(thread_id, fork=True)
-            self._app.note("this is a copy; the original stays as it is")
+            self._app.note("This is a copy of the thread. The original stays as it is")
 
     async def _rename(self, rest: str) -> None:
         if thread_id := self._thread_id():
@@ -174,19 +240,23 @@ class Commands:
         if thread_id := self._thread_id():
             await self._session.connected.archive_thread(thread_id)
             await self._session.fresh()
-            self._app.note("archived; hames threads --archived lists it")
+            self._app.note("Archived. To list archived threads: hames threads --archived")
 
     # -- terms
 
     async def _model(self, rest: str) -> None:
         session = self._session
         if not rest:
+            models = sorted(session.models, key=lambda model: MODEL_GROUPS.index(model_group(model)))
             choices = [
                 Choice(
-                    id=model.id, label=model.id, detail=described_model(model), current=model.id == session.talk.model
+                    id=model.id,
+                    label=model.id,
+                    detail=described_model(model),
+                    current=model.id == session.talk.model,
+                    group=model_group(model),
                 )
-                for model in session.models
-                if not model.hidden
+                for model in models
             ]
             picked = await self._pick(Picker("Model", choices))
             rest = picked.id if picked else ""
@@ -194,7 +264,7 @@ class Commands:
             await session.change(model=rest)
 
     async def _options(self, _: str) -> None:
-        """Every selector the same way, whatever it means."""
+        """Every option the same way, whatever it means."""
         session = self._session
         client, talk = session.connected, session.talk
         while True:
@@ -222,49 +292,69 @@ class Commands:
             for one in option.options
         ]
         picked = await self._pick(Picker(option.name, choices))
-        if picked is None:
-            return
-        if session.talk.thread_id:
-            await session.connected.set_config(option.id, picked.id, thread_id=session.talk.thread_id)
-        session.talk.config[option.id] = picked.id
+        if picked is not None:
+            await session.set_option(option.id, picked.id)
 
-    async def _policy(self, rest: str) -> None:
+    async def _plan(self, rest: str) -> None:
+        """On or off; with more words, on, and they are the message."""
+        session = self._session
+        planning = session.talk.config.get(AGENT_OPTION) == "plan"
+        mode = "code" if rest == "off" or (planning and not rest) else "plan"
+        await session.set_mode(mode)
+        later = " from the next message on" if session.talk.running else ""
+        if mode == "plan":
+            self._app.note(
+                f"Plan mode is on{later}: the agent reads and plans, and changes nothing. /plan turns it off"
+            )
+        else:
+            self._app.note(f"Plan mode is off{later}")
+        if rest not in ("", "on", "off"):
+            await session.send(rest, queued=False)
+
+    async def _approvals(self, rest: str) -> None:
         if not rest:
             choices = [
-                Choice(id=name, label=words, detail=name, current=name == self._session.talk.policy)
+                Choice(id=name, label=words, detail=POLICY_DETAILS[name], current=name == self._session.talk.policy)
                 for name, words in POLICIES.items()
             ]
-            picked = await self._pick(Picker("When to ask", choices))
+            picked = await self._pick(Picker("Approvals", choices))
             rest = picked.id if picked else ""
         policy = next((name for name in get_args(ApprovalPolicy) if name == rest), None)
         if policy is not None:
             await self._session.change(policy=policy)
         elif rest:
-            self._app.note(f"no policy {rest!r}; there are {', '.join(POLICIES)}", meaning="warn")
+            self._app.note(f"Unknown approval mode {rest!r}. Choose one of: {', '.join(POLICIES)}", meaning="warn")
 
     async def _sandbox(self, rest: str) -> None:
         if not rest:
             choices = [
-                Choice(id=name, label=words, detail=name, current=name == sandbox_name(self._session.talk.sandbox))
+                Choice(
+                    id=name,
+                    label=words,
+                    detail=SANDBOX_DETAILS[name],
+                    current=name == sandbox_name(self._session.talk.sandbox),
+                )
                 for name, words in SANDBOXES.items()
             ]
-            picked = await self._pick(Picker("What commands may touch", choices))
+            picked = await self._pick(Picker("Sandbox", choices))
             rest = picked.id if picked else ""
         if rest in SANDBOXES:
             await self._session.change(sandbox=sandbox_of(rest))
         elif rest:
-            self._app.note(f"no sandbox {rest!r}; there are {', '.join(SANDBOXES)}", meaning="warn")
+            self._app.note(f"Unknown sandbox {rest!r}. Choose one of: {', '.join(SANDBOXES)}", meaning="warn")
 
     async def _theme(self, rest: str) -> None:
         app = self._app
         if not rest:
-            choices = [Choice(id=name, label=name, current=name == app.theme_name) for name in app.available_themes]
+            names = {THEMES.get(name, name): name for name in (*THEMES, *app.available_themes)}
+            choices = [Choice(id=name, label=label, current=name == app.theme_name) for name, label in names.items()]
             picked = await self._pick(Picker("Theme", choices))
             rest = picked.id if picked else ""
-        if rest in app.available_themes:
-            app.show_theme(rest)
+        name = THEMES.get(rest, rest)
+        if name in app.available_themes:
+            app.show_theme(name)
         elif rest:
-            app.note(f"no theme {rest!r}", meaning="warn")
+            app.note(f"Unknown theme {rest!r}. There are light, dark and others: /theme lists them", meaning="warn")
 
     # -- turns
 
@@ -273,30 +363,58 @@ class Commands:
             await self._session.connected.compact_thread(thread_id)
 
     async def _review(self, rest: str) -> None:
-        session = self._session
-        if not session.talk.thread_id:
-            await session.begin_thread()
-        target = m.Custom(instructions=rest) if rest else m.UncommittedChanges()
-        await session.connected.start_review(session.talk.thread_id, target)
+        await self._session.start_review(m.Custom(instructions=rest) if rest else m.UncommittedChanges())
+
+    async def _init(self, rest: str) -> None:
+        await self._session.send(f"{INIT}\n\n{rest}".strip(), queued=False, typed="")
 
     async def _queue(self, rest: str) -> None:
         if rest:
             await self._session.send(rest, queued=True)
+        else:
+            self._app.note("What should be queued? For example: /queue now run the tests", meaning="warn")
 
     async def _drop(self, rest: str) -> None:
-        waiting = self._session.talk.waiting
-        number = int(rest) if rest.isdecimal() else len(waiting)
-        if 1 <= number <= len(waiting):
-            await self._session.connected.drop_prompt(self._session.talk.thread_id, waiting[number - 1].id)
+        talk = self._session.talk
+        numbers = [int(rest)] if rest.isdecimal() else [] if rest else list(range(1, len(talk.waiting) + 1))
+        dropped = [talk.waiting[number - 1] for number in numbers if 1 <= number <= len(talk.waiting)]
+        for prompt in dropped:
+            await self._session.connected.drop_prompt(talk.thread_id, prompt.id)
+        if not dropped:
+            none = f"No queued message {rest!r}" if talk.waiting else "No messages are queued"
+            self._app.note(none, meaning="warn")
+
+    # -- files
+
+    async def _diff(self, _: str) -> None:
+        app = self._app
+        try:
+            changes = await uncommitted_changes(Path(self._session.talk.cwd or Path.cwd()))
+        except NoDiff as why:
+            app.note(str(why), meaning="warn")
+            return
+        if changes:
+            item = FileChangeItem(id="", changes=changes, status="completed")
+            app.show_blocks([WorkspaceChanges(item)])
+            app.show_end()
         else:
-            self._app.note("no such prompt waits", meaning="warn")
+            app.note("No uncommitted changes")
+
+    async def _undo(self, _: str) -> None:
+        self._app.note(UNDO, mark="·")
+
+    async def _mcp(self, _: str) -> None:
+        self._app.note(self._app.mcp_servers(), mark="·")
+
+    async def _editor(self, _: str) -> None:
+        self._app.edit_message()
 
     # -- looking back
 
     async def _history(self, _: str) -> None:
         prompts = list(dict.fromkeys(reversed(self._app.remembered.prompts)))
         choices = [Choice(id=str(number), label=prompt.replace("\n", " ")) for number, prompt in enumerate(prompts)]
-        if picked := await self._pick(Picker("Earlier prompts", choices)):
+        if picked := await self._pick(Picker("Earlier messages", choices)):
             self._app.composer.put(prompts[int(picked.id)])
 
     async def _copy(self, _: str) -> None:
@@ -304,25 +422,30 @@ class Commands:
             thread = await self._session.connected.read_thread(thread_id)
             said = next((words for turn in reversed(thread.turns) if (words := text_of(turn))), "")
             self._app.copy_to_clipboard(printable(said))
-            self._app.say(f"{len(said)} characters copied")
+            self._app.say(f"Copied {len(said)} characters")
 
     async def _status(self, _: str) -> None:
         talk = self._session.talk
         total = talk.spent.total
+        sandbox = shown_sandbox(effective_sandbox(talk))
+        if talk.mode in MODES:
+            sandbox += f" ({MODES[talk.mode].lower()}; otherwise {shown_sandbox(talk.sandbox)})"
         lines = [
-            f"thread   {talk.thread_id or 'not begun'}",
-            f"model    {talk.model}",
-            f"asks     {POLICIES[talk.policy]}",
-            f"sandbox  {shown_sandbox(talk.sandbox)}",
-            f"cwd      {talk.cwd or Path.cwd()}",
+            f"thread     {talk.thread_id or 'not started'}",
+            f"model      {talk.model}",
+            f"mode       {talk.mode}: {MODE_DETAILS.get(talk.mode, '')}",
+            f"approvals  {POLICIES[talk.policy].lower()}",
+            f"sandbox    {sandbox}",
+            f"directory  {talk.cwd or Path.cwd()}",
+            f"notes      {', '.join(talk.notes) or ('none' if talk.thread_id else 'read with the first prompt')}",
         ]
         if total is not None:
-            cached = f", {tokens(total.cached_input_tokens)} of it from the cache" if total.cached_input_tokens else ""
-            lines.append(f"tokens   {tokens(total.input_tokens)} in{cached}, {tokens(total.output_tokens)} out")
+            cached = f" ({tokens(total.cached_input_tokens)} of them cached)" if total.cached_input_tokens else ""
+            lines.append(f"tokens     {tokens(total.input_tokens)} in{cached}, {tokens(total.output_tokens)} out")
         if talk.spent.window:
-            lines.append(f"context  {tokens(talk.spent.context)} of {tokens(talk.spent.window)}")
+            lines.append(f"context    {tokens(talk.spent.context)} of {tokens(talk.spent.window)} tokens used")
         if (cost := talk.cost) is not None:
-            lines.append(f"cost     ${cost:.4f}")
+            lines.append(f"cost       ${cost:.4f}")
         self._app.note("\n".join(lines), mark="·")
 
 

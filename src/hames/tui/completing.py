@@ -108,11 +108,14 @@ def _walked(root: Path) -> list[str]:
     return found[:MOST_FILES]
 
 
-def inputs(text: str, root: Path) -> list[UserInput]:
-    """A prompt's parts: its text as typed, and what its `@words` point at, if it is there."""
+def inputs(text: str, root: Path, *, typed: str | None = None) -> list[UserInput]:
+    """A prompt's parts: its text, and what its `@words` point at, if it is there.
+
+    `typed` is the text without what was pasted: an `@word` in a pasted text names no file to attach.
+    """
     parts: list[UserInput] = [TextInput(text=text)]
     seen: set[str] = set()
-    for found in _MENTIONED.finditer(text):
+    for found in _MENTIONED.finditer(text if typed is None else typed):
         path = found[1] or found[2].rstrip(".,;:!?)")
         if not path or path in seen:
             continue

@@ -12,6 +12,9 @@ from hames.tui.block import Block
 from hames.tui.blocks import block_of
 from hames.tui.blocks_said import Note
 
+AGENT_OPTION = "agent"
+"""The server's option that says which agent works: `code`, `plan` or `review`."""
+
 Prices = Mapping[str, Mapping[str, float]]
 """By model: dollars for a million tokens, by what they were used for."""
 
@@ -58,14 +61,20 @@ class Conversation:
         self.sandbox: m.SandboxPolicy = m.WorkspaceWrite()
         self.config: dict[str, str] = {}
         self.cwd = ""
+        self.notes: list[str] = []
+        """The project notes that the model is shown, by path."""
         self.turn_id = ""
         """The turn that runs, if one does."""
+        self.review_turn_id = ""
+        """The last turn that was started as a review."""
         self.waiting: list[m.QueuedPrompt] = []
         self.held = False
         self.plan: list[PlanEntry] = []
         self.spent = Spent()
         self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
+        self._in_question: set[str] = set()
+        """Items that wait for an approval."""
 
     @property
     def cost(self) -> float | None:
@@ -75,12 +84,20 @@ class Conversation:
     def running(self) -> bool:
         return bool(self.turn_id)
 
+    @property
+    def mode(self) -> str:
+        """`code`, `plan` or `review`: what the turn that runs, or else the next one, may do."""
+        if self.turn_id and self.turn_id == self.review_turn_id:
+            return "review"
+        return self.config.get(AGENT_OPTION, "code")
+
     def opened(self, opened: m.ThreadOpened) -> list[Block]:
         """A thread as it was found, with the blocks of its history."""
         thread = opened.thread
         self.thread_id = thread.id
         self.title = thread.name or thread.preview
         self.model, self.cwd = opened.model or thread.model, opened.cwd or thread.cwd
+        self.notes = thread.instruction_sources
         self.policy = opened.approval_policy or self.policy
         self.sandbox = opened.sandbox or self.sandbox
         if isinstance(opened.token_usage, m.TokenUsage):
@@ -89,6 +106,7 @@ class Conversation:
         for turn in thread.turns:
             for item in turn.items:
                 block = block_of(item, self.cwd)
+                block.waiting = item.id in self._in_question
                 block.finish(item)
                 self._blocks[item.id] = block
                 made.append(block)
@@ -104,6 +122,14 @@ class Conversation:
         block = self._blocks.get(delta.item_id)
         if block is not None:
             block.add(delta.text)
+        return block
+
+    def set_waiting(self, item_id: str, *, waiting: bool) -> Block | None:
+        """The block of an item that waits for an approval, or waits no longer."""
+        (self._in_question.add if waiting else self._in_question.discard)(item_id)
+        block = self._blocks.get(item_id)
+        if block is not None:
+            block.waiting = waiting
         return block
 
     def hear(self, event: told.AgentEvent) -> tuple[Block | None, bool]:
@@ -132,6 +158,8 @@ class Conversation:
                 self.model, self.cwd = settings.model, settings.cwd
                 self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
                 self.config = dict(settings.config)
+            case told.NotesChanged(paths=paths):
+                self.notes = paths
             case told.QueueChanged(queue=queue, held=held):
                 self.waiting, self.held = queue, held
             case told.ThreadRenamed(name=name):
@@ -147,6 +175,7 @@ class Conversation:
         fresh = block is None
         if block is None:
             block = self._blocks[item_id] = block_of(item, self.cwd)
+            block.waiting = item_id in self._in_question
             if not self.title and isinstance(item, wire.UserMessageItem):
                 self.title = " ".join(getattr(part, "text", "") for part in item.content)[:80]
         if done:
@@ -157,7 +186,8 @@ class Conversation:
         words = params.get("message") if isinstance(params, dict) else None
         if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
             return None, False  # told by the turn that failed, and by the thread itself when it was opened
-        return Note(words), True
+        warns = isinstance(params, dict) and params.get("severity") == "warning"
+        return Note(words, meaning="warn" if warns else "quiet"), True
 
     def _ended(self, turn: m.Turn) -> list[Block]:
         match turn.status:

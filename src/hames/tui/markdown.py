@@ -3,21 +3,44 @@
 No hyperlink sequences: an address is shown, so that nobody is sent elsewhere than the text says.
 """
 
-from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
-from rich import box
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from rich.style import Style
-from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from hames.tui.lines import indented, line, rendered, wrapped
 from hames.tui.palette import Palette
 
-_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+    from rich.console import JustifyMethod
 
 HIGHLIGHTED_LINES = 400
 """A longer piece of code is shown without colours: it must not hold up the keys."""
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def _parse(text: str) -> "list[SyntaxTreeNode]":
+    from markdown_it.tree import SyntaxTreeNode
+
+    return SyntaxTreeNode(_parser().parse(text)).children
+
+
+def load() -> None:
+    """Loads what the first answer needs, which is not needed to show the screen."""
+    _parser()
+    _parse("")
+    import_module("rich.syntax")
+    import_module("rich.table")
 
 
 class Growing:
@@ -53,7 +76,7 @@ class Growing:
             self._upto, self._done = 0, []
         layout, room = _Layout(palette), width - len(self._indent)
         rest = self.source[self._upto :]
-        nodes = SyntaxTreeNode(_PARSER.parse(rest)).children
+        nodes = _parse(rest)
         if len(nodes) > 1 and (last := nodes[-1].map) is not None:
             # In place: a long answer is not copied for each of its paragraphs.
             self._done += indented([*layout.blocks(nodes[:-1], room), Text()], self._indent)
@@ -66,7 +89,7 @@ class _Layout:
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
 
-    def blocks(self, nodes: list[SyntaxTreeNode], width: int, *, tight: bool = False) -> list[Text]:
+    def blocks(self, nodes: "list[SyntaxTreeNode]", width: int, *, tight: bool = False) -> list[Text]:
         made: list[Text] = []
         for number, node in enumerate(nodes):
             if number and not tight:
@@ -74,7 +97,7 @@ class _Layout:
             made += self._block(node, max(8, width))
         return made
 
-    def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _block(self, node: "SyntaxTreeNode", width: int) -> list[Text]:
         palette = self._palette
         match node.type:
             case "heading":
@@ -96,7 +119,7 @@ class _Layout:
             case _:
                 return wrapped(Text(node.content, palette.text), width)
 
-    def _list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _list(self, node: "SyntaxTreeNode", width: int) -> list[Text]:
         made: list[Text] = []
         number = int(node.attrs.get("start", 1))
         widest = len(str(number + len(node.children))) + 2
@@ -109,7 +132,7 @@ class _Layout:
             made += indented(rows, line((marker, self._palette.accent)))
         return made
 
-    def _code(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _code(self, node: "SyntaxTreeNode", width: int) -> list[Text]:
         code = node.content.removesuffix("\n").expandtabs(4)
         language = node.info.split()[0] if node.info.split() else ""
         body = Text(code, self._palette.text)
@@ -120,20 +143,23 @@ class _Layout:
             part for row in body.split("\n", allow_blank=True) for part in indented(_folded(row, width - 2), bar, bar)
         ]
 
-    def _table(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _table(self, node: "SyntaxTreeNode", width: int) -> list[Text]:
+        from rich import box
+        from rich.table import Table
+
         table = Table(box=box.SIMPLE_HEAD, border_style=self._palette.faint, pad_edge=False, padding=(0, 1))
         for part in node.children:
             for row in part.children:
                 cells = [self._inline(cell.children, self._palette.text) for cell in row.children]
                 if part.type == "thead":
-                    for cell in cells:
+                    for head, cell in zip(row.children, cells, strict=True):
                         cell.stylize("bold")
-                        table.add_column(cell, overflow="fold")
+                        table.add_column(cell, overflow="fold", justify=_alignment(head))
                 else:
                     table.add_row(*cells)
         return [row for row in rendered(table, width) if row.plain.strip()]
 
-    def _inline(self, nodes: list[SyntaxTreeNode], style: Style) -> Text:
+    def _inline(self, nodes: "list[SyntaxTreeNode]", style: Style) -> Text:
         made = Text(style=style)
         for node in nodes:
             match node.type:
@@ -155,7 +181,7 @@ class _Layout:
                     made.append(node.content)
         return made
 
-    def _link(self, made: Text, node: SyntaxTreeNode) -> None:
+    def _link(self, made: Text, node: "SyntaxTreeNode") -> None:
         shown = self._inline(node.children, self._palette.accent + Style(underline=True))
         address = str(node.attrs.get("href", ""))
         made.append_text(shown)
@@ -163,8 +189,21 @@ class _Layout:
             made.append(f" ({address})", self._palette.quiet)
 
 
+def _alignment(cell: "SyntaxTreeNode") -> "JustifyMethod":
+    """As the row below a table's head says: `---:` is right, `:---:` is centred."""
+    match str(cell.attrs.get("style", "")).removeprefix("text-align:"):
+        case "right":
+            return "right"
+        case "center":
+            return "center"
+        case _:
+            return "left"
+
+
 def highlighted(code: str, language: str, palette: Palette) -> Text:
     """Coloured without a background of its own: the terminal's stays."""
+    from rich.syntax import Syntax
+
     text = Syntax(code, language, theme=palette.code_theme, background_color="default").highlight(code)
     made = Text(text.plain.removesuffix("\n"), palette.text)
     for span in text.spans:

@@ -1,11 +1,5 @@
 """The colours of a conversation, taken from the theme in force. Blocks name what they mean, never a colour."""
 
-import os
-import select
-import sys
-import termios
-import time
-import tty
 from collections.abc import Mapping
 
 from rich.style import Style
@@ -119,13 +113,8 @@ def _mixed(base: str, colour: str, share: float) -> str:
     return under.blend(over, share).hex
 
 
-BACKGROUND_SECONDS = 0.5
-"""Terminals answer the second question at once, over a slow line within this: an answer must not become keys."""
-
-
-def terminal_is_dark(environment: Mapping[str, str]) -> bool:
-    """Asks the terminal for its background (OSC 11); failing that, what `COLORFGBG` says; failing that, dark."""
-    answer = _ask_background() if environment.get("TERM") != "dumb" else ""
+def terminal_is_dark(answer: str, environment: Mapping[str, str]) -> bool:
+    """`answer` is the background's colour as the terminal gave it; failing that, what `COLORFGBG` says, else dark."""
     if answer:
         return is_dark(answer)
     ground = environment.get("COLORFGBG", "").rpartition(";")[2]
@@ -145,27 +134,3 @@ def is_dark(answer: str) -> bool:
     except ValueError:
         return True
     return not found or 0.299 * red + 0.587 * green + 0.114 * blue < 128
-
-
-def _ask_background() -> str:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return ""
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    answer = b""
-    try:
-        tty.setcbreak(descriptor)
-        # Primary attributes are asked for as well: a terminal that knows no OSC 11 answers at least that.
-        os.write(sys.stdout.fileno(), b"\x1b]11;?\x07\x1b[c")
-        until = time.monotonic() + BACKGROUND_SECONDS
-        while (left := until - time.monotonic()) > 0:
-            if not select.select([descriptor], [], [], left)[0]:
-                break
-            answer += os.read(descriptor, 256)
-            if b"\x1b[?" in answer and answer.endswith(b"c"):
-                break
-    except OSError:
-        return ""
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-    return answer.decode("ascii", "replace") if b"rgb:" in answer else ""

@@ -1,7 +1,12 @@
-"""Lists to choose from: models, selectors, threads, themes, old prompts. Type to search, Enter takes, Esc leaves."""
+"""Lists to choose from: models, options, threads, themes, earlier prompts. Type to search, Enter selects, Esc closes.
+
+The keys stay with the search line, whatever is clicked.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from rich.cells import cell_len
+from rich.style import Style
 from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
@@ -13,7 +18,7 @@ from textual.widgets.option_list import Option
 from hames.domain.display import visible
 from hames.domain.value import Value
 from hames.tui.completing import best
-from hames.tui.lines import cut
+from hames.tui.lines import cut, paragraphs
 
 STYLE = """
     align: center middle;
@@ -24,7 +29,7 @@ STYLE = """
     }
     & Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
     & OptionList {
-        border: none; height: auto; max-height: 60vh; padding: 0; background: $surface; scrollbar-size-vertical: 1;
+        border: none; height: auto; padding: 0; background: $surface; scrollbar-size-vertical: 1;
     }
     & OptionList > .option-list--option-highlighted { background: $primary 35%; color: $foreground; text-style: bold; }
     & .hint { height: auto; color: $text-muted; margin-top: 1; }
@@ -32,11 +37,21 @@ STYLE = """
 """
 
 
+DIM = Style(dim=True)
+
+
 class Choice(Value):
+    """`group` is a heading that choices stand under; choices of one group follow each other."""
+
     id: str
     label: str
     detail: str = ""
     current: bool = False
+    group: str = ""
+
+
+class Choices(OptionList, can_focus=False):
+    """The list of a picker."""
 
 
 class Picked(Value):
@@ -64,7 +79,8 @@ class Picker(ModalScreen[Picked | None]):
         super().__init__()
         self._title = title
         self._choices = list(choices)
-        self._shown = list(choices)
+        self._shown: list[Choice | None] = []
+        """By row; a heading is no choice."""
         self._search = search
         self._keys = keys or {}
 
@@ -72,35 +88,55 @@ class Picker(ModalScreen[Picked | None]):
         with Vertical() as box:
             box.border_title = Text(visible(self._title)).markup
             yield Input(placeholder="type to search", compact=True)
-            yield OptionList(markup=False)
-            hint = "enter takes · esc leaves" + "".join(f" · {key} {words}" for key, words in self._keys.items())
+            yield Choices(markup=False)
+            hint = "enter select · esc close" + "".join(f" · {key} {words}" for key, words in self._keys.items())
             yield Static(hint, classes="hint", markup=False)
 
     def on_mount(self) -> None:
         self._show(self._choices)
-        current = next((number for number, choice in enumerate(self._shown) if choice.current), None)
+        current = next((number for number, choice in enumerate(self._shown) if choice and choice.current), None)
         if current is not None:
-            self.query_one(OptionList).highlighted = current
+            self.query_one(Choices).highlighted = current
+
+    def on_resize(self, _: events.Resize) -> None:
+        options = self.query_one(Choices)
+        at = options.highlighted
+        self._show([choice for choice in self._shown if choice is not None])
+        options.highlighted = at
+
+    @property
+    def _room(self) -> int:
+        return max(20, min(100, self.app.size.width * 9 // 10) - 8)
 
     def _show(self, choices: list[Choice]) -> None:
-        self._shown = choices
-        options = self.query_one(OptionList)
+        self._shown = list[Choice | None]()
+        room = self._room
+        wide = max((cell_len(visible(choice.label)) for choice in choices), default=0) + 2
+        longest = max((cell_len(visible(choice.detail)) for choice in choices), default=0)
+        below = bool(longest) and wide + longest > room
+        rows: list[Option] = []
+        for number, choice in enumerate(choices):
+            if choice.group and (number == 0 or choices[number - 1].group != choice.group):
+                rows.append(Option(Text(visible(choice.group), Style(bold=True, dim=True)), disabled=True))
+                self._shown.append(None)
+            rows.append(Option(_row(choice, room, wide=0 if below else wide)))
+            self._shown.append(choice)
+        options = self.query_one(Choices)
         options.clear_options()
-        room = max(20, min(100, self.app.size.width * 9 // 10) - 8)
-        wide = min(room, max((len(visible(choice.label)) for choice in choices), default=0) + 2)
-        for choice in choices:
-            row = Text("● " if choice.current else "  ", no_wrap=True)
-            row.append(cut(visible(choice.label), wide).ljust(wide))
-            row.append(cut(visible(choice.detail), max(0, room - wide)) if room - wide > 4 else "", "dim")
-            options.add_option(Option(row))
-        options.highlighted = 0 if choices else None
+        options.add_options(rows)
+        # By hand: the box around a list that scrolls would be as high as if it did not.
+        lines = sum(str(row.prompt).count("\n") + 1 for row in rows)
+        options.styles.height = max(1, min(lines, self.app.size.height * 6 // 10))
+        options.highlighted = next((number for number, choice in enumerate(self._shown) if choice), None)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self._search is not None:
             self._ask(event.value)
             return
         names = {f"{choice.label} {choice.detail}": choice for choice in self._choices}
-        self._show([names[name] for name in best(event.value, names, most=500)] if event.value else self._choices)
+        found = [names[name] for name in best(event.value, names, most=500)] if event.value else self._choices
+        groups = list(dict.fromkeys(choice.group for choice in self._choices))
+        self._show(sorted(found, key=lambda choice: groups.index(choice.group)))
 
     @work(exclusive=True)
     async def _ask(self, words: str) -> None:
@@ -114,7 +150,7 @@ class Picker(ModalScreen[Picked | None]):
         self._take("enter")
 
     def on_key(self, event: events.Key) -> None:
-        options = self.query_one(OptionList)
+        options = self.query_one(Choices)
         match event.key:
             case "escape":
                 self.dismiss(None)
@@ -130,16 +166,31 @@ class Picker(ModalScreen[Picked | None]):
         event.prevent_default()
 
     def page(self, pages: int) -> None:
-        options = self.query_one(OptionList)
+        options = self.query_one(Choices)
         if pages > 0:
             options.action_page_down()
         else:
             options.action_page_up()
 
     def _take(self, key: str) -> None:
-        at = self.query_one(OptionList).highlighted
-        if at is not None and at < len(self._shown):
-            self.dismiss(Picked(id=self._shown[at].id, key=key))
+        at = self.query_one(Choices).highlighted
+        choice = self._shown[at] if at is not None and at < len(self._shown) else None
+        if choice is not None:
+            self.dismiss(Picked(id=choice.id, key=key))
+
+
+def _row(choice: Choice, room: int, *, wide: int) -> Text:
+    """One line, with the details in a column of their own at `wide`; or, where they do not fit, below the name."""
+    row = Text("● " if choice.current else "  ", no_wrap=True)
+    label, detail = visible(choice.label), visible(choice.detail)
+    if wide:
+        shown = cut(label, min(wide, room))
+        row.append(shown + " " * max(0, wide - cell_len(shown)))
+        return row.append(detail, DIM)
+    row.append(cut(label, room))
+    for part in paragraphs(detail, DIM, room - 2) if detail else ():
+        row.append("\n    ").append_text(part)
+    return row
 
 
 class Line(ModalScreen[str | None]):
@@ -156,6 +207,7 @@ class Line(ModalScreen[str | None]):
         with Vertical() as box:
             box.border_title = Text(visible(self._title)).markup
             yield Input(value=visible(self._value), compact=True)
+            yield Static("enter save · esc close", classes="hint", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
@@ -171,16 +223,26 @@ class Help(ModalScreen[None]):
 
     DEFAULT_CSS = f"Help {{ {STYLE} }} Help Static {{ height: auto; }}"
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Callable[[int], Text]) -> None:
+        """`text` lays the help out for a width."""
         super().__init__()
         self._text = text
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = "Help"
-            box.border_subtitle = "esc leaves · arrows scroll"
+            box.border_subtitle = "↑ ↓ scroll · esc close"
             box.styles.overflow_y = "auto"
-            yield Static(self._text)
+            yield Static()
+
+    def on_mount(self) -> None:
+        self._lay_out()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.query_one(Static).update(self._text(max(30, min(100, self.app.size.width * 9 // 10) - 8)))
 
     def on_key(self, event: events.Key) -> None:
         match event.key:

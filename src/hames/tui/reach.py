@@ -9,6 +9,7 @@ from anyio.streams.stapled import StapledByteStream
 
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.unreachable import Unreachable
 
 LAST_WORDS = 4000
 CLOSE_SECONDS = 5.0
@@ -17,14 +18,6 @@ QUICK_READS, QUICK_SECONDS, GULP_SECONDS = 20, 0.004, 0.016
 
 Reach = Callable[[], AbstractAsyncContextManager[AppServerClient]]
 """Opens a connection; leaving it closes it."""
-
-
-class Unreachable(Exception):
-    """There is no agent to talk to, and why. `code` is the exit code of what should have become one."""
-
-    def __init__(self, why: str, code: int = 1) -> None:
-        super().__init__(why)
-        self.code = code
 
 
 @asynccontextmanager

@@ -12,9 +12,11 @@ from hames.client.appserver import AppServerClient
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Filled
 from hames.domain.value import Value
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.items import TextInput, UserInput
 from hames.tui.block import Block
 from hames.tui.completing import inputs
-from hames.tui.conversation import Conversation, Prices
+from hames.tui.conversation import AGENT_OPTION, Conversation, Prices
+from hames.tui.user_shell import Ran, as_context
 
 
 class View(Protocol):
@@ -52,12 +54,16 @@ class Session:
         self.models: list[m.Model] = []
         self.asked: list[told.ApprovalAsked] = []
         """Questions nobody has answered, of any thread, the oldest first."""
+        self.known: frozenset[str] = frozenset()
+        """Warnings that are on the screen already."""
         self._view = view
         self._cwd = cwd
         self._wishes = wishes
         self._prices: Prices = {}
         self._titled = ""
         self._opening = 0
+        self.outputs: list[Ran] = []
+        """What the user's own commands printed since the last message."""
         self._backlog: list[told.AgentEvent] = []
         """What was heard while a thread was being opened."""
 
@@ -65,7 +71,7 @@ class Session:
     def connected(self) -> AppServerClient:
         """Raises `ConnectionClosed` when nobody is there."""
         if self.client is None:
-            raise ConnectionClosed("the agent is not there")
+            raise ConnectionClosed("not connected to the agent")
         return self.client
 
     # -- threads
@@ -74,6 +80,7 @@ class Session:
         """A thread that will exist with its first prompt."""
         config = await self.connected.read_config()
         talk = Conversation()
+        talk.config = {option.id: option.value for option in config.options if option.id == AGENT_OPTION}
         talk.model, talk.cwd = self._wishes.model or config.model, str(self._cwd)
         talk.policy = self._wishes.policy or config.approval_policy
         talk.sandbox = self._wishes.sandbox or config.sandbox_policy
@@ -86,13 +93,18 @@ class Session:
         if thread_id == "last":
             if (found := await client.latest_thread()) is None:
                 await self.fresh()
-                self._view.note("there is no thread to go on with yet")
+                self._view.note("No earlier thread found. This is a new one")
                 return
             thread_id = found.id
         talk = Conversation()
         self._opening += 1
         try:
             opened = await (client.fork_thread(thread_id) if fork else client.resume_thread(thread_id))
+            options = await client.config_options(opened.thread.id)
+            talk.config = {option.id: option.value for option in options}
+            for asked in self.asked:
+                if asked.thread_id == opened.thread.id:
+                    talk.set_waiting(asked.params.item_id, waiting=True)
             self._turn_to(talk)
             self._view.show_blocks(talk.opened(opened))
         finally:
@@ -113,15 +125,14 @@ class Session:
             opened = await self.connected.start_thread(
                 model=talk.model or None, approval_policy=talk.policy, sandbox=talk.sandbox, cwd=talk.cwd or None
             )
-            config, talk.config = talk.config, {}
             talk.opened(opened)
-            if config:
-                await self.connected.change_settings(talk.thread_id, config=config)
+            if talk.config:
+                await self.connected.change_settings(talk.thread_id, config=dict(talk.config))
         finally:
             self._caught_up()
 
     async def learn_models(self) -> None:
-        self.models = await self.connected.models()
+        self.models = await self.connected.models(hidden=True)
         details = {model.id: model.details for model in self.models if isinstance(model.details, dict)}
         self._prices = {name: known["price"] for name, known in details.items() if isinstance(known.get("price"), dict)}
 
@@ -145,8 +156,12 @@ class Session:
                     self._view.show_change(block)
             case told.ApprovalAsked():
                 self.asked.append(event)
+                self._mark(event, waiting=True)
                 self._view.show_question()
             case told.ApprovalSettled(request_id=request_id):
+                for asked in self.asked:
+                    if asked.request_id == request_id:
+                        self._mark(asked, waiting=False)
                 self.asked = [asked for asked in self.asked if asked.request_id != request_id]
                 self._view.show_question()
             case told.Closed(why=why):
@@ -159,6 +174,8 @@ class Session:
                 pass
 
     def _hear(self, event: told.AgentEvent) -> None:
+        if isinstance(event, told.Unknown) and event.message in self.known:
+            return
         block, fresh = self.talk.hear(event)
         if block is not None and fresh:
             self._view.show_blocks([block])
@@ -172,12 +189,27 @@ class Session:
             self._titled = self.talk.title
             self._view.show_terms()
 
+    def _mark(self, asked: told.ApprovalAsked, *, waiting: bool) -> None:
+        """The item that a question is about says that it waits."""
+        if asked.thread_id == self.talk.thread_id:
+            block = self.talk.set_waiting(asked.params.item_id, waiting=waiting)
+            if block is not None:
+                self._view.show_change(block)
+
     # -- what is said
 
-    async def send(self, text: str, *, queued: bool) -> None:
-        """Start a turn; while one runs, steer it or wait behind it."""
+    async def send(self, text: str, *, queued: bool, typed: str | None = None) -> None:
+        """Start a turn; while one runs, steer it or wait behind it. `typed` is the text without long pasted parts."""
+        outputs, self.outputs = self.outputs, []
+        parts = inputs(text, self._cwd, typed=typed)
+        try:
+            await self._send([*parts, *(TextInput(text=as_context(ran)) for ran in outputs)], queued=queued)
+        except (AppServerError, ConnectionClosed):
+            self.outputs = [*outputs, *self.outputs]
+            raise
+
+    async def _send(self, parts: list[UserInput], *, queued: bool) -> None:
         client, talk = self.connected, self.talk
-        parts = inputs(text, self._cwd)
         self._view.show_end()
         if queued and talk.running:
             await client.queue_prompt(talk.thread_id, parts)
@@ -197,6 +229,7 @@ class Session:
 
     async def answer(self, asked: told.ApprovalAsked, decision: m.ApprovalWord | Filled, word: str) -> None:
         client = self.connected
+        self._mark(asked, waiting=False)
         self.asked = [other for other in self.asked if other is not asked]
         if word:
             # First the word, then the answer: the model reads both before it goes on.
@@ -205,6 +238,26 @@ class Session:
         await client.answer(asked.request_id, decision if knows else "decline")
         if not knows:
             await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
+
+    async def start_review(self, target: m.ReviewTarget) -> None:
+        if not self.talk.thread_id:
+            await self.begin_thread()
+        talk = self.talk
+        turn = await self.connected.start_review(talk.thread_id, target)
+        talk.review_turn_id = turn.id
+        self._view.show_terms()
+
+    async def set_mode(self, mode: str) -> None:
+        """`code`, `plan` or `review`, for the turns to come."""
+        await self.set_option(AGENT_OPTION, mode)
+
+    async def set_option(self, option_id: str, value: str) -> None:
+        """For the turns to come. A thread that does not exist yet remembers it."""
+        talk = self.talk
+        if talk.thread_id:
+            await self.connected.set_config(option_id, value, thread_id=talk.thread_id)
+        talk.config[option_id] = value
+        self._view.show_terms()
 
     async def interrupt(self) -> None:
         await self.connected.interrupt_turn(self.talk.thread_id, self.talk.turn_id)

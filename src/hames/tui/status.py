@@ -1,60 +1,29 @@
-"""The two lines around the composer: what is going on, and under which terms."""
+"""The lines around the conversation: the header, what is going on, and the status line.
+
+Each is laid out when it is drawn, for the width it has then.
+"""
 
 import time
 
+from rich.cells import cell_len
 from rich.spinner import Spinner
 from rich.text import Text
+from textual import events
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
-from hames.domain.display import visible
-from hames.domain.policy import ApprovalPolicy
+from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui.conversation import Conversation
 from hames.tui.lines import cut
+from hames.tui.modes import MODES, POLICIES, effective_sandbox, shown_sandbox
 from hames.tui.palette import Palette
 from hames.tui.text import shown_input
 
-POLICIES: dict[ApprovalPolicy, str] = {
-    "unlessTrusted": "asks unless trusted",
-    "always": "always asks",
-    "never": "never asks",
-}
-SANDBOXES: dict[str, str] = {
-    "readOnly": "read only",
-    "workspaceWrite": "workspace write",
-    "dangerFullAccess": "NO SANDBOX",
-    "externalSandbox": "external sandbox",
-}
-
-
-def sandbox_name(policy: m.SandboxPolicy) -> str:
-    match policy:
-        case m.ReadOnly():
-            return "readOnly"
-        case m.WorkspaceWrite():
-            return "workspaceWrite"
-        case m.DangerFullAccess():
-            return "dangerFullAccess"
-        case m.ExternalSandbox():
-            return "externalSandbox"
-
-
-def sandbox_of(name: str) -> m.SandboxPolicy:
-    match name:
-        case "readOnly":
-            return m.ReadOnly()
-        case "dangerFullAccess":
-            return m.DangerFullAccess()
-        case "externalSandbox":
-            return m.ExternalSandbox()
-        case _:
-            return m.WorkspaceWrite()
-
-
-def shown_sandbox(policy: m.SandboxPolicy) -> str:
-    network = isinstance(policy, m.WorkspaceWrite) and policy.network_access
-    return SANDBOXES[sandbox_name(policy)] + (" + network" if network else "")
+DOT = " · "
+MOST_QUEUED = 3
+"""Of more, the number is shown."""
 
 
 def tokens(count: int) -> str:
@@ -67,36 +36,88 @@ def tokens(count: int) -> str:
     return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
-class Terms(Static):
-    """Model, policy, sandbox; context, tokens, money."""
+def dollars(cost: float) -> str:
+    """
+    >>> dollars(1.234), dollars(0.002)
+    ('$1.23', '<$0.01')
+    """
+    return f"${cost:.2f}" if cost >= 0.01 else "<$0.01"
+
+
+class Header(Widget):
+    """The program, the thread's title, the directory."""
+
+    DEFAULT_CSS = "Header { height: 1; padding: 0 1; background: $surface; }"
+
+    def __init__(self, palette: Palette, directory: str) -> None:
+        super().__init__(id="title")
+        self.palette = palette
+        self._directory = directory
+        self._title = ""
+
+    def show(self, title: str) -> None:
+        if title != self._title:
+            self._title = title
+            self.refresh()
+
+    def render(self) -> Text:
+        width = self.size.width
+        directory = cut(self._directory, max(8, width // 2))
+        row = Text("hames", self.palette.accent, no_wrap=True, end="")
+        row.append(f"  {cut(printable(self._title), max(8, width - len(directory) - 10))}", self.palette.text)
+        row.append(" " * max(1, width - row.cell_len - len(directory)))
+        return row.append(directory, self.palette.faint)
+
+
+class Terms(Widget):
+    """Model, mode, approvals, sandbox; context, tokens, money."""
 
     DEFAULT_CSS = "Terms { height: 1; padding: 0 1; }"
 
-    def __init__(self) -> None:
-        super().__init__(id="terms", markup=False)
+    def __init__(self, palette: Palette) -> None:
+        super().__init__(id="terms")
+        self.palette = palette
+        self._talk = Conversation()
 
-    def show(self, talk: Conversation, palette: Palette, *, width: int) -> None:
-        self.update(terms(talk, palette, width=width))
+    def show(self, talk: Conversation) -> None:
+        self._talk = talk
+        self.refresh()
+
+    def render(self) -> Text:
+        return terms(self._talk, self.palette, width=self.size.width + 2)
 
 
 def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
-    dot = " · "
-    left = Text(no_wrap=True)
-    policy, sandbox = POLICIES[talk.policy], shown_sandbox(talk.sandbox)
-    taken = 4 + len(policy) + len(sandbox) + 2 * len(dot)
-    right = _meter(talk, palette)
-    if width - taken - right.cell_len < len(talk.model):
-        right = _meter(talk, palette, short=True)
-    room = width - taken - right.cell_len
-    # The end of a model's name tells it apart, its provider is the first to go.
-    model = talk.model if len(talk.model) <= room else talk.model.rpartition("/")[2]
-    left.append(cut(visible(model or "starting …"), max(8, room)), palette.text)
-    left.append(dot, palette.faint)
-    left.append(policy, palette.warn if talk.policy == "never" else palette.quiet)
-    left.append(dot, palette.faint)
-    left.append(sandbox, palette.bad if isinstance(talk.sandbox, m.DangerFullAccess) else palette.quiet)
-    left.append(" " * max(1, width - 2 - left.cell_len - right.cell_len))
-    return left.append_text(right)
+    """The status line. In a narrow terminal the model's provider goes, then the labels, then the meter shrinks."""
+    room = width - 2
+    model = visible(talk.model or "starting …")
+    last = model.rpartition("/")[2]  # the end of a model's name tells it apart
+    long, brief = _settings(talk, palette, labels=True), _settings(talk, palette, labels=False)
+    full, small = _meter(talk, palette), _meter(talk, palette, short=True)
+    layouts = [(model, long, full), (last, long, full), (model, brief, full), (last, brief, full)]
+    shortest = cut(last, max(8, room - brief.cell_len - small.cell_len - 1)), brief, small
+    fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len < room)
+    name, settings, meter = next(fitting, shortest)
+    row = Text(name, palette.text, no_wrap=True, end="").append_text(settings)
+    row.append(" " * max(1, room - row.cell_len - meter.cell_len))
+    return row.append_text(meter)
+
+
+def _settings(talk: Conversation, palette: Palette, *, labels: bool) -> Text:
+    made = Text(no_wrap=True)
+    sandbox = effective_sandbox(talk)
+    if talk.mode in MODES:
+        made.append(DOT, palette.faint)
+        made.append(f"{MODES[talk.mode]}{' (changes nothing)' if labels else ''}", palette.warn)
+    policy = POLICIES[talk.policy].lower()
+    made.append(DOT, palette.faint)
+    style = palette.warn if talk.policy == "never" else palette.quiet
+    made.append(f"Approvals: {policy}" if labels else policy, style)
+    made.append(DOT, palette.faint)
+    danger = isinstance(sandbox, m.DangerFullAccess)
+    named = labels and not isinstance(sandbox, m.DangerFullAccess | m.ExternalSandbox)
+    made.append(f"{'Sandbox: ' if named else ''}{shown_sandbox(sandbox)}", palette.bad if danger else palette.quiet)
+    return made
 
 
 def _meter(talk: Conversation, palette: Palette, *, short: bool = False) -> Text:
@@ -107,9 +128,9 @@ def _meter(talk: Conversation, palette: Palette, *, short: bool = False) -> Text
         full = round(share * 5)
         made.append(f"{share:.0%}" if short else "▰" * full + "▱" * (5 - full) + f" {share:.0%} full", style)
     if spent.total is not None:
-        made.append(f" · {tokens(spent.total.total_tokens)}{'' if short else ' tok'}", palette.quiet)
+        made.append(f" · {tokens(spent.total.total_tokens)}{'' if short else ' tokens'}", palette.quiet)
     if (cost := talk.cost) is not None:
-        made.append(f" · ${cost:.2f}" if cost >= 0.01 else " · <$0.01", palette.quiet)
+        made.append(f" · {dollars(cost)}", palette.quiet)
     return made
 
 
@@ -126,6 +147,7 @@ class Activity(Static):
         """Whether a question is on the screen."""
         self._since = 0.0
         self._rows = 0
+        self._width = 0
         self._spinner = Spinner("dots")
         self._timer: Timer | None = None
 
@@ -141,7 +163,12 @@ class Activity(Static):
             self._timer = None
         self._draw()
 
+    def on_resize(self, event: events.Resize) -> None:
+        if event.size.width != self._width:
+            self._draw()
+
     def _draw(self) -> None:
+        self._width = self.size.width
         talk, palette, width = self._talk, self.palette, max(10, self.app.size.width - 4)
         rows: list[Text] = []
         if talk.running:
@@ -154,13 +181,15 @@ class Activity(Static):
             if self.asking:
                 row.append(" · waiting for your answer", palette.warn)
             else:
-                row.append("  esc stops · enter steers · tab queues", palette.faint)
+                row.append("  esc stop · enter send to this turn · tab queue", palette.faint)
             rows.append(row)
-        for number, prompt in enumerate(talk.waiting, 1):
-            words = cut(visible(shown_input(prompt.input)), width - 14)
-            rows.append(Text(f"{number}. waiting: {words}", palette.quiet, no_wrap=True))
         if talk.waiting and talk.held and not talk.running:
-            rows.append(Text("the queue is held: send something, or /drop", palette.warn))
+            rows.append(Text("Queue paused after stop. Send a message to continue, or /drop to clear it", palette.warn))
+        for number, prompt in enumerate(talk.waiting[:MOST_QUEUED], 1):
+            words = cut(printable(shown_input(prompt.input)), width - 14)
+            rows.append(Text(f"{number}. queued: {words}", palette.quiet, no_wrap=True))
+        if len(talk.waiting) > MOST_QUEUED:
+            rows.append(Text(f"… and {len(talk.waiting) - MOST_QUEUED} more queued", palette.quiet))
         same = len(rows) == self._rows
         self._rows = len(rows)
         self.display = bool(rows)

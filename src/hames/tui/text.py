@@ -38,7 +38,21 @@ def described_model(model: m.Model) -> str:
         parts.append(f"${price.get('input', 0):g} in, ${price.get('output', 0):g} out")
     if isinstance(model.description, str) and model.description:
         parts.append(model.description)
+    if isinstance(successor := details.get("successor"), str):
+        parts.append(f"use {successor} instead")
     return " · ".join(parts)
+
+
+def model_group(model: m.Model) -> str:
+    """The heading a model stands under in a list. Those that a provider has retired come last."""
+    details = model.details if isinstance(model.details, dict) else {}
+    if model.hidden or details.get("successor"):
+        return "Retired, or soon to be"
+    description = model.description if isinstance(model.description, str) else ""
+    return "Earlier versions" if description.startswith("Before ") else "Current"
+
+
+MODEL_GROUPS = ("Current", "Earlier versions", "Retired, or soon to be")
 
 
 def ago(seconds: float) -> str:

@@ -46,7 +46,7 @@ class _Row:
         """By line: what it was made of, where it stood, and the strip itself, which remembers how it was painted."""
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(ScrollView, can_focus=False):
     DEFAULT_CSS = """
     Transcript {
         height: 1fr;

@@ -140,6 +140,7 @@ def test_a_fresh_thread_is_idle_and_empty() -> None:
         "createdAt": 1000,
         "updatedAt": 1000,
         "notice": "",
+        "notes": [],
     }
     assert (held["approvals"], held["plan"], held["queue"], held["queueHeld"]) == ([], None, [], False)
 
@@ -397,10 +398,10 @@ def test_pictures_have_an_address_and_files_a_name() -> None:
     )
     message = UserMessage(id=ItemId("item_u"), step=0, content=content)
     assert Told(*ASKED[:2], started(message)).messages[0]["attachments"] == [
-        {"kind": "image", "name": "a b.png", "url": "/threads/ses_1/images/item_u/0"},
-        {"kind": "file", "name": "src/a.py", "url": ""},
-        {"kind": "image", "name": "image", "url": "/threads/ses_1/images/item_u/2"},
-        {"kind": "image", "name": "https://example.com/x.png", "url": ""},
+        {"kind": "image", "name": "a b.png", "url": "/threads/ses_1/images/item_u/0", "upload": ""},
+        {"kind": "file", "name": "src/a.py", "url": "", "upload": ""},
+        {"kind": "image", "name": "image", "url": "/threads/ses_1/images/item_u/2", "upload": ""},
+        {"kind": "image", "name": "https://example.com/x.png", "url": "", "upload": ""},
     ]
 
 

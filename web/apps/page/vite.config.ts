@@ -1,8 +1,9 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
+import { precompress } from "./precompress.js";
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), precompress()],
   resolve: { conditions: ["hames-source", "module", "browser", "import", "default"] },
   build: {
     outDir: "../../../src/hames/web/static",
@@ -16,7 +17,7 @@ export default defineConfig({
   },
   server: {
     proxy: Object.fromEntries(
-      ["/threads", "/status", "/files", "/uploads"]
+      ["/threads", "/status", "/files", "/uploads", "/links", "/sign-in"]
         .map((path) => [path, "http://127.0.0.1:8765"])
         .concat([["/ws", "ws://127.0.0.1:8765"]]),
     ),

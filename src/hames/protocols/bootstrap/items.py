@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 from hames.domain import items
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.forms import members
+from hames.domain.grants import always_covers
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.policy import Decision
@@ -33,7 +34,8 @@ def item(thread_id: ThreadId, turn_id: TurnId, shown: items.Item) -> messages.It
             data = messages.AssistantMessageData(kind="compaction", text=summary, status=status)
             return messages.AssistantMessage(**ids, data=data)
         case items.Artifact(path=path, title=title, media_type=media_type, status=status):
-            data = messages.ArtifactData(path=path, title=title, media_type=media_type, status=status)
+            why = items.reason_of(shown) or UNSET
+            data = messages.ArtifactData(path=path, title=title, media_type=media_type, status=status, reason=why)
             return messages.Artifact(**ids, data=data)
         case _:
             return messages.ToolExec(**ids, data=_tool(shown))
@@ -52,6 +54,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 exit_code=_or_unset(tool.exit_code),
                 duration_ms=_or_unset(tool.duration_ms),
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.FileChange():
             return messages.ToolExecData(
@@ -60,6 +63,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 status=tool.status,
                 changes=_changes(tool.changes),
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.McpToolCall():
             return messages.ToolExecData(
@@ -67,6 +71,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 input=_input(tool.arguments),
                 status=tool.status,
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.ToolCall():
             return messages.ToolExecData(
@@ -74,6 +79,7 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 input=_input(tool.arguments),
                 status=tool.status,
                 result=_result(tool.result, streamed=tool.output),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.WebSearch():
             return messages.ToolExecData(
@@ -81,10 +87,16 @@ def _tool(tool: Tool) -> messages.ToolExecData:
                 input={"query": tool.query},
                 status=tool.status,
                 result=_result(tool.result, streamed=""),
+                reason=items.reason_of(tool) or UNSET,
             )
         case items.Plan():
             return messages.ToolExecData(
-                tool="plan", input={}, status=tool.status, text=tool.text, entries=tool.entries
+                tool="plan",
+                input={},
+                status=tool.status,
+                text=tool.text,
+                entries=tool.entries,
+                reason=items.reason_of(tool) or UNSET,
             )
         case _ as never:
             assert_never(never)
@@ -104,7 +116,7 @@ def log_id(tool_item_id: ItemId) -> str:
     return f"{tool_item_id}_log"
 
 
-def question(approval: Approval) -> dict[str, Json]:
+def question(approval: Approval, cwd: str) -> dict[str, Json]:
     """What is asked, as `approval.requested` and the `approval` item both carry it."""
     match approval.intent:
         case RunCommand(command=command, cwd=cwd):
@@ -119,10 +131,13 @@ def question(approval: Approval) -> dict[str, Json]:
             asked = {"tool": "elicitation", "input": {"server": server, **members(approval.intent)}}
         case _ as never:
             assert_never(never)
-    return {**asked, "reason": approval.reason}
+    covers = always_covers(approval.intent, cwd=cwd)
+    return {**asked, "reason": approval.reason, "always_covers": covers or UNSET}
 
 
-def approval_item(thread_id: ThreadId, approval: Approval, decision: Decision | None) -> messages.ApprovalItem:
+def approval_item(
+    thread_id: ThreadId, approval: Approval, decision: Decision | None, cwd: str
+) -> messages.ApprovalItem:
     return messages.ApprovalItem(
         item_id=approval.id,
         thread_id=thread_id,
@@ -132,7 +147,7 @@ def approval_item(thread_id: ThreadId, approval: Approval, decision: Decision | 
             tool_item_id=approval.item_id,
             status="pending" if decision is None else "resolved",
             decision=UNSET if decision is None else decision,
-            **question(approval),
+            **question(approval, cwd),
         ),
     )
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType, field
 
 from hames.domain.errors import ErrorInfo
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, Decision
@@ -146,7 +147,10 @@ class FileChange(Value):
 
 
 class ToolExecData(Value, rename="camel"):
-    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`."""
+    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`.
+
+    `reason` says why it was refused, failed or skipped.
+    """
 
     tool: str
     input: dict[str, Any]
@@ -157,6 +161,7 @@ class ToolExecData(Value, rename="camel"):
     text: str | UnsetType = UNSET
     entries: tuple[PlanEntry, ...] | UnsetType = UNSET
     result: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
 
 class ToolLogData(Value, rename="camel"):
@@ -179,6 +184,7 @@ class ApprovalData(Value, rename="camel"):
     cwd: str | UnsetType = UNSET
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
+    always_covers: AlwaysCovers | UnsetType = UNSET
     decision: Decision | UnsetType = UNSET
 
 
@@ -187,6 +193,7 @@ class ArtifactData(Value, rename="camel"):
     title: str
     media_type: str
     status: ItemStatus
+    reason: str | UnsetType = UNSET
 
 
 class _Item(Value, tag_field="type", rename="camel"):
@@ -335,6 +342,21 @@ class ApprovalRequested(Value, rename="camel"):
     cwd: str | UnsetType = UNSET
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
+    always_covers: AlwaysCovers | UnsetType = UNSET
+    """What `always` would allow, and the files it is about. Left out: nothing."""
+
+
+class Notice(Value, rename="camel"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours."""
+
+    thread_id: str
+    seq: int
+    time: int
+    severity: Literal["info", "warning"]
+    source: str
+    name: str
+    message: str
+    turn_id: str | UnsetType = UNSET
 
 
 REQUESTS: dict[str, tuple[type[Value], type[Value]]] = {
@@ -356,6 +378,7 @@ NOTIFICATIONS: dict[str, type[Value]] = {
     "item.delta": ItemDelta,
     "item.completed": ItemNews,
     "approval.requested": ApprovalRequested,
+    "notice": Notice,
 }
 
 PUBLISHED = Published(

@@ -50,6 +50,8 @@ def project(change: Change) -> list[Notify]:
         case events.TurnEnded(turn_id=turn_id):
             turn = change.after.turn(turn_id)
             return [_turn_ended(change, turn)] if turn else []
+        case events.Noticed(severity="warning"):
+            return [_notice(change, event)]
         case (
             events.ThreadRenamed()
             | events.ThreadArchived()
@@ -61,10 +63,23 @@ def project(change: Change) -> list[Notify]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:
             assert_never(never)
+
+
+def _notice(change: Change, event: events.Noticed) -> Notify:
+    params = messages.Notice(
+        **_mark(change),
+        severity=event.severity,
+        source=event.source,
+        name=event.name,
+        message=event.message,
+        turn_id=event.turn_id or UNSET,
+    )
+    return Notify(method="notice", params=params)
 
 
 def kept_events(history: Sequence[Change]) -> tuple[Raw, ...]:
@@ -212,9 +227,9 @@ def _approval_requested(change: Change, event: events.ApprovalRequested) -> list
         request_id=approval.id,
         turn_id=approval.turn_id,
         item_id=approval.item_id,
-        **shown.question(approval),
+        **shown.question(approval, change.after.settings.cwd),
     )
-    started = shown.approval_item(change.record.thread_id, approval, None)
+    started = shown.approval_item(change.record.thread_id, approval, None, change.after.settings.cwd)
     return [_item_news(change, "item.started", started), Notify(method="approval.requested", params=asked)]
 
 
@@ -222,7 +237,7 @@ def _approval_resolved(change: Change, event: events.ApprovalResolved) -> list[N
     approval = next((a for a in change.before.approvals if a.id == event.approval_id), None)
     if approval is None:
         return []
-    resolved = shown.approval_item(change.record.thread_id, approval, event.decision)
+    resolved = shown.approval_item(change.record.thread_id, approval, event.decision, change.after.settings.cwd)
     return [_item_news(change, "item.completed", resolved)]
 
 

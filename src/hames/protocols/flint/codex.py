@@ -9,20 +9,22 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from hames.domain import items as domain
-from hames.domain import policy
+from hames.domain import policy, servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import ErrorInfo
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
 from hames.domain.ids import ThreadId
-from hames.domain.items import Item, ItemStatus
+from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
 from hames.protocols.dialect import Notify
 from hames.protocols.flint import elicitation, seed, uuids
+from hames.protocols.flint.messages import ApprovalWord
 from hames.protocols.flint.shape import About, Window
 
 Members = dict[str, Json]
@@ -35,6 +37,7 @@ _ITEM_WORDS: dict[ItemStatus, str] = {
     "failed": "failed",
     "declined": "declined",
     "interrupted": "failed",
+    "skipped": "failed",
 }
 _TURN_WORDS = {"running": "inProgress", "completed": "completed", "interrupted": "interrupted", "failed": "failed"}
 _CHANGE_KINDS: dict[str, Members] = {
@@ -171,7 +174,7 @@ class Codex:
             "serviceTier": None,
             "disabledPluginIds": [],
             "runtimeWorkspaceRoots": [settings.cwd],
-            "instructionSources": [],
+            "instructionSources": [file.path for file in state.notes],
             "activePermissionProfile": None,
             "initialTurnsPage": None,
             "turnsBackwardsCursor": None,
@@ -224,7 +227,10 @@ class Codex:
                     cwd=item.cwd,
                     status=_ITEM_WORDS[item.status],
                     commandActions=[{"type": "unknown", "command": item.command}],
-                    aggregatedOutput=item.output or (None if item.status in ("running", "declined") else ""),
+                    # Codex has no member for a reason; its clients show the output of a command that failed.
+                    aggregatedOutput=item.output
+                    or reason_of(item)
+                    or (None if item.status in ("running", "declined") else ""),
                     exitCode=item.exit_code,
                     durationMs=item.duration_ms,
                     source="agent",
@@ -234,7 +240,8 @@ class Codex:
                 )
             case domain.FileChange():
                 changes = [file_update(change) for change in item.changes]
-                return _item("fileChange", item, changes=changes, status=_ITEM_WORDS[item.status])
+                reason = reason_of(item) or None
+                return _item("fileChange", item, changes=changes, status=_ITEM_WORDS[item.status], reason=reason)
             case domain.McpToolCall():
                 return _mcp(item)
             case domain.WebSearch():
@@ -291,19 +298,22 @@ class Codex:
             "startedAtMs": at_ms,
             "reason": approval.reason or None,
         }
+        decisions = seed.decisions_about(seed.covered(approval, state.settings.cwd))
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
-                return "item/commandExecution/requestApproval", _command_question(where, command, cwd)
+                return "item/commandExecution/requestApproval", _command_question(where, command, cwd, decisions)
             case ChangeFiles(changes=changes):
                 shown = [file_update(change) for change in changes]
                 return "item/fileChange/requestApproval", {**where, "grantRoot": None, "changes": shown}
             case CallMcp(server=server, tool=tool, arguments=arguments):
                 # Codex asks about MCP by other means; every client of its knows how to ask about a command.
                 words = f"{server}.{tool} {arguments}"
-                return "item/commandExecution/requestApproval", _command_question(where, words, state.settings.cwd)
+                asked = _command_question(where, words, state.settings.cwd, decisions)
+                return "item/commandExecution/requestApproval", asked
             case UseTool(name=name, arguments=arguments):
                 words = f"{name} {arguments}"
-                return "item/commandExecution/requestApproval", _command_question(where, words, state.settings.cwd)
+                asked = _command_question(where, words, state.settings.cwd, decisions)
+                return "item/commandExecution/requestApproval", asked
             case Elicit() as elicit:
                 told = elicitation.asked_codex(approval.id, elicit)
                 return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
@@ -325,7 +335,22 @@ class Codex:
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         words = event.message or f"{event.source}: {event.name}"
-        return [Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})]
+        warning = Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})
+        about = event.data if event.name == servers.NOTICE and event.source == "hames" else None
+        if not isinstance(about, dict):
+            return [warning]
+        status: Members = {
+            "threadId": self.spelled(thread_id),
+            "name": about.get("server", ""),
+            "status": about.get("state", "failed"),
+            "error": about.get("reason") or None,
+            "failureReason": None,
+        }
+        changed = Notify(method="mcpServer/startupStatus/updated", params=status)
+        return [changed, warning] if event.severity == "warning" else [changed]
+
+    def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]:  # noqa: ARG002
+        return []  # they are in the answer that opens the thread, and Codex has no word for it later
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         if event.error is None:
@@ -430,14 +455,14 @@ def _input(part: domain.UserInput) -> Members:
             assert_never(never)
 
 
-def _command_question(where: Members, command: str, cwd: str) -> Members:
+def _command_question(where: Members, command: str, cwd: str, decisions: list[ApprovalWord]) -> Members:
     return {
         **where,
         "kind": "command",
         "command": command,
         "cwd": cwd,
         "commandActions": [{"type": "unknown", "command": command}],
-        "availableDecisions": seed.DECISIONS,
+        "availableDecisions": decisions,
         "environmentId": None,
     }
 

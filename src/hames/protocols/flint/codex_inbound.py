@@ -337,7 +337,6 @@ FIXED: dict[str, Callable[[Params], Fixed]] = {
     ),
     "plugin/list": _fixed({"marketplaces": [], "marketplaceLoadErrors": [], "featuredPluginIds": []}),
     "thread/goal/get": _fixed({"goal": None}),
-    "mcpServerStatus/list": _fixed(_NONE),
     "thread/backgroundTerminals/list": _fixed(_NONE),
 }
 """What Codex's clients ask on their way in. Answered for everyone: the answers are true for everyone."""

@@ -21,6 +21,7 @@ METHODS: tuple[str, ...] = (
     "thread/queue/list",
     "thread/queue/delete",
     "turn/steer",
+    "mcpServerStatus/list",
 )
 """The requests beside the specification's."""
 

@@ -22,6 +22,7 @@ from hames.domain.commands import (
     DropPrompt,
     ForkThread,
     InterruptTurn,
+    ListServers,
     ListThreads,
     ReadThread,
     RenameThread,
@@ -368,6 +369,11 @@ def _config_set(params: Params) -> ChangeSettings | SetConfig:
     return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile))
 
 
+def _servers(params: Params) -> ListServers:
+    given = read(params, m.McpServerStatusListParams)
+    return ListServers(thread_id=None if given.thread_id is None else thread_id(given.thread_id))
+
+
 SPECIFIED: dict[str, Callable[[Params], Command | Local]] = {
     "initialize": _initialize,
     "thread/start": _thread_start,
@@ -400,6 +406,7 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/queue/list": _of_thread(lambda thread_id: ReadThread(thread_id=thread_id)),
     "thread/queue/delete": _queue_delete,
     "turn/steer": _turn_steer,
+    "mcpServerStatus/list": _servers,
 }
 """Beside the specification; told in `capabilities.methods`."""
 

@@ -1,7 +1,8 @@
 """Items as flint's clients see them.
 
 The union is open: a client keeps what it does not know (`UnknownItem`) and shows it as
-a tool call. `toolCall`, `artifact` and `contextCompaction` are ours; the rest is the specification's.
+a tool call. `toolCall`, `artifact` and `contextCompaction` are ours; the rest is the specification's, but for
+`reason` (why a tool was refused, failed or skipped) and `outcome`, which are ours on every item that is a tool's.
 """
 
 from typing import Literal, get_args
@@ -10,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from hames.domain.json import Json
-from hames.protocols.flint.wire import ItemStatusWord, Maybe, Wire
+from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, Wire
 
 
 class TextInput(Wire, tag_field="type", tag="text"):
@@ -69,6 +70,8 @@ class CommandExecutionItem(Wire, tag_field="type", tag="commandExecution"):
     exit_code: int | Maybe = UNSET
     aggregated_output: str | Maybe = UNSET
     duration_ms: int | Maybe = UNSET
+    reason: str | Maybe = UNSET
+    outcome: OutcomeWord | Maybe = UNSET
 
 
 class FileUpdateChange(Wire):
@@ -83,6 +86,8 @@ class FileChangeItem(Wire, tag_field="type", tag="fileChange"):
     id: str
     changes: list[FileUpdateChange]
     status: ItemStatusWord
+    reason: str | Maybe = UNSET
+    outcome: OutcomeWord | Maybe = UNSET
 
 
 class McpToolCallItem(Wire, tag_field="type", tag="mcpToolCall"):
@@ -93,11 +98,18 @@ class McpToolCallItem(Wire, tag_field="type", tag="mcpToolCall"):
     arguments: Json = UNSET
     result: Json = UNSET
     error: str | Maybe = UNSET
+    """Why it was refused or failed: here the specification has a place for it."""
+    outcome: OutcomeWord | Maybe = UNSET
 
 
 class WebSearchItem(Wire, tag_field="type", tag="webSearch"):
+    """`status` is ours."""
+
     id: str
     query: str
+    status: ItemStatusWord | Maybe = UNSET
+    reason: str | Maybe = UNSET
+    outcome: OutcomeWord | Maybe = UNSET
 
 
 class PlanEntry(Wire):
@@ -119,6 +131,8 @@ class ToolCallItem(Wire, tag_field="type", tag="toolCall"):
     status: ItemStatusWord
     arguments: Json = UNSET
     result: str | Maybe = UNSET
+    reason: str | Maybe = UNSET
+    outcome: OutcomeWord | Maybe = UNSET
 
 
 class ArtifactItem(Wire, tag_field="type", tag="artifact"):
@@ -129,6 +143,8 @@ class ArtifactItem(Wire, tag_field="type", tag="artifact"):
     status: ItemStatusWord
     title: str | Maybe = UNSET
     media_type: str | Maybe = UNSET
+    reason: str | Maybe = UNSET
+    outcome: OutcomeWord | Maybe = UNSET
 
 
 class ContextCompactionItem(Wire, tag_field="type", tag="contextCompaction"):
@@ -173,7 +189,21 @@ KnownItem = (
 
 ThreadItem = KnownItem | UnknownItem
 
+ToolItem = CommandExecutionItem | FileChangeItem | McpToolCallItem | WebSearchItem | ToolCallItem | ArtifactItem
+"""Items that may have been refused, failed or skipped."""
+
 TYPES: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(KnownItem))
+
+
+def reason_of(item: ThreadItem) -> str:
+    """Why it was refused, failed or skipped; nothing for an item that went well, and for one that does not say."""
+    match item:
+        case McpToolCallItem(error=str(why)):
+            return why
+        case CommandExecutionItem() | FileChangeItem() | WebSearchItem() | ToolCallItem() | ArtifactItem():
+            return item.reason if isinstance(item.reason, str) else ""
+        case _:
+            return ""
 
 
 def read_item(value: Json) -> ThreadItem:

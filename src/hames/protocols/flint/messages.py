@@ -95,6 +95,8 @@ class Thread(Wire):
     source: str = "cli"
     foreign: bool = False
     """Not written by this user on this machine: its settings are ignored."""
+    instruction_sources: list[str] = []
+    """The project notes that the model is shown, by path: the most general first. Empty in lists."""
 
 
 class ConfigSelectOption(Wire):
@@ -447,6 +449,42 @@ class ConfigReadResult(Wire):
     options: list[ConfigOption]
 
 
+class McpServerStatusListParams(Wire):
+    """Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one.
+
+    `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full.
+    """
+
+    thread_id: str | None = None
+    cursor: str | None = None
+    limit: Limit | None = None
+    detail: str | None = None
+
+
+class McpTool(Wire):
+    name: str
+    description: str
+    input_schema: Json
+
+
+class McpServerStatus(Wire):
+    """`status` and `error` are ours, beside Codex's members. `tools` is by the tool's name."""
+
+    name: str
+    status: Literal["notStarted", "starting", "ready", "failed"]
+    tools: dict[str, McpTool]
+    error: str | None = None
+    """Why it failed."""
+    resources: list[Json] = []
+    resource_templates: list[Json] = []
+    auth_status: Literal["unsupported"] = "unsupported"
+
+
+class McpServerStatusList(Wire):
+    data: list[McpServerStatus]
+    next_cursor: str | None = None
+
+
 # --- agent to client: notifications -------------------------------------------
 
 
@@ -482,6 +520,13 @@ class ThreadSettings(Wire):
 class ThreadSettingsUpdated(Wire):
     thread_id: str
     thread_settings: ThreadSettings
+
+
+class InstructionSources(Wire):
+    """`thread/instructionSources/updated`: the project notes that the model is shown from now on."""
+
+    thread_id: str
+    instruction_sources: list[str]
 
 
 class ThreadQueueChanged(Wire):
@@ -537,10 +582,11 @@ class Delta(Value, rename="camel"):
 
 
 class Notice(Wire):
-    """A notification of the provider's own, under its own name."""
+    """Something beside the answer, under the name of who says it: `hames/retry`, or a provider's own."""
 
     thread_id: str
     message: str
+    severity: Literal["info", "warning"] = "info"
     turn_id: str | Maybe = UNSET
     data: Json = UNSET
 
@@ -557,6 +603,14 @@ class ServerRequestResolved(Wire):
 ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
 
 
+class AlwaysCovers(Wire):
+    """What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may
+    be changed again, or for a command the scripts that must stay as they are."""
+
+    text: str
+    files: list[str] = []
+
+
 class CommandApprovalParams(Wire):
     thread_id: str
     turn_id: str
@@ -566,6 +620,7 @@ class CommandApprovalParams(Wire):
     started_at_ms: int = 0
     command_actions: list[Json] = []
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     reason: str | Maybe = UNSET
 
 
@@ -576,6 +631,7 @@ class FileChangeApprovalParams(Wire):
     changes: list[FileUpdateChange]
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     reason: str | Maybe = UNSET
 
 
@@ -587,6 +643,7 @@ class McpApprovalParams(Wire):
     tool: str
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 
@@ -598,6 +655,7 @@ class ToolApprovalParams(Wire):
     name: str
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
     arguments: Json = UNSET
     reason: str | Maybe = UNSET
 

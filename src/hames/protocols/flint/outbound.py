@@ -11,6 +11,7 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     ItemStarted,
+    NotesRead,
     Noticed,
     PromptQueued,
     PromptRemoved,
@@ -83,6 +84,8 @@ def project(change: Change, shape: Shape) -> list[Outgoing]:
             return [Notify(method="thread/queue/changed", params=shape.queue(state))]
         case Noticed():
             return list(shape.notices(record.thread_id, event))
+        case NotesRead(files=files):
+            return list(shape.notes(record.thread_id, files))
         case TurnEnded(turn_id=turn_id):
             return [
                 *shape.failure(record.thread_id, event),
@@ -155,7 +158,7 @@ def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> lis
     notice = Noticed(
         source="hames",
         name="reply_voided",
-        message="the answer broke off; what was shown of it is void",
+        message="Connection lost. The partial answer above was discarded",
         turn_id=turn_id,
         data={"itemIds": ids},
     )

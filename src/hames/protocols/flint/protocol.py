@@ -20,6 +20,7 @@ from hames.domain.commands import (
     DropPrompt,
     ForkThread,
     InterruptTurn,
+    ListServers,
     ReadThread,
     ResolveApproval,
     ResumeThread,
@@ -35,13 +36,14 @@ from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import Decision
+from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.dialect import Follow, Local, Notify, Outcome, Outgoing, Unfollow
 from hames.protocols.flint import codex, codex_inbound, elicitation, errors, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
-from hames.protocols.flint.seed import Seed, provider_of, sandbox
+from hames.protocols.flint.seed import Seed, provider_of, sandbox, server_status
 from hames.protocols.flint.shape import About, Shape
 from hames.protocols.jsonrpc import Params, Response, Rules
 
@@ -92,6 +94,8 @@ class Flint:
                 return replace(command, overrides=self._with_choices(command.overrides, None))
             case StartTurn(thread_id=thread_id):
                 return replace(command, overrides=self._with_choices(command.overrides, thread_id))
+            case ListServers(thread_id=None) if self._last is not None:
+                return ListServers(thread_id=self._last.id)
             case _:
                 return command
 
@@ -157,6 +161,8 @@ class Flint:
                 return m.ThreadQueueAddResult(queued=Seed(self._about, self._window).queued(outcome))
             case ThreadState():
                 return self._thread_answer(command, outcome)
+            case ServerList(servers=servers):
+                return m.McpServerStatusList(data=[server_status(server) for server in servers])
             case None:
                 return m.Empty()
 

@@ -36,6 +36,7 @@ REQUESTS: dict[str, Pair] = {
     "thread/queue/list": (m.ThreadIdParams, m.ThreadQueueListResult),
     "thread/queue/delete": (m.ThreadQueueDeleteParams, m.Empty),
     "turn/steer": (m.TurnSteerParams, m.TurnSteerResult),
+    "mcpServerStatus/list": (m.McpServerStatusListParams, m.McpServerStatusList),
 }
 
 NOTIFICATIONS: dict[str, type[Value]] = {
@@ -46,6 +47,7 @@ NOTIFICATIONS: dict[str, type[Value]] = {
     "thread/status/changed": m.ThreadStatusChanged,
     "thread/settings/updated": m.ThreadSettingsUpdated,
     "thread/queue/changed": m.ThreadQueueChanged,
+    "thread/instructionSources/updated": m.InstructionSources,
     "thread/tokenUsage/updated": m.TokenUsageUpdated,
     "turn/started": m.TurnChanged,
     "turn/completed": m.TurnChanged,

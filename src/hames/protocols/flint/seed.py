@@ -14,11 +14,14 @@ from hames.domain import policy
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnError, UsageReported
+from hames.domain.grants import always_covers
 from hames.domain.ids import ThreadId
-from hames.domain.items import Item, ItemStatus
+from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
+from hames.domain.servers import ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.domain.usage import Usage
 from hames.protocols.dialect import Notify
@@ -26,7 +29,7 @@ from hames.protocols.flint import elicitation
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.shape import About, Window
-from hames.protocols.flint.wire import ItemStatusWord, Maybe, TurnStatusWord, present, spoken
+from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, TurnStatusWord, present, spoken
 
 DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "decline", "cancel"]
 ELICITATION_WORDS: list[m.ApprovalWord] = ["accept", "decline", "cancel"]
@@ -37,7 +40,9 @@ _ITEM_WORDS: dict[ItemStatus, ItemStatusWord] = {
     "failed": "failed",
     "declined": "declined",
     "interrupted": "failed",  # the specification has no other word for it
+    "skipped": "failed",
 }
+_OUTCOMES: dict[ItemStatus, OutcomeWord] = {"interrupted": "interrupted", "skipped": "skipped"}
 STANDINGS: dict[Standing, m.ThreadStatus] = {
     "away": m.ThreadStatus(type="notLoaded"),
     "idle": m.ThreadStatus(type="idle"),
@@ -50,6 +55,16 @@ _TURN_WORDS: dict[str, TurnStatusWord] = {
     "interrupted": "interrupted",
     "failed": "failed",
 }
+
+
+def decisions_about(covers: m.AlwaysCovers | None) -> list[m.ApprovalWord]:
+    """For good is offered only where there is something to allow for good."""
+    return [word for word in DECISIONS if covers or word != "acceptForSession"]
+
+
+def covered(approval: Approval, cwd: str) -> m.AlwaysCovers | None:
+    covers = always_covers(approval.intent, cwd=cwd)
+    return covers and m.AlwaysCovers(text=covers.text, files=list(covers.files))
 
 
 class Seed:
@@ -79,6 +94,7 @@ class Seed:
             forked_from_id=state.forked_from,
             archived=state.archived,
             foreign=state.foreign,
+            instruction_sources=[file.path for file in state.notes],
             meta=state.meta,
         )
 
@@ -145,11 +161,15 @@ class Seed:
                 return _command(item)
             case domain.FileChange():
                 changes = [file_update(change) for change in item.changes]
-                return wire.FileChangeItem(id=item.id, changes=changes, status=_ITEM_WORDS[item.status])
+                return wire.FileChangeItem(
+                    id=item.id, changes=changes, status=_ITEM_WORDS[item.status], **_ending(item)
+                )
             case domain.McpToolCall():
                 return _mcp(item)
             case domain.WebSearch():
-                return wire.WebSearchItem(id=item.id, query=item.query)
+                return wire.WebSearchItem(
+                    id=item.id, query=item.query, status=_ITEM_WORDS[item.status], **_ending(item)
+                )
             case domain.Plan():
                 return wire.PlanItem(id=item.id, text=item.text, entries=self.plan(item) or UNSET)
             case domain.ToolCall():
@@ -159,6 +179,7 @@ class Seed:
                     status=_ITEM_WORDS[item.status],
                     arguments=present(item.arguments),
                     result=said(item),
+                    **_ending(item),
                 )
             case domain.Artifact():
                 return wire.ArtifactItem(
@@ -167,6 +188,7 @@ class Seed:
                     status=_ITEM_WORDS[item.status],
                     title=spoken(item.title),
                     media_type=spoken(item.media_type),
+                    **_ending(item),
                 )
             case domain.Compaction():
                 return wire.ContextCompactionItem(
@@ -210,6 +232,7 @@ class Seed:
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
         where = {"thread_id": state.id, "turn_id": approval.turn_id, "item_id": approval.item_id}
         reason = spoken(approval.reason)
+        covers = covered(approval, state.settings.cwd)
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
                 return "item/commandExecution/requestApproval", m.CommandApprovalParams(
@@ -218,7 +241,8 @@ class Seed:
                     cwd=cwd,
                     started_at_ms=at_ms,
                     command_actions=[wire.CommandAction(type="unknown", command=command)],
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case ChangeFiles(changes=changes):
@@ -226,7 +250,8 @@ class Seed:
                     **where,
                     changes=[file_update(change) for change in changes],
                     started_at_ms=at_ms,
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case CallMcp(server=server, tool=tool, arguments=arguments):
@@ -236,7 +261,8 @@ class Seed:
                     tool=tool,
                     arguments=arguments,
                     started_at_ms=at_ms,
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case UseTool(name=name, arguments=arguments):
@@ -245,7 +271,8 @@ class Seed:
                     name=name,
                     arguments=arguments,
                     started_at_ms=at_ms,
-                    available_decisions=DECISIONS,
+                    available_decisions=decisions_about(covers),
+                    always_covers=covers,
                     reason=reason,
                 )
             case Elicit(server=server, message=message, schema=schema, url=url):
@@ -283,9 +310,17 @@ class Seed:
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         told = m.Notice(
-            thread_id=thread_id, message=event.message, turn_id=present(event.turn_id), data=present(event.data)
+            thread_id=thread_id,
+            message=event.message,
+            severity=event.severity,
+            turn_id=present(event.turn_id),
+            data=present(event.data),
         )
         return [Notify(method=f"{event.source}/{event.name}", params=told)]
+
+    def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]:
+        told = m.InstructionSources(thread_id=thread_id, instruction_sources=[file.path for file in files])
+        return [Notify(method="thread/instructionSources/updated", params=told)]
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:  # noqa: ARG002
         return []  # `turn/completed` carries the error
@@ -325,6 +360,14 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             return m.ExternalSandbox(network_access=network)
         case _ as never:
             assert_never(never)
+
+
+def server_status(server: ServerStatus) -> m.McpServerStatus:
+    tools = {
+        tool.name: m.McpTool(name=tool.name, description=tool.description, input_schema=tool.schema)
+        for tool in server.tools
+    }
+    return m.McpServerStatus(name=server.name, status=server.state, tools=tools, error=server.reason or None)
 
 
 def file_update(change: domain.FileUpdate) -> wire.FileUpdateChange:
@@ -388,9 +431,12 @@ def mcp_result(item: domain.McpToolCall) -> Json:
 
 
 def why_failed(item: domain.McpToolCall) -> str:
-    if item.result is not None and item.result.text:
-        return item.result.text
-    return "declined" if item.status == "declined" else "interrupted"
+    return reason_of(item) or item.status
+
+
+def _ending(item: Item) -> dict[str, Json]:
+    """What tells people how a tool ended, where its status does not tell all."""
+    return {"reason": spoken(reason_of(item)), "outcome": _OUTCOMES.get(item.status, UNSET)}
 
 
 def _command(item: domain.CommandExecution) -> wire.CommandExecutionItem:
@@ -404,6 +450,7 @@ def _command(item: domain.CommandExecution) -> wire.CommandExecutionItem:
         exit_code=present(item.exit_code),
         aggregated_output=item.output if ended or item.output else UNSET,
         duration_ms=present(item.duration_ms),
+        **_ending(item),
     )
 
 
@@ -417,6 +464,7 @@ def _mcp(item: domain.McpToolCall) -> wire.McpToolCallItem:
         arguments=present(item.arguments),
         result=mcp_result(item) if word == "completed" else UNSET,
         error=why_failed(item) if word == "failed" else UNSET,
+        outcome=_OUTCOMES.get(item.status, UNSET),
     )
 
 

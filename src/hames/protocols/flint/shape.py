@@ -14,6 +14,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import Item, Plan, UserInput
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.state import ThreadState, Turn
 from hames.domain.value import Value
@@ -74,6 +75,8 @@ class Shape(Protocol):
     def queue(self, state: ThreadState) -> Json: ...
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]: ...
+
+    def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]: ...
 
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         """What is said of a failed turn before it is told as completed."""

@@ -25,6 +25,8 @@ class Wire(Value, rename="camel", kw_only=True):
 
 TurnStatusWord = Literal["inProgress", "completed", "interrupted", "failed"]
 ItemStatusWord = Literal["inProgress", "completed", "failed", "declined"]
+OutcomeWord = Literal["interrupted", "skipped"]
+"""What became of an item that is `failed` for want of a better word."""
 
 
 def present(value: Json) -> Json:

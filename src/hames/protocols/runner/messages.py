@@ -7,6 +7,7 @@ rest are additions that a reader may skip.
 from typing import Literal
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy, Decision
@@ -57,7 +58,7 @@ class ToolCompleted(Value, rename="camel"):
 class ToolFailed(Value, rename="camel"):
     id: str
     error: str
-    outcome: Literal["failed", "declined", "interrupted"] = "failed"
+    outcome: Literal["failed", "declined", "interrupted", "skipped"] = "failed"
     exit_code: int | None = None
     duration_ms: int | None = None
 
@@ -69,6 +70,8 @@ class ApprovalRequested(Value, rename="camel"):
     item: str
     intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit
     reason: str = ""
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing."""
 
 
 class ApprovalResolved(Value):

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from hames.domain import events, items
+from hames.domain.grants import always_covers
 from hames.domain.state import Change
 from hames.protocols.jsontext import encode
 from hames.protocols.runner import messages as m
@@ -22,7 +23,12 @@ def project(change: Change) -> list[m.RunnerEvent]:
         case events.ItemCompleted(item=item):
             return _completed(item)
         case events.ApprovalRequested(approval=asked):
-            return [m.ApprovalRequested(id=asked.id, item=asked.item_id, intent=asked.intent, reason=asked.reason)]
+            covers = always_covers(asked.intent, cwd=change.after.settings.cwd)
+            return [
+                m.ApprovalRequested(
+                    id=asked.id, item=asked.item_id, intent=asked.intent, reason=asked.reason, always_covers=covers
+                )
+            ]
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
             return [m.ApprovalResolved(id=approval_id, decision=decision)]
         case events.TurnEnded():
@@ -39,6 +45,7 @@ def project(change: Change) -> list[m.RunnerEvent]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:
@@ -102,10 +109,11 @@ def _completed(item: items.Item) -> list[m.RunnerEvent]:
     code = item.exit_code if isinstance(item, items.CommandExecution) else None
     took = item.duration_ms if isinstance(item, items.CommandExecution) else None
     text = result.text if result is not None else ""
+    reason = items.reason_of(item)
     if item.status in ("completed", "running"):
         changes = item.changes if isinstance(item, items.FileChange) else ()
         return [m.ToolCompleted(id=item.id, result=text, exit_code=code, duration_ms=took, changes=changes)]
-    error = text or (INTERRUPTED if item.status == "interrupted" else item.status)
+    error = reason or text or (INTERRUPTED if item.status == "interrupted" else item.status)
     return [m.ToolFailed(id=item.id, error=error, outcome=item.status, exit_code=code, duration_ms=took)]
 
 

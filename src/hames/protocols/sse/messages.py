@@ -1,11 +1,13 @@
 """What HTTP + SSE carries: whole blocks as events, and the bodies of the requests.
 
-`approval` and `approval_resolved` are additions of ours; a client that does not know them loses only the right
-to answer. Timestamps are Unix seconds, as in the specification's own examples.
+`approval`, `approval_resolved`, `tool_skipped` and `notice` are additions of ours; a client that does not know the
+first two loses only the right to answer. Timestamps are Unix seconds, as in the specification's own examples.
 """
 
 from typing import Literal
 
+from hames.domain.events import Severity
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
@@ -37,6 +39,14 @@ class ToolResult(Value, tag_field="type", tag="tool_result", rename="camel"):
     timestamp: int
 
 
+class ToolSkipped(Value, tag_field="type", tag="tool_skipped"):
+    """A call that was not executed because an earlier one of the same reply failed. It gets no `tool_result`."""
+
+    id: str
+    reason: str
+    timestamp: int
+
+
 class Reasoning(Value, tag_field="type", tag="reasoning"):
     content: str
     timestamp: int
@@ -49,6 +59,16 @@ class Status(Value, tag_field="type", tag="status"):
     message: str
     timestamp: int
     outcome: str = ""
+
+
+class Notice(Value, tag_field="type", tag="notice"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+
+    message: str
+    severity: Severity
+    source: str
+    name: str
+    timestamp: int
 
 
 class Approval(Value, tag_field="type", tag="approval", rename="camel"):
@@ -68,6 +88,8 @@ class Approval(Value, tag_field="type", tag="approval", rename="camel"):
     server: str = ""
     tool: str = ""
     input: Json = None
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing."""
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
@@ -76,7 +98,7 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
     timestamp: int
 
 
-SseEvent = User | Text | ToolCall | ToolResult | Reasoning | Status | Approval | ApprovalResolved
+SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Notice | Approval | ApprovalResolved
 
 
 class Prompt(Value):

@@ -3,10 +3,12 @@
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
+from hames.domain.grants import always_covers
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
@@ -39,6 +41,8 @@ def project(change: Change) -> list[m.SseEvent]:
         case events.TurnEnded(status=status, error=error):
             said = error.message if error else ""
             return [m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])]
+        case events.Noticed(severity="warning", message=message, source=source, name=name):
+            return [m.Notice(message=message, severity="warning", source=source, name=name, timestamp=at)]
         case (
             events.ItemDelta()
             | events.ThreadCreated()
@@ -51,6 +55,7 @@ def project(change: Change) -> list[m.SseEvent]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.Noticed()
+            | events.NotesRead()
         ):
             return []
         case _ as never:
@@ -66,6 +71,11 @@ def pending(state: ThreadState) -> list[m.SseEvent]:
 
 
 def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
+    covers = always_covers(approval.intent, cwd=state.settings.cwd)
+    return replace(_question(state, approval, at), always_covers=covers)
+
+
+def _question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
     name, call = approval.id, _call_id(state, approval.item_id)
     reason = approval.reason
     match approval.intent:
@@ -128,6 +138,8 @@ def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
             return [m.Status(state="thinking", message=f"searches the web for {query!r}", timestamp=at)]
         case items.Compaction():
             return [m.Status(state="thinking", message="summarises the conversation", timestamp=at)]
+        case items.ToolCall(status="skipped"):
+            return []
         case _:
             name, given = described(item)
             running = m.Status(state="running_tool", message=name, timestamp=at)
@@ -149,6 +161,8 @@ def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
             return [m.Reasoning(content=thought, timestamp=at)] if thought else []
         case items.WebSearch(call_id="") | items.Compaction():
             return []
+        case items.ToolCall(status="skipped"):
+            return [m.ToolSkipped(id=item.call_id, reason=items.reason_of(item), timestamp=at)]
         case _:
             result = item.result or items.ToolResult(text=INTERRUPTED, failed=True)
             return [

@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from hames.domain.events import Severity
+from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
@@ -17,19 +19,21 @@ RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]
 ToolStatus = Literal["running", "complete", "error"]
 ToolKind = Literal["command", "file", "mcp", "search", "plan", "compaction", "artifact", "tool"]
-ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted"]
+ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted", "skipped"]
 
 
 class Attachment(Value):
-    """`url` is a path of ours for an image, and empty for a file."""
+    """`url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again."""
 
     kind: Literal["image", "file"]
     name: str
     url: str = ""
+    upload: str = ""
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`."""
+    """`output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was
+    refused, failed or skipped."""
 
     id: str
     name: str
@@ -43,6 +47,8 @@ class ToolCall(Value, rename="camel"):
     exit_code: int | None = None
     duration_ms: int | None = None
     changes: tuple[FileUpdate, ...] = ()
+    pictures: int = 0
+    reason: str = ""
 
 
 class Message(Value, rename="camel"):
@@ -54,6 +60,8 @@ class Message(Value, rename="camel"):
     created_at: int = 0
     turn_id: str = ""
     reasoning: str = ""
+    reasoning_ms: int | None = None
+    """How long it thought, once that is known."""
     stop_reason: str = ""
     error: str = ""
     attachments: tuple[Attachment, ...] = ()
@@ -72,6 +80,8 @@ class ThreadHead(Value, rename="camel"):
     """Moves when a turn starts or ends, so that a token changes nothing here."""
     notice: str = ""
     """What a client should tell its user about the thread, where there is something to tell."""
+    notes: tuple[str, ...] = ()
+    """The project notes that the model is shown, by path."""
 
 
 class Approval(Value, rename="camel"):
@@ -90,6 +100,8 @@ class Approval(Value, rename="camel"):
     server: str = ""
     tool: str = ""
     input: Json = None
+    always_covers: AlwaysCovers | None = None
+    """What `always` would allow; null: nothing, so it is not offered."""
 
 
 class Plan(Value):
@@ -154,6 +166,17 @@ class Model(Value, rename="camel"):
     problem: str
 
 
+class Notice(Value, rename="camel"):
+    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+
+    severity: Severity
+    source: str
+    name: str
+    message: str
+    turn_id: str
+    at: int
+
+
 class State(Value, rename="camel"):
     status: RunStatus
     messages: tuple[Message, ...]
@@ -168,6 +191,7 @@ class State(Value, rename="camel"):
     settings: Settings
     selectors: tuple[ConfigOption, ...]
     models: tuple[Model, ...]
+    notices: tuple[Notice, ...] = ()
 
 
 # From the server

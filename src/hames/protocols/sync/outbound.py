@@ -152,6 +152,8 @@ class Projector:
             yield from _replaced("approvals", views.approvals_of(before), views.approvals_of(after))
         if before.queue is not after.queue:
             yield from _replaced("queue", views.queue_of(before), views.queue_of(after))
+        if before.warnings is not after.warnings:
+            yield from _replaced("notices", views.notices_of(before), views.notices_of(after))
         yield from self._plan(before, after)
         if _other_usage(before, after) or _other_settings(before, after):
             yield from _replaced("usage", views.usage_of(before, self._offer), views.usage_of(after, self._offer))

@@ -32,11 +32,16 @@ class ThreadRow(Value, rename="camel"):
     """`approval`: it waits for a person."""
     foreign: bool = False
     """Not written by this user on this machine."""
+    match: str = ""
+    """The line of the thread that a search found."""
 
 
 class ThreadPage(Value, rename="camel"):
+    """`partial`: the search has not read every thread yet; the same one a moment later finds more."""
+
     threads: tuple[ThreadRow, ...]
     next_cursor: str | None
+    partial: bool = False
 
 
 class ThreadsMessage(Value, tag_field="type", tag="threads"):
@@ -58,11 +63,12 @@ class StateAnswer(Value):
 
 
 class StateAt(Value):
-    """A thread as it stood at record `rev`."""
+    """A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`."""
 
     rev: int
     at: int
     state: m.State
+    skipped: int = 0
 
 
 class Mark(Value, rename="camel"):
@@ -112,6 +118,8 @@ class ServerStatus(Value, rename="camel"):
     """A scripted model that needs no key, or nothing."""
     models: tuple[m.Model, ...]
     sandbox: SandboxReport
+    warnings: tuple[str, ...] = ()
+    """What of the workspace's configuration is ignored, and why."""
 
 
 class NewThread(Value, rename="camel"):
@@ -159,6 +167,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         updated_at=summary.updated_at_ms,
         status=status,
         foreign=summary.foreign,
+        match=summary.match,
     )
 
 
@@ -234,6 +243,8 @@ def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
             return "other", "the reply broke off"
         case events.Noticed(name=name, message=message):
             return "other", message or name
+        case events.NotesRead(files=files):
+            return "other", f"project notes: {', '.join(file.path for file in files) or 'none'}"
         case events.ItemDelta():
             return "other", "more"
         case _ as never:
@@ -262,7 +273,8 @@ def _completed(item: items.Item) -> tuple[MarkKind, str]:
         case items.Reasoning(text=text, summary=summary):
             return "assistant", summary or text or "thought"
         case _:
-            return "tool", f"finished: {item.status}"
+            reason = items.reason_of(item)
+            return "tool", f"finished: {item.status}: {reason}" if reason else f"finished: {item.status}"
 
 
 def _about(event: events.Event) -> ItemId | None:
@@ -303,6 +315,8 @@ def _tool_markdown(call: m.ToolCall) -> str:
     code = "" if call.exit_code is None else f", exit code {call.exit_code}"
     lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
     lines += [_fenced(change.diff, "diff") for change in call.changes]
+    if call.reason and call.reason not in call.output:
+        lines.append(f"{call.reason}\n")
     if call.output.strip():
         lines.append(_fenced(call.output, ""))
     return "\n".join(lines)

@@ -28,6 +28,7 @@ _STATUS: dict[items.ItemStatus, ToolStatus] = {
     "failed": "error",
     "declined": "error",
     "interrupted": "error",
+    "skipped": "error",
 }
 
 
@@ -46,6 +47,8 @@ def tool_call(item: Shown, cwd: str) -> ToolCall:
             input=given,
             output=output,
             output_truncated=truncated,
+            pictures=len(item.result.pictures) if not isinstance(item, items.Compaction) and item.result else 0,
+            reason=items.reason_of(item),
             **more,
         )
 

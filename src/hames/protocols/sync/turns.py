@@ -4,11 +4,15 @@ Inside an assistant message come reasoning, then content, then tool calls; what 
 a new message. It is pending until its first word.
 """
 
+import re
+
 from hames.domain import items
 from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
 from hames.protocols.sync.messages import Attachment, Message, MessageStatus
 from hames.protocols.sync.tools import Shown, tool_call
+
+_UPLOAD = re.compile(r"up_[0-9a-f]{32}")
 
 
 class Draft:
@@ -111,6 +115,7 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         created_at=turn.started_at_ms,
         turn_id=turn.id,
         reasoning=thought(draft.reasoning) if draft.reasoning else "",
+        reasoning_ms=draft.reasoning.duration_ms if draft.reasoning else None,
         stop_reason=stop_reason(turn) if ends else "",
         error=error,
     )
@@ -149,7 +154,7 @@ def prompt_text(content: tuple[items.UserInput, ...]) -> str:
 
 
 def attachments(content: tuple[items.UserInput, ...], prefix: str = "") -> tuple[Attachment, ...]:
-    """`prefix` is the path under which pictures are served; without one they have no address yet."""
+    """`prefix` is the path under which pictures are served; before a turn has read them they are served as uploads."""
     found: list[Attachment] = []
     for part in content:
         url = f"{prefix}/{len(found)}" if prefix else ""
@@ -162,10 +167,18 @@ def attachments(content: tuple[items.UserInput, ...], prefix: str = "") -> tuple
                     Attachment(kind="image", name="image" if inline else source[:200], url=url if inline else "")
                 )
             case items.LocalImageInput(path=path):
-                found.append(Attachment(kind="image", name=path.rpartition("/")[2], url=url))
+                name, upload = path.rpartition("/")[2], _upload(path)
+                shown = url or (f"/uploads/{upload}" if upload else "")
+                found.append(Attachment(kind="image", name=name, url=shown, upload=upload))
             case items.FileInput(path=path):
                 found.append(Attachment(kind="file", name=path))
     return tuple(found)
+
+
+def _upload(path: str) -> str:
+    """The id of an upload is the directory it is kept in. Nothing for a picture that was never uploaded."""
+    directory = path.split("/")[-2:-1]
+    return directory[0] if directory and _UPLOAD.fullmatch(directory[0]) else ""
 
 
 def _user_message(item: items.UserMessage, turn: Turn, thread_id: ThreadId) -> Message:

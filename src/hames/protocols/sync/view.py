@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from hames.domain import approvals, items
 from hames.domain.errors import HarnessError
 from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
+from hames.domain.grants import always_covers
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.domain.state import ThreadState, Turn
@@ -51,6 +54,7 @@ def view(state: ThreadState, offer: Offer) -> m.State:
         settings=settings_of(state),
         selectors=selectors_of(state, offer),
         models=offer.listed,
+        notices=notices_of(state),
     )
 
 
@@ -83,6 +87,7 @@ def head_of(state: ThreadState) -> m.ThreadHead:
         created_at=state.created_at_ms,
         updated_at=_moved(state),
         notice=FOREIGN if state.foreign else "",
+        notes=tuple(file.path for file in state.notes),
     )
 
 
@@ -94,7 +99,10 @@ def _moved(state: ThreadState) -> int:
 
 
 def approvals_of(state: ThreadState) -> tuple[m.Approval, ...]:
-    return tuple(_approval(approval) for approval in state.approvals)
+    return tuple(
+        replace(_approval(approval), always_covers=always_covers(approval.intent, cwd=state.settings.cwd))
+        for approval in state.approvals
+    )
 
 
 def _approval(approval: approvals.Approval) -> m.Approval:
@@ -172,6 +180,20 @@ def queue_of(state: ThreadState) -> tuple[m.QueuedPrompt, ...]:
     return tuple(
         m.QueuedPrompt(id=prompt.id, prompt=prompt_text(prompt.content), attachments=attachments(prompt.content))
         for prompt in state.queue
+    )
+
+
+def notices_of(state: ThreadState) -> tuple[m.Notice, ...]:
+    return tuple(
+        m.Notice(
+            severity=warned.notice.severity,
+            source=warned.notice.source,
+            name=warned.notice.name,
+            message=warned.notice.message,
+            turn_id=warned.notice.turn_id or "",
+            at=warned.at_ms,
+        )
+        for warned in state.warnings
     )
 
 

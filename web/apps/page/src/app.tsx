@@ -4,17 +4,23 @@ import type { HarnessState, ServerStatus, ThreadRow } from "@hames/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api } from "./api.js";
 import type { SlashCommand } from "./composer/commands.js";
+import { AddDevice } from "./shell/add-device.js";
 import { useNotifications, useTitle } from "./shell/attention.js";
+import { Confirm } from "./shell/dialog.js";
 import { Help } from "./shell/help.js";
-import { go, useRoute } from "./shell/route.js";
+import { go, threadUrl, useRoute } from "./shell/route.js";
+import { SignIn } from "./shell/sign-in.js";
 import { useTheme } from "./shell/theme.js";
-import { toastFailure, Toasts } from "./shell/toasts.js";
+import { toast, toastFailure, Toasts } from "./shell/toasts.js";
+import { titleOf } from "./text/format.js";
 import { Blank } from "./thread/states.js";
 import { ThreadPage } from "./thread/thread-page.js";
 import { ThreadSidebar } from "./threads/thread-list.js";
 import { type ThreadList, useThreads } from "./threads/use-threads.js";
 
 type OpenThread = Pick<ThreadRow, "id" | "title" | "status">;
+/** What is needed to name a thread to a person. */
+type ThreadLabel = Pick<ThreadRow, "id" | "title" | "preview">;
 
 export function App() {
   const threadId = useRoute();
@@ -22,13 +28,15 @@ export function App() {
   const [archived, setArchived] = useState(false);
   const [sidebar, setSidebar] = useState(false);
   const [help, setHelp] = useState<readonly SlashCommand[] | null>(null);
+  const [addingDevice, setAddingDevice] = useState(false);
+  const [deleting, setDeleting] = useState<ThreadLabel | null>(null);
   const [server, setServer] = useState<ServerStatus | null>(null);
   const [open, setOpen] = useState<OpenThread | null>(null);
   const fetched = useThreads(search, archived);
   const { theme, next: nextTheme } = useTheme();
   // What the open thread says of itself is newer than any list.
   const list = useMemo(() => withOpen(fetched, open), [fetched, open]);
-  const { refresh } = fetched;
+  const { refresh, forget } = fetched;
   const notifications = useNotifications(list.threads);
   const rows = useRef(list.threads);
   rows.current = list.threads;
@@ -47,12 +55,12 @@ export function App() {
       const unused =
         model === undefined &&
         rows.current?.find(({ title, preview, status }) => !title && !preview && status === "idle");
+      setSidebar(false);
       if (unused) return go(unused.id);
       api.create(model ? { model } : {}).then(({ id }) => {
         refresh();
         go(id);
       }, toastFailure);
-      setSidebar(false);
     },
     [refresh],
   );
@@ -74,19 +82,39 @@ export function App() {
     setSidebar(false);
   }, []);
   const archive = useCallback(
-    (thread: ThreadRow) => {
-      api.archive(thread.id, !thread.archived).then(() => {
+    (thread: ThreadLabel, archived: boolean) => {
+      const here = isOpen(thread.id);
+      api.archive(thread.id, archived).then(() => {
         refresh();
-        if (!thread.archived && window.location.pathname.endsWith(thread.id)) go(null);
+        if (!archived) return;
+        if (here) go(null);
+        toast(`Archived “${titleOf(thread)}”`, {
+          name: "Undo",
+          run: () =>
+            void api.archive(thread.id, false).then(() => {
+              refresh();
+              if (here) go(thread.id);
+            }, toastFailure),
+        });
       }, toastFailure);
     },
     [refresh],
+  );
+  const remove = useCallback(
+    (thread: ThreadLabel) => {
+      setDeleting(null);
+      api.remove(thread.id).then(() => {
+        forget(thread.id);
+        if (isOpen(thread.id)) go(null);
+      }, toastFailure);
+    },
+    [forget],
   );
   const state = useCallback(({ thread, status, approvals }: HarnessState) => {
     if (!thread) return;
     const now = {
       id: thread.id,
-      title: thread.title || thread.preview,
+      title: titleOf(thread),
       status: approvals?.length ? ("approval" as const) : status,
     };
     setOpen((before) =>
@@ -104,7 +132,7 @@ export function App() {
       else if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown"))
         step(event.key === "ArrowDown" ? 1 : -1);
       else if (!editing && event.key === "/") document.querySelector<HTMLElement>("[data-composer]")?.focus();
-      else if (!editing && event.key === "?") setHelp([]);
+      else if (!editing && event.key === "?" && !document.querySelector("dialog[open]")) setHelp([]);
       else return;
       event.preventDefault();
     };
@@ -120,26 +148,20 @@ export function App() {
   const showHelp = useCallback((commands: readonly SlashCommand[]) => setHelp(commands), []);
   const showSidebar = useCallback(() => setSidebar(true), []);
 
-  if (list.problem === "unauthorized") {
-    return (
-      <Blank icon="shield" title="This page does not know you">
-        <p>
-          Open the address that <code>hames serve</code> printed: it carries a token that signs this browser in.
-        </p>
-      </Blank>
-    );
-  }
+  if (list.problem === "unauthorized") return <SignIn onDone={refresh} />;
   return (
     <div className="page">
-      <a
-        className="skip"
-        href="#message"
-        onClick={(event) => (event.preventDefault(), document.querySelector<HTMLElement>("[data-composer]")?.focus())}
-      >
-        To the message
-      </a>
-      <div
+      <nav aria-label="Skip links">
+        <a className="skip" href="#conversation">
+          Skip to the conversation
+        </a>
+        <a className="skip" href="#message">
+          Skip to the message box
+        </a>
+      </nav>
+      <aside
         className="sidebar"
+        aria-label="Threads and settings"
         data-open={sidebar || undefined}
         onKeyDown={(event) => event.key === "Escape" && setSidebar(false)}
       >
@@ -151,16 +173,19 @@ export function App() {
           theme={theme}
           notifying={notifications.on}
           version={server ? `v${server.version}` : ""}
+          cwd={server?.cwd ?? ""}
           onSearch={setSearch}
           onArchived={setArchived}
           onOpen={openThread}
           onNew={create}
           onArchive={archive}
+          onDelete={setDeleting}
           onTheme={nextTheme}
           onNotify={notifications.toggle}
+          onAddDevice={() => setAddingDevice(true)}
           onHelp={() => setHelp([])}
         />
-      </div>
+      </aside>
       {sidebar && (
         <button type="button" className="shade" aria-label="Close the thread list" onClick={() => setSidebar(false)} />
       )}
@@ -175,26 +200,47 @@ export function App() {
           onHelp={showHelp}
           onState={state}
           onChanged={refresh}
+          onArchive={archive}
+          onDelete={setDeleting}
+          onAddDevice={() => setAddingDevice(true)}
         />
       ) : (
         <main className="thread">
           {list.problem === "gone" && list.threads === null ? (
             <Blank icon="alert" title="The server does not answer">
               <p>
-                Is <code>hames serve</code> still running? This page tries again by itself.
+                Check that <code>hames serve</code> is running. This page tries again every few seconds.
               </p>
             </Blank>
           ) : (
             <div className="loading" aria-busy="true">
               <span className="spinner" aria-hidden="true" />
+              <h1 className="offscreen">Loading</h1>
             </div>
           )}
         </main>
+      )}
+      {addingDevice && <AddDevice onClose={() => setAddingDevice(false)} />}
+      {deleting && (
+        <Confirm
+          title="Delete this thread?"
+          action="Delete"
+          onConfirm={() => remove(deleting)}
+          onClose={() => setDeleting(null)}
+        >
+          <p className="dialog-words">
+            “{titleOf(deleting)}” and its whole history are deleted for good. Files in the workspace stay as they are.
+          </p>
+        </Confirm>
       )}
       {help && <Help commands={help} onClose={() => setHelp(null)} />}
       <Toasts />
     </div>
   );
+}
+
+function isOpen(threadId: string): boolean {
+  return window.location.pathname === threadUrl(threadId);
 }
 
 function withOpen(list: ThreadList, open: OpenThread | null): ThreadList {

@@ -9,8 +9,8 @@ createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <Boundary
       instead={(again) => (
-        <Blank icon="alert" title="This page has failed">
-          <p>That is a mistake of ours. Your threads are not affected: they live on the server.</p>
+        <Blank icon="alert" title="This page crashed">
+          <p>This is a bug in Hames. Your threads are safe: they are stored on the server.</p>
           <button type="button" className="button primary" onClick={again}>
             Try again
           </button>

@@ -10,8 +10,10 @@ const html = (text: string) =>
 
 test.each([
   ["**a** *b* ~~c~~ `d`", "<p><strong>a</strong> <em>b</em> <del>c</del> <code>d</code></p>"],
-  ["# a", "<h3>a</h3>"],
-  ["###### a", "<h6>a</h6>"],
+  ["# a", '<h2 class="depth-1">a</h2>'],
+  ["###### a", '<h2 class="depth-6">a</h2>'],
+  ["# a\n\n### b\n\n## c", '<h2 class="depth-1">a</h2><h3 class="depth-3">b</h3><h3 class="depth-2">c</h3>'],
+  ["> # a", '<blockquote><p class="depth-1">a</p></blockquote>'],
   ["> a", "<blockquote><p>a</p></blockquote>"],
   ["3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'],
   ["a  \nb", "<p>a<br/>b</p>"],
@@ -30,7 +32,7 @@ test.each([
   "- <u>x</u>",
   "# <a href='javascript:1'>x</a>",
 ])("HTML in %j is shown as the text it is", (text) => {
-  expect(html(text).replace(/<\/?(p|strong|div|table|thead|tbody|tr|th|td|ul|li|h3)( [^>]*)?>/g, "")).not.toContain(
+  expect(html(text).replace(/<\/?(p|strong|div|table|thead|tbody|tr|th|td|ul|li|h2)( [^>]*)?>/g, "")).not.toContain(
     "<",
   );
 });

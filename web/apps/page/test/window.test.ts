@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { completed, mentioned, triggerAt } from "../src/composer/triggers.js";
 import { explanation } from "../src/panels/plan.js";
-import { earlier, windowStart } from "../src/thread/window.js";
+import { around, contains, earlier, later, MOST, moved, type Window, windowStart } from "../src/thread/window.js";
 
 test("at least the last sixty messages are drawn, and never many more", () => {
   let start = 0;
@@ -19,7 +19,36 @@ test("the window moves once in twenty messages", () => {
 
 test("nothing leaves while the reader looks further up", () => {
   expect(windowStart(500, 40, { following: false })).toBe(40);
-  expect(earlier(40)).toBe(0);
+  expect(earlier({ start: 40, end: null }, 500)).toEqual({ start: 0, end: 240 });
+});
+
+test.each([0, 1, 59, 60, 4_000, 9_100, 9_164])("a message can be jumped to wherever it is: %i", (index) => {
+  const window = around(index, 9_165);
+  expect(contains(window, index)).toBe(true);
+  const size = (window.end ?? 9_165) - window.start;
+  expect(size).toBeLessThanOrEqual(60);
+  // It stays while messages come.
+  expect(moved(window, 9_170, { following: false })).toEqual(window.end === null ? { ...window, end: null } : window);
+});
+
+test("however far somebody scrolls, the window stays small and misses nothing", () => {
+  const count = 9_165;
+  const seen = new Set<number>();
+  const look = ({ start, end }: Window) => {
+    expect((end ?? count) - start).toBeLessThanOrEqual(MOST);
+    for (let index = start; index < (end ?? count); index++) seen.add(index);
+  };
+  let window: Window = moved({ start: 0, end: null }, count, { following: true });
+  while (window.start > 0) look((window = earlier(window, count)));
+  expect(seen.size).toBe(count);
+  seen.clear();
+  look(window);
+  while (window.end !== null) look((window = later(window, count)));
+  expect(seen.size).toBe(count);
+});
+
+test("a stretch in the middle becomes the end when the thread got shorter", () => {
+  expect(moved({ start: 400, end: 460 }, 30, { following: false })).toEqual({ start: 0, end: null });
 });
 
 test("a shorter thread starts the window again", () => {

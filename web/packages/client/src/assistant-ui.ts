@@ -19,6 +19,9 @@ export type ConvertOptions = {
   group?: boolean;
   /** Only the last so many messages of the state. Default: all. */
   last?: number;
+  /** Or a stretch of them, by index: from the first, to before the second. */
+  from?: number;
+  to?: number;
 };
 
 export type Converter = (state: HarnessState, options?: ConvertOptions) => readonly ThreadMessage[];
@@ -30,8 +33,9 @@ export function createConverter(): Converter {
   let known = new Map<string, Converted>();
   let result: readonly ThreadMessage[] = [];
 
-  return (state, { group = true, last = Infinity } = {}) => {
-    const messages = last < state.messages.length ? state.messages.slice(-last) : state.messages;
+  return (state, { group = true, last = Infinity, from = 0, to = Infinity } = {}) => {
+    const start = Math.max(from, state.messages.length - last);
+    const messages = start > 0 || to < state.messages.length ? state.messages.slice(start, to) : state.messages;
     const next = new Map<string, Converted>();
     for (const sources of group ? grouped(messages) : messages.map((message) => [message])) {
       const approvals = approvalsOf(sources, state.approvals);

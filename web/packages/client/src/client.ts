@@ -6,6 +6,7 @@
  * however late they come.
  */
 
+import { platformWebSocket } from "#websocket";
 import { applyOperations } from "./apply.js";
 import { backoffMs } from "./backoff.js";
 import { newId } from "./ids.js";
@@ -34,11 +35,13 @@ export type Connection =
   | { status: "waiting"; attempt: number; retryAt: number }
   | { status: "ended"; reason: "closed" | "unauthorized" | "notFound" };
 
-/** A prompt the server has not confirmed yet. */
+/** A prompt that is in neither `messages` nor `queue` yet. */
 export type PendingSubmit = {
   id: string;
   prompt: string;
   attachments: readonly AttachmentInput[];
+  /** Meant for the running turn. The server shows it when the model reads it. */
+  steers: boolean;
 };
 
 /** What there is to render. A new object whenever anything in it changed. */
@@ -61,9 +64,9 @@ export type HarnessClientOptions = {
   /** `ws://…/ws?thread=…`. A function is asked again at each attempt. */
   url: string | (() => string);
   protocols?: string[];
-  /** Refusals of the server, for the sender alone. */
-  onError?: (message: string) => void;
-  /** For servers and tests outside a browser. */
+  /** Refusals of the server, for the sender alone. `submit` is the prompt that was refused, if it was one. */
+  onError?: (message: string, submit?: PendingSubmit) => void;
+  /** Instead of the platform's own; on Node.js before 22 that is the `ws` package. */
   WebSocket?: typeof WebSocket;
   random?: () => number;
 };
@@ -71,7 +74,7 @@ export type HarnessClientOptions = {
 export class HarnessClient {
   private snapshot: ClientSnapshot = { connection: { status: "idle" }, state: null, rev: 0, pending: [] };
   private readonly listeners = new Set<() => void>();
-  private readonly errorListeners = new Set<(message: string) => void>();
+  private readonly errorListeners = new Set<(message: string, submit?: PendingSubmit) => void>();
   private readonly threadListeners = new Set<(rows: readonly ThreadRow[]) => void>();
   private submits: Sent[] = [];
   private socket: WebSocket | null = null;
@@ -95,7 +98,7 @@ export class HarnessClient {
   };
 
   /** Refusals: commands the server did not take. They are not part of the state. */
-  onError(listener: (message: string) => void): () => void {
+  onError(listener: (message: string, submit?: PendingSubmit) => void): () => void {
     this.errorListeners.add(listener);
     return () => void this.errorListeners.delete(listener);
   }
@@ -116,26 +119,32 @@ export class HarnessClient {
     this.open();
   }
 
-  /** Ends it for good. The run goes on: a disconnect never stops one. */
+  /** Closes the connection and does not reopen it. The run goes on: a disconnect never stops one. Safe at any time, also in a subscriber. */
   close(): void {
-    this.end("closed");
     this.abandon(1000);
+    if (this.snapshot.connection.status !== "ended") this.end("closed");
   }
 
   // --- commands --------------------------------------------------------------------------------------------------
 
-  /** Returns the id the message will have. Not lost when the connection is. */
+  /** Starts a turn, or waits in the queue while one runs. Returns the id the message will have. Not lost when the connection is. */
   submit(prompt: string, { id = newId("p"), attachments = [] }: { id?: string; attachments?: AttachmentInput[] } = {}) {
-    const submit: Sent = { id, prompt, attachments, after: 0, sent: false };
+    return this.prompt({ id, prompt, attachments, steers: false, after: 0, sent: false });
+  }
+
+  /**
+   * Sends a message to the running turn; the model reads it at its next step. While nothing runs, or when the agent cannot be
+   * steered, it becomes a prompt like any other. Not lost when the connection is.
+   */
+  steer(prompt: string, attachments: AttachmentInput[] = []): string {
+    return this.prompt({ id: newId("p"), prompt, attachments, steers: true, after: 0, sent: false });
+  }
+
+  private prompt(submit: Sent): string {
     this.submits.push(submit);
     this.deliver(submit);
     this.publish({ pending: this.pending() });
-    return id;
-  }
-
-  /** Says something to the running turn. */
-  steer(prompt: string, attachments: AttachmentInput[] = []): boolean {
-    return this.send([{ type: "steer", prompt, id: newId("p"), attachments }]);
+    return submit.id;
   }
 
   cancel(): boolean {
@@ -181,9 +190,13 @@ export class HarnessClient {
     clearTimeout(this.retryTimer);
     this.retryTimer = undefined;
     this.publish({ connection: { status: "connecting", attempt: this.attempt } });
+    // A subscriber may have closed the client, or connected it again.
+    if (this.snapshot.connection.status !== "connecting" || this.socket) return;
     const url = typeof this.options.url === "function" ? this.options.url() : this.options.url;
-    const socket = new (this.options.WebSocket ?? WebSocket)(url, this.options.protocols ?? []);
+    const socket = new (this.options.WebSocket ?? platformWebSocket())(url, this.options.protocols ?? []);
     this.socket = socket;
+    // `close` follows and says all there is to say; without a listener the `ws` package would end the process.
+    socket.onerror = () => {};
     this.heard();
     socket.onmessage = (event: MessageEvent) => {
       if (this.socket === socket) this.receive(event.data);
@@ -195,9 +208,8 @@ export class HarnessClient {
 
   private receive(data: unknown): void {
     this.heard();
-    let message: ServerMessage;
     try {
-      message = JSON.parse(String(data)) as ServerMessage;
+      const message = JSON.parse(String(data)) as ServerMessage;
       switch (message.type) {
         case "state":
           return this.take(message.state, message.rev);
@@ -208,7 +220,7 @@ export class HarnessClient {
         case "error":
           return this.refused(message.message, message.submitId);
         case "threads":
-          for (const listener of this.threadListeners) listener(message.threads);
+          return notify(this.threadListeners, (listener) => listener(message.threads));
       }
     } catch {
       // What we hold may no longer be what the server holds. A new connection brings a snapshot.
@@ -228,17 +240,25 @@ export class HarnessClient {
   }
 
   private refused(message: string, submitId: string | undefined): void {
-    if (submitId !== undefined) {
-      this.submits = this.submits.filter((submit) => submit.id !== submitId);
+    const refused = this.submits.find((submit) => submit.id === submitId);
+    if (refused?.steers) {
+      // Some agents cannot be steered. The words are worth more than the way they were meant to go.
+      refused.steers = false;
+      this.deliver(refused);
+      this.publish({ pending: this.submits.map(shown) });
+      return;
+    }
+    if (refused) {
+      this.submits = this.submits.filter((submit) => submit !== refused);
       this.publish({ pending: this.pending() });
     }
-    for (const listener of this.errorListeners) listener(message);
+    notify(this.errorListeners, (listener) => (refused ? listener(message, shown(refused)) : listener(message)));
   }
 
   private deliver(submit: Sent): void {
-    const { id, prompt, attachments } = submit;
+    const { id, prompt, attachments, steers } = submit;
     const more = { ...(attachments.length > 0 && { attachments: [...attachments] }) };
-    if (!this.send([{ type: "submit", prompt, id, ...more }])) return;
+    if (!this.send([{ type: steers ? "steer" : "submit", prompt, id, ...more }])) return;
     if (!submit.sent) submit.after = this.snapshot.state?.messages.length ?? 0;
     submit.sent = true;
   }
@@ -253,8 +273,8 @@ export class HarnessClient {
   private retry(): void {
     const delay = backoffMs(this.attempt, this.options.random);
     this.attempt += 1;
-    this.publish({ connection: { status: "waiting", attempt: this.attempt, retryAt: Date.now() + delay } });
     this.retryTimer = setTimeout(() => this.open(), delay);
+    this.publish({ connection: { status: "waiting", attempt: this.attempt, retryAt: Date.now() + delay } });
   }
 
   private end(reason: "closed" | "unauthorized" | "notFound"): void {
@@ -311,13 +331,29 @@ export class HarnessClient {
     const before = this.snapshot.pending;
     const same =
       before.length === this.submits.length && this.submits.every((submit, i) => before[i]?.id === submit.id);
-    return same ? before : this.submits.map(({ id, prompt, attachments }) => ({ id, prompt, attachments }));
+    return same ? before : this.submits.map(shown);
   }
 
   private publish(change: Partial<ClientSnapshot>): void {
     this.snapshot = { ...this.snapshot, ...change };
-    for (const listener of this.listeners) listener();
+    notify(this.listeners, (listener) => listener());
   }
+}
+
+/** An error in one listener is reported, and stops neither the others nor the connection. */
+function notify<Listener>(listeners: Iterable<Listener>, call: (listener: Listener) => void): void {
+  for (const listener of listeners) {
+    try {
+      call(listener);
+    } catch (error) {
+      if (typeof reportError === "function") reportError(error);
+      else console.error(error);
+    }
+  }
+}
+
+function shown({ id, prompt, attachments, steers }: Sent): PendingSubmit {
+  return { id, prompt, attachments, steers };
 }
 
 function confirmed(submit: Sent, state: HarnessState): boolean {

@@ -12,6 +12,9 @@ import type {
   Upload,
 } from "./protocol.js";
 
+/** A way in for one more browser. `addresses`: where other devices may reach the server, the likeliest first. */
+export type DeviceLink = { path: string; code: string; expiresInSeconds: number; addresses: string[] };
+
 /** An answer that was not 2xx, in the server's own words. `status` is 0 when there was no answer. */
 export class RequestFailed extends Error {
   override readonly name = "RequestFailed";
@@ -70,12 +73,29 @@ export class HarnessApi {
     return (await this.post<{ thread: ThreadRow }>(`${this.of(threadId)}/archive`, { archived })).thread;
   }
 
+  /** For good. Refused while the thread runs a turn. */
+  async remove(threadId: string): Promise<void> {
+    await this.ask(this.of(threadId), { method: "DELETE", headers: { "Content-Type": "application/json" } });
+  }
+
   timeline(threadId: string): Promise<Timeline> {
     return this.get(`${this.of(threadId)}/timeline`);
   }
 
-  at(threadId: string, seq: number, signal?: AbortSignal): Promise<StateAt> {
-    return this.get(`${this.of(threadId)}/at/${seq}`, signal);
+  /** The state as of a log position. `last`: only so many of its messages; `skipped` says how many are missing before them. */
+  at(threadId: string, seq: number, { last, signal }: { last?: number; signal?: AbortSignal } = {}): Promise<StateAt> {
+    return this.get(`${this.of(threadId)}/at/${seq}${parameters({ last })}`, signal);
+  }
+
+  /** The file of an artifact as it is now. */
+  artifactUrl(threadId: string, toolCallId: string, { download = false } = {}): string {
+    const path = `${this.of(threadId)}/artifacts/${encodeURIComponent(toolCallId)}`;
+    return `${this.origin}${path}${download ? "?download=1" : ""}`;
+  }
+
+  /** A picture that a tool returned, counted from 0. */
+  toolPictureUrl(threadId: string, toolCallId: string, number: number): string {
+    return `${this.origin}${this.of(threadId)}/tools/${encodeURIComponent(toolCallId)}/images/${number}`;
   }
 
   exportUrl(threadId: string, format: "markdown" | "json"): string {
@@ -97,6 +117,16 @@ export class HarnessApi {
       body: image,
     });
     return (await response.json()) as Upload;
+  }
+
+  /** A link and a code that sign one more browser in. */
+  link(): Promise<DeviceLink> {
+    return this.post("/links", {});
+  }
+
+  /** Signs this browser in with a code from another one. */
+  async signIn(code: string): Promise<void> {
+    await this.post("/sign-in", { code });
   }
 
   private of(threadId: string): string {

@@ -6,6 +6,7 @@ export {
   type HarnessClientOptions,
   type PendingSubmit,
 } from "./client.js";
-export { HarnessApi, RequestFailed } from "./http.js";
+export { type DeviceLink, HarnessApi, RequestFailed } from "./http.js";
 export { newId } from "./ids.js";
 export * from "./protocol.js";
+export { bearerFetch, bearerProtocols } from "./token.js";

@@ -1,5 +1,11 @@
 // The messages of sync. Written by `hames schema`: do not edit.
 
+/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+export interface AlwaysCovers {
+  text: string;
+  files?: string[];
+}
+
 export interface AppendTextOperation {
   type: "append-text";
   path: string[];
@@ -21,6 +27,7 @@ export interface Approval {
   server?: string;
   tool?: string;
   input?: unknown;
+  alwaysCovers?: AlwaysCovers | null;
 }
 
 /** `content` is what an elicitation asks for, as its `requestedSchema` has it. */
@@ -37,11 +44,12 @@ export interface Archive {
   archived?: boolean;
 }
 
-/** `url` is a path of ours for an image, and empty for a file. */
+/** `url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again. */
 export interface Attachment {
   kind: "file" | "image";
   name: string;
   url?: string;
+  upload?: string;
 }
 
 /** Stops the run and holds the queue; while idle, empties a held queue. */
@@ -107,7 +115,7 @@ export interface ErrorMessage {
   submitId?: string;
 }
 
-/** Somebody else holds the walls; `network_access` is only reported. */
+/** Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people. */
 export interface ExternalSandbox {
   type: "externalSandbox";
   networkAccess?: "enabled" | "restricted";
@@ -148,6 +156,7 @@ export interface HarnessMessage {
   createdAt?: number;
   turnId?: string;
   reasoning?: string;
+  reasoningMs?: number | null;
   stopReason?: string;
   error?: string;
   attachments?: Attachment[];
@@ -167,15 +176,16 @@ export interface HarnessState {
   settings?: Settings;
   selectors?: ConfigOption[];
   models?: Model[];
+  notices?: Notice[];
 }
 
-/** `output` is a tail when `output_truncated`. */
+/** `output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was refused, failed or skipped. */
 export interface HarnessToolCall {
   id: string;
   name: string;
   status: "complete" | "error" | "running";
   kind?: "artifact" | "command" | "compaction" | "file" | "mcp" | "plan" | "search" | "tool";
-  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running";
+  outcome?: "completed" | "declined" | "failed" | "interrupted" | "running" | "skipped";
   title?: string;
   input?: unknown;
   output?: string;
@@ -183,6 +193,8 @@ export interface HarnessToolCall {
   exitCode?: number | null;
   durationMs?: number | null;
   changes?: FileChange[];
+  pictures?: number;
+  reason?: string;
 }
 
 /** `id` is what an upload was answered with. */
@@ -222,6 +234,16 @@ export interface NewThread {
   sandbox?: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox | null;
   agent?: "code" | "plan" | "review" | null;
   options?: Record<string, string> | null;
+}
+
+/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+export interface Notice {
+  severity: "info" | "warning";
+  source: string;
+  name: string;
+  message: string;
+  turnId: string;
+  at: number;
 }
 
 export interface Plan {
@@ -274,6 +296,7 @@ export interface ServerStatus {
   demoModel: string;
   models: Model[];
   sandbox: SandboxReport;
+  warnings?: string[];
 }
 
 /** Replaces the value at `path`. One past the end of a list appends. */
@@ -296,11 +319,12 @@ export interface StateAnswer {
   state: HarnessState;
 }
 
-/** A thread as it stood at record `rev`. */
+/** A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`. */
 export interface StateAt {
   rev: number;
   at: number;
   state: HarnessState;
+  skipped?: number;
 }
 
 /** `rev` is the log position of the last record in it. */
@@ -340,11 +364,14 @@ export interface ThreadHead {
   createdAt: number;
   updatedAt: number;
   notice?: string;
+  notes?: string[];
 }
 
+/** `partial`: the search has not read every thread yet; the same one a moment later finds more. */
 export interface ThreadPage {
   threads: ThreadRow[];
   nextCursor: string | null;
+  partial?: boolean;
 }
 
 export interface ThreadRow {
@@ -358,6 +385,7 @@ export interface ThreadRow {
   updatedAt: number;
   status: "approval" | "error" | "idle" | "running";
   foreign?: boolean;
+  match?: string;
 }
 
 /** On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now. It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask. */

@@ -352,3 +352,46 @@ test("ids of prompts are words the server accepts, and differ", () => {
   expect(one).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
   expect(one).not.toBe(two);
 });
+
+test("a message to the running turn is shown as pending until the model reads it", () => {
+  const client = connected();
+  FakeSocket.last.says({ type: "state", state: state({ status: "running" }), rev: 1 });
+  const id = client.steer("left, not right");
+  expect(FakeSocket.last.commands()).toEqual([{ type: "steer", prompt: "left, not right", id }]);
+  expect(client.getSnapshot().pending).toEqual([{ id, prompt: "left, not right", attachments: [], steers: true }]);
+  FakeSocket.last.says({ type: "state", state: state({ messages: [message(id, "left, not right", "user")] }), rev: 2 });
+  expect(client.getSnapshot().pending).toEqual([]);
+});
+
+test("a message to the running turn survives a lost connection", () => {
+  const client = connected();
+  FakeSocket.last.says({ type: "state", state: state({ status: "running" }), rev: 1 });
+  FakeSocket.last.breaks();
+  const id = client.steer("left, not right", [{ type: "image", id: "up_1" }]);
+  vi.advanceTimersByTime(10_000);
+  FakeSocket.last.says({ type: "state", state: state({ status: "running" }), rev: 1 });
+  expect(FakeSocket.last.commands()).toEqual([
+    { type: "steer", prompt: "left, not right", id, attachments: [{ type: "image", id: "up_1" }] },
+  ]);
+});
+
+test("an agent that cannot be steered gets the message as a prompt of its own", () => {
+  const client = connected();
+  FakeSocket.last.says({ type: "state", state: state({ status: "running" }), rev: 1 });
+  const id = client.steer("left, not right");
+  FakeSocket.last.says({ type: "error", message: "this agent cannot be steered", submitId: id });
+  expect(FakeSocket.last.commands().at(-1)).toEqual({ type: "submit", prompt: "left, not right", id });
+  expect(client.getSnapshot().pending).toMatchObject([{ id, steers: false }]);
+  expect(errors).toEqual([]);
+});
+
+test("a refused prompt comes back to whoever wrote it", () => {
+  const client = connected();
+  const refused: unknown[] = [];
+  client.onError((text, submit) => refused.push([text, submit?.prompt]));
+  FakeSocket.last.says({ type: "state", state: state(), rev: 1 });
+  const id = client.submit("with a picture that is gone", { attachments: [{ type: "image", id: "up_1" }] });
+  FakeSocket.last.says({ type: "error", message: "no upload 'up_1'", submitId: id });
+  expect(refused).toEqual([["no upload 'up_1'", "with a picture that is gone"]]);
+  expect(client.getSnapshot().pending).toEqual([]);
+});

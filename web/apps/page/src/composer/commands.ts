@@ -1,4 +1,4 @@
-/** What can be said with a slash. Everything here also has a button. */
+/** Commands that begin with a slash. */
 
 import type { IconName } from "../shell/icons.js";
 
@@ -8,6 +8,10 @@ export type SlashActions = {
   newThread: () => void;
   fork: () => void;
   archive: () => void;
+  remove: () => void;
+  find: () => void;
+  outline: () => void;
+  addDevice: () => void;
   rename: () => void;
   compact: () => void;
   review: () => void;
@@ -26,28 +30,32 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     { id: "new", description: "Start a new thread", icon: "plus", run: actions.newThread },
     {
       id: "plan",
-      description: "Plan only: read and think, change nothing",
+      description: "Plan only: read and plan, change nothing",
       icon: "plan",
       run: () => actions.setAgent("plan"),
     },
-    { id: "code", description: "Back to work", icon: "edit", run: () => actions.setAgent("code") },
+    { id: "code", description: "Leave plan mode and make changes", icon: "edit", run: () => actions.setAgent("code") },
     { id: "review", description: "Review the uncommitted changes", icon: "search", run: actions.review },
     {
       id: "compact",
-      description: "Summarise the conversation to free the context",
+      description: "Replace the conversation so far with a summary for the model",
       icon: "archive",
       run: actions.compact,
     },
-    { id: "changes", description: "Everything this thread changed", icon: "diff", run: actions.showChanges },
-    { id: "todo", description: "The plan of the agent", icon: "plan", run: actions.showPlan },
-    { id: "history", description: "Go back in time", icon: "history", run: actions.timeTravel },
+    { id: "changes", description: "Show every file this thread changed", icon: "diff", run: actions.showChanges },
+    { id: "todo", description: "Show the agent's plan", icon: "plan", run: actions.showPlan },
+    { id: "history", description: "Look at the thread as it was earlier", icon: "history", run: actions.timeTravel },
     { id: "fork", description: "Continue in a copy of this thread", icon: "fork", run: actions.fork },
     { id: "rename", description: "Give this thread a title", icon: "edit", run: actions.rename },
-    { id: "archive", description: "Put this thread away", icon: "archive", run: actions.archive },
+    { id: "archive", description: "Archive this thread", icon: "archive", run: actions.archive },
+    { id: "delete", description: "Delete this thread", icon: "trash", run: actions.remove },
+    { id: "find", description: "Find in this thread", icon: "search", run: actions.find },
+    { id: "outline", description: "List the prompts of this thread", icon: "outline", run: actions.outline },
+    { id: "device", description: "Sign in a phone or another browser", icon: "device", run: actions.addDevice },
     { id: "markdown", description: "Export as Markdown", icon: "export", run: () => actions.exportAs("markdown") },
     { id: "json", description: "Export as JSON", icon: "export", run: () => actions.exportAs("json") },
     { id: "stop", description: "Stop the running turn", icon: "stop", run: actions.stop },
-    { id: "theme", description: "Light, dark, or as the system has it", icon: "moon", run: actions.theme },
+    { id: "theme", description: "Switch between light, dark, and the system theme", icon: "moon", run: actions.theme },
     { id: "help", description: "Keys and commands", icon: "help", run: actions.help },
   ];
 }

@@ -1,13 +1,13 @@
 /**
- * Where people type. It is never blocked: while a turn runs, Enter queues and Ctrl+Enter speaks to the turn at once.
+ * The message box. It is never blocked: while a turn runs, Enter sends to that turn and Tab queues the message for the next one.
+ * What every key means is in `specs/keys.json`.
  *
  * What is typed is kept per thread until it is sent.
  */
 
-import type { AttachmentInput, Configuration, HarnessState, QueuedPrompt } from "@hames/client";
+import type { Attachment, AttachmentInput, Configuration, HarnessState, QueuedPrompt } from "@hames/client";
 import {
   type ClipboardEvent,
-  type DragEvent,
   type KeyboardEvent,
   memo,
   type Ref,
@@ -20,7 +20,7 @@ import {
 import { Icon } from "../shell/icons.js";
 import { remember, remembered } from "../shell/storage.js";
 import type { SlashCommand } from "./commands.js";
-import { usePictures } from "./images.js";
+import { attachedStill, usePictures } from "./images.js";
 import { nextMode } from "./modes.js";
 import { Queue } from "./queue.js";
 import { Selectors } from "./selectors.js";
@@ -28,12 +28,20 @@ import { SuggestionList, useSuggestions } from "./suggestions.js";
 import { completed, mentioned, triggerAt } from "./triggers.js";
 import { UsageMeter } from "./usage.js";
 
-export type ComposerHandle = { fill: (text: string) => void; focus: () => void };
+export type ComposerHandle = {
+  /** Puts text, and what was attached to it, where it can be changed; behind what is there already. */
+  fill: (text: string, attachments?: readonly Attachment[]) => void;
+  /** A prompt that could not be sent comes back. */
+  giveBack: (text: string, attachments: readonly AttachmentInput[]) => void;
+  attach: (files: readonly File[]) => void;
+};
 
 export type ComposerProps = {
   ref: Ref<ComposerHandle>;
   threadId: string;
   running: boolean;
+  /** Files are dragged over the page. */
+  dropping: boolean;
   settings: HarnessState["settings"];
   models: HarnessState["models"];
   selectors: HarnessState["selectors"];
@@ -46,7 +54,8 @@ export type ComposerProps = {
   submit: (prompt: string, attachments: AttachmentInput[]) => void;
   steer: (prompt: string, attachments: AttachmentInput[]) => void;
   stop: () => void;
-  dequeue: (id: string) => void;
+  /** Whether it was sent: without a connection a prompt stays in the queue. */
+  dequeue: (id: string) => boolean;
   configure: (configuration: Configuration) => void;
 };
 
@@ -56,8 +65,14 @@ function touch(): boolean {
 }
 
 function hint(running: boolean): string {
-  if (running) return touch() ? "Queue a message" : "Queue a message, or Ctrl+Enter to say it now";
-  return "Ask for a change. @ for files, / for commands";
+  if (running) return touch() ? "Message the running turn" : "Enter sends to the running turn, Tab queues";
+  return touch() ? "Ask for a change" : "Ask for a change. Type @ for files, / for commands";
+}
+
+/** Somebody who is typing elsewhere is not interrupted. */
+function isTypingElsewhere(): boolean {
+  const focused = document.activeElement;
+  return focused instanceof HTMLElement && focused.matches("input, textarea, select, [contenteditable], dialog *");
 }
 
 export const Composer = memo(function Composer(props: ComposerProps) {
@@ -66,13 +81,12 @@ export const Composer = memo(function Composer(props: ComposerProps) {
   const [text, setText] = useState(() => remembered(draftKey) ?? "");
   const [caret, setCaret] = useState(text.length);
   const [dismissed, setDismissed] = useState("");
-  const [dropping, setDropping] = useState(false);
   const area = useRef<HTMLTextAreaElement>(null);
   const filePicker = useRef<HTMLInputElement>(null);
   const recalled = useRef(-1);
   const leaving = useRef(false);
   const offered = useRef(new Set<string>());
-  const pictures = usePictures();
+  const pictures = usePictures(threadId);
 
   const found = triggerAt(text, caret);
   const trigger = found && `${found.kind}${found.start}` !== dismissed ? found : null;
@@ -91,7 +105,24 @@ export const Composer = memo(function Composer(props: ComposerProps) {
       area.current?.setSelectionRange(at, at);
     });
   };
-  useImperativeHandle(props.ref, () => ({ fill: (next: string) => place(next), focus: () => area.current?.focus() }));
+  const append = (more: string) => place(text && more ? `${text}\n${more}` : text || more);
+  useImperativeHandle(props.ref, () => ({
+    fill: (next, attachments = []) => {
+      append(next);
+      for (const { kind, name } of attachments) if (kind === "file") offered.current.add(name);
+      pictures.restore(attachments);
+    },
+    giveBack: (next, attachments) => {
+      append(next);
+      for (const attachment of attachments) {
+        if (attachment.type === "file") offered.current.add(attachment.path);
+        else pictures.keep([attachment.id]);
+      }
+    },
+    attach: (files) => {
+      if (pictures.add(files)) area.current?.focus();
+    },
+  }));
 
   useLayoutEffect(() => {
     const element = area.current;
@@ -100,7 +131,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     element.style.height = `${element.scrollHeight}px`;
   }, [text]);
   useEffect(() => {
-    if (!touch()) area.current?.focus();
+    if (!touch() && !isTypingElsewhere()) area.current?.focus();
   }, []);
   useEffect(() => setDismissed(""), [found?.kind, found?.start]);
 
@@ -113,6 +144,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     recalled.current = -1;
     change("");
   };
+  const sendNow = () => send(running ? "steer" : "submit");
 
   const choose = (id: string) => {
     if (!trigger) return;
@@ -138,13 +170,13 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     if (event.nativeEvent.isComposing) return;
     if (suggesting && suggestionKey(event)) return event.preventDefault();
     const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey && (!plain || !touch())) {
       event.preventDefault();
-      send(running ? "steer" : "submit");
-    } else if (event.key === "Enter" && !event.shiftKey && plain && !touch()) {
+      sendNow();
+    } else if (event.key === "Tab" && !event.shiftKey && plain && running && text.trim() !== "") {
       event.preventDefault();
       send("submit");
-    } else if (event.key === "Tab" && event.shiftKey && settings && !leaving.current) {
+    } else if (event.key === "Tab" && event.shiftKey && plain && settings && !leaving.current) {
       event.preventDefault();
       configure(nextMode(settings).set);
     } else if (event.key === "Escape") {
@@ -179,49 +211,41 @@ export const Composer = memo(function Composer(props: ComposerProps) {
   };
 
   const paste = (event: ClipboardEvent) => {
-    if (pictures.add(event.clipboardData.files)) event.preventDefault();
-  };
-  const drop = (event: DragEvent) => {
+    const files = [...event.clipboardData.files];
+    // Some programs put a picture of the text beside the text: then the text is meant.
+    if (files.length === 0 || event.clipboardData.types.includes("text/plain")) return;
     event.preventDefault();
-    setDropping(false);
-    pictures.add(event.dataTransfer.files);
+    pictures.add(files);
   };
 
   const nothing = text.trim() === "" && pictures.pictures.length === 0;
+  const blocked = nothing || pictures.uploading;
   return (
     <div className="composer-wrap">
       <Queue
         queue={queue}
         held={props.queueHeld}
         running={running}
-        onEdit={({ id, prompt }) => {
-          props.dequeue(id);
-          place(text ? `${text}\n${prompt}` : prompt);
+        onEdit={({ id, prompt, attachments = [] }) => {
+          if (!props.dequeue(id)) return;
+          for (const { kind, name } of attachments) if (kind === "file") offered.current.add(name);
+          pictures.restore(attachments);
+          append(prompt);
         }}
-        onRemove={({ id }) => props.dequeue(id)}
-        onSteer={({ id, prompt }) => {
-          props.dequeue(id);
-          props.steer(prompt, []);
+        onRemove={({ id }) => void props.dequeue(id)}
+        onSteer={({ id, prompt, attachments = [] }) => {
+          if (props.dequeue(id)) props.steer(prompt, attachedStill(attachments));
         }}
         onClear={props.stop}
       />
-      <div
-        className="composer"
-        data-dropping={dropping || undefined}
-        onDragOver={(event) => {
-          if (!event.dataTransfer.types.includes("Files")) return;
-          event.preventDefault();
-          setDropping(true);
-        }}
-        onDragLeave={() => setDropping(false)}
-        onDrop={drop}
-      >
+      <div className="composer" data-dropping={props.dropping || undefined}>
+        {props.dropping && <p className="drop-hint">Drop pictures anywhere to attach them</p>}
         {suggesting && <SuggestionList suggestions={suggestions} onChoose={choose} />}
         {pictures.pictures.length > 0 && (
           <ul className="pictures" aria-label="Attached pictures">
             {pictures.pictures.map(({ key, name, preview, uploadId }) => (
               <li key={key} data-uploading={uploadId === null || undefined}>
-                <img src={preview} alt={name} />
+                <img src={preview} alt={name} onError={() => pictures.remove(key)} />
                 <button
                   type="button"
                   className="icon-button small"
@@ -236,6 +260,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
         )}
         <textarea
           ref={area}
+          id="message"
           data-composer=""
           rows={1}
           value={text}
@@ -272,24 +297,38 @@ export const Composer = memo(function Composer(props: ComposerProps) {
             }}
           />
           <Selectors settings={settings} models={props.models} selectors={props.selectors} configure={configure} />
-          <UsageMeter usage={props.usage} />
-          {running && (
-            <button type="button" className="round stop" aria-label="Stop" title="Stop (Esc)" onClick={props.stop}>
-              <Icon name="stop" />
-            </button>
-          )}
-          {(!running || !nothing) && (
-            <button
-              type="button"
-              className="round send"
-              aria-label={running ? "Queue" : "Send"}
-              title={running ? "Queue (Enter)" : "Send (Enter)"}
-              disabled={nothing || pictures.uploading}
-              onClick={() => send("submit")}
-            >
-              <Icon name="send" />
-            </button>
-          )}
+          <span className="composer-end">
+            <UsageMeter usage={props.usage} />
+            {running && (
+              <button type="button" className="round stop" aria-label="Stop" title="Stop (Esc)" onClick={props.stop}>
+                <Icon name="stop" />
+              </button>
+            )}
+            {running && !nothing && (
+              <button
+                type="button"
+                className="round queue-button"
+                aria-label="Queue"
+                title="Queue for the next turn (Tab)"
+                disabled={blocked}
+                onClick={() => send("submit")}
+              >
+                <Icon name="queue" />
+              </button>
+            )}
+            {(!running || !nothing) && (
+              <button
+                type="button"
+                className="round send"
+                aria-label={running ? "Send to the running turn" : "Send"}
+                title={running ? "Send to the running turn (Enter)" : "Send (Enter)"}
+                disabled={blocked}
+                onClick={sendNow}
+              >
+                <Icon name="send" />
+              </button>
+            )}
+          </span>
         </div>
       </div>
       <p className="offscreen" role="status">

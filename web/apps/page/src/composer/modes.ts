@@ -1,34 +1,21 @@
-/** How much the agent may do without asking: the engine's policies, as the four steps people think in. */
+/** How much the agent may do without asking. Names and order come from `specs/keys.json`, which the terminal uses, too. */
 
 import type { Configuration, SandboxPolicy, Settings } from "@hames/client";
+import type { IconName } from "../shell/icons.js";
+import { MODE_TABLE } from "../shell/keys.js";
 import type { MenuItem } from "../shell/menu.js";
 
 type Mode = MenuItem & { set: Configuration };
 
-export const MODES: readonly Mode[] = [
-  { id: "plan", name: "Plan", description: "Reads and thinks, changes nothing", icon: "plan", set: { agent: "plan" } },
-  {
-    id: "ask",
-    name: "Ask always",
-    description: "Every command and every change is asked about",
-    icon: "shield",
-    set: { agent: "code", approvalPolicy: "always" },
-  },
-  {
-    id: "trusted",
-    name: "Ask when in doubt",
-    description: "What is known to be harmless just runs",
-    icon: "shield",
-    set: { agent: "code", approvalPolicy: "unlessTrusted" },
-  },
-  {
-    id: "never",
-    name: "Never ask",
-    description: "Everything runs, inside the sandbox",
-    icon: "alert",
-    set: { agent: "code", approvalPolicy: "never" },
-  },
-];
+const ICONS: Record<string, IconName> = { plan: "plan", never: "alert" };
+
+export const MODES: readonly Mode[] = MODE_TABLE.map(({ id, name, words, set }) => ({
+  id,
+  name,
+  description: words,
+  icon: ICONS[id] ?? "shield",
+  set: set as Configuration,
+}));
 
 /** Not chosen from the list: a review is started, and ends. */
 const REVIEW: Mode = {
@@ -41,36 +28,43 @@ const REVIEW: Mode = {
 
 export function modeOf({ agent, approvalPolicy }: Settings): Mode {
   if (agent === "review") return REVIEW;
-  if (agent === "plan") return MODES[0]!;
-  return MODES.find(({ set }) => set.agent === "code" && set.approvalPolicy === approvalPolicy) ?? MODES[2]!;
+  const chosen = MODES.find(
+    ({ set }) => set.agent === agent && (set.approvalPolicy ?? approvalPolicy) === approvalPolicy,
+  );
+  return chosen ?? MODES[0]!;
 }
 
 /** What Shift+Tab goes to. "Never ask" is not reached by a key pressed once too often. */
 export function nextMode(settings: Settings): Mode {
-  const cycle = MODES.filter(({ id }) => id !== "never");
+  const cycle = MODES.filter(({ id }) => MODE_TABLE.find((row) => row.id === id)?.shiftTab);
   return cycle[(cycle.indexOf(modeOf(settings)) + 1) % cycle.length]!;
 }
 
 type SandboxItem = MenuItem & { set: SandboxPolicy };
 
 const SANDBOXES: readonly SandboxItem[] = [
-  { id: "readOnly", name: "Read only", description: "Nothing can be written, no network", set: { type: "readOnly" } },
+  {
+    id: "readOnly",
+    name: "Read only",
+    description: "Commands can read files; nothing can be written, no network",
+    set: { type: "readOnly" },
+  },
   {
     id: "workspaceWrite",
     name: "Workspace",
-    description: "The workspace can be written, no network",
+    description: "Commands can write in the workspace, no network",
     set: { type: "workspaceWrite" },
   },
   {
     id: "workspaceNetwork",
     name: "Workspace + network",
-    description: "Also reaches the network and this machine's own services",
+    description: "Commands can also use the network, including services on this machine",
     set: { type: "workspaceWrite", networkAccess: true },
   },
   {
     id: "dangerFullAccess",
     name: "No sandbox",
-    description: "Commands run with all your rights",
+    description: "Commands run with all your permissions",
     icon: "alert",
     set: { type: "dangerFullAccess" },
   },
@@ -84,7 +78,7 @@ export function sandboxOf(policy: SandboxPolicy): string {
 export function sandboxItems(policy: SandboxPolicy): readonly SandboxItem[] {
   if (policy.type !== "externalSandbox") return SANDBOXES;
   return [
-    { id: "externalSandbox", name: "External", description: "Somebody else holds the walls", set: policy },
+    { id: "externalSandbox", name: "External", description: "Another program isolates the commands", set: policy },
     ...SANDBOXES,
   ];
 }

@@ -1,4 +1,4 @@
-/** Prompts that wait for the running turn: to read, take back, edit, or say at once. */
+/** Prompts that wait for the next turn: to read, edit, remove, or send to the running turn. */
 
 import type { QueuedPrompt } from "@hames/client";
 import { memo } from "react";
@@ -20,7 +20,7 @@ export const Queue = memo(function Queue({ queue, held, running, onEdit, onRemov
     <section className="queue" aria-label="Queued prompts">
       <header>
         <Icon name="clock" size={13} />
-        <span>{held ? "On hold: your next message starts the queue again" : "Up next"}</span>
+        <span>{held ? "Queue paused. Your next message starts it again." : "Up next"}</span>
         {held && (
           <button type="button" className="link" onClick={onClear}>
             Clear
@@ -30,13 +30,22 @@ export const Queue = memo(function Queue({ queue, held, running, onEdit, onRemov
       <ol>
         {queue.map((prompt) => (
           <li key={prompt.id}>
+            {prompt.attachments?.map(({ kind, name, url }, index) =>
+              kind === "image" && url ? (
+                <img key={index} className="queue-picture" src={url} alt={name} />
+              ) : (
+                <span key={index} className="chip">
+                  <Icon name={kind === "image" ? "image" : "file"} size={12} /> {name}
+                </span>
+              ),
+            )}
             <span className="queue-text">{prompt.prompt}</span>
             {running && (
               <button
                 type="button"
                 className="icon-button small"
-                aria-label="Say it to the running turn now"
-                title="Say it now"
+                aria-label="Send to the running turn now"
+                title="Send to the running turn now"
                 onClick={() => onSteer(prompt)}
               >
                 <Icon name="arrowUp" size={13} />

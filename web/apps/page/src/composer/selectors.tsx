@@ -1,4 +1,4 @@
-/** Model, permissions, sandbox, and whatever else the server offers to choose: rendered from its own list. */
+/** Model, approval mode, sandbox, and whatever else the server offers to choose: rendered from its own list. */
 
 import type { ConfigOption, Configuration, HarnessState } from "@hames/client";
 import { memo } from "react";
@@ -28,6 +28,7 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
         label={`Model: ${model?.name ?? settings.model}`}
         title="Model"
         side="top"
+        className="compact"
         value={settings.model}
         items={models.map(({ id, name, provider, description, available, problem }) => ({
           id,
@@ -43,7 +44,7 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
       </Menu>
       <Menu
         label={`Permissions: ${mode.name}`}
-        title="Permissions (Shift+Tab)"
+        title="Permissions: when the agent asks (Shift+Tab)"
         side="top"
         className={mode.id === "never" ? "risky" : ""}
         value={mode.id}
@@ -57,7 +58,7 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
         label={`Sandbox: ${walls?.name ?? ""}`}
         title="Sandbox"
         side="top"
-        className={walls?.id === "dangerFullAccess" ? "risky" : ""}
+        className={walls?.id === "dangerFullAccess" ? "risky" : "compact"}
         value={walls?.id ?? ""}
         items={sandbox}
         onChoose={(id) => configure({ sandbox: sandboxFor(id, settings.sandbox) })}
@@ -74,10 +75,12 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
             label={`${name} ${choices.find((choice) => choice.id === value)?.name ?? value}`}
             title={description || name}
             side="top"
+            className="compact"
             value={value}
             items={choices}
             onChoose={(choice) => configure({ options: { [id]: choice } })}
           >
+            <Icon name="options" size={14} className="only-compact" />
             <span className="muted">{name}</span>{" "}
             <span>{choices.find((choice) => choice.id === value)?.name ?? value}</span>
           </Menu>
@@ -87,17 +90,18 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
   );
 });
 
-/** Many options in one list; the button says what is not as usual. */
+/** Many options in one list; the button names those that differ from their default. */
 function Options({ selectors, configure }: { selectors: readonly ConfigOption[]; configure: Props["configure"] }) {
-  const changed = selectors.flatMap(({ value, default: usual, choices }) =>
-    value === usual ? [] : [choices.find(({ id }) => id === value)?.name ?? value],
+  const changed = selectors.flatMap(({ value, default: preset, choices }) =>
+    value === preset ? [] : [choices.find(({ id }) => id === value)?.name ?? value],
   );
-  const words = changed.join(", ") || "as usual";
+  const words = changed.join(", ") || "default";
   return (
     <Menu
       label={`Options: ${words}`}
       title="Options of the model"
       side="top"
+      className="compact"
       value={selectors.map(({ id, value }) => `${id} ${value}`)}
       items={selectors.flatMap(({ id, name, choices }) =>
         choices.map((choice) => ({ ...choice, id: `${id} ${choice.id}`, group: name })),

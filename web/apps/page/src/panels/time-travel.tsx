@@ -1,45 +1,76 @@
-/** The thread as it was: a slider over its log, and a fork from any point of it. */
+/**
+ * The thread as it was: a slider over its log, and a fork from any point of it.
+ *
+ * In a long thread the slider goes turn by turn, and the buttons beside it step by step. What was on the screen stays until the other
+ * moment has arrived.
+ */
 
 import type { HarnessState, Mark } from "@hames/client";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api } from "../api.js";
 import { Icon } from "../shell/icons.js";
 import { toastFailure } from "../shell/toasts.js";
 
-export type Past = { marks: readonly Mark[]; index: number; state: HarnessState | null };
+/** `state` is what is shown: of `index`, or still of the moment before while that one is loading. */
+export type Past = {
+  marks: readonly Mark[];
+  index: number;
+  state: HarnessState;
+  /** Messages that were not fetched, before those in `state`. */
+  skipped: number;
+  loading: boolean;
+};
 
 export type TimeTravel = {
   past: Past | null;
   enter: () => void;
   to: (index: number) => void;
   leave: () => void;
+  /** Fetches the messages that were left out. */
+  showAll: () => void;
 };
 
+type Moment = { state: HarnessState; skipped: number };
+
 const REMEMBERED = 60;
+/** More messages than anybody sees at once. The rest is fetched when somebody asks for it. */
+const LAST = 120;
+/** More stops than a slider has pixels. */
+const MANY = 300;
 
 /** Where something is to be seen: token counts and the like are no stops. The beginning is one. */
 export function visible(marks: readonly Mark[]): readonly Mark[] {
   return marks.filter(({ kind }, index) => kind !== "other" || index === 0);
 }
 
-export function useTimeTravel(threadId: string): TimeTravel {
+/** Where the slider stops: everywhere, or at the end of each turn when that would be too much. */
+export function sliderStops(marks: readonly Mark[]): readonly number[] {
+  const all = marks.map((_, index) => index);
+  if (marks.length <= MANY) return all;
+  return all.filter((index) => index === 0 || index === marks.length - 1 || marks[index + 1]?.kind === "turn");
+}
+
+export function useTimeTravel(threadId: string, live: HarnessState | null): TimeTravel {
   const [past, setPast] = useState<Past | null>(null);
-  const known = useRef(new Map<number, HarnessState>());
+  const known = useRef(new Map<number, Moment>());
+  const latest = useRef(live);
+  latest.current = live;
   const seq = past?.marks[past.index]?.seq;
 
   useEffect(() => {
     if (seq === undefined) return;
-    const show = (state: HarnessState) => setPast((now) => now && { ...now, state });
+    const show = (moment: Moment) => setPast((now) => now && { ...now, ...moment, loading: false });
     const there = known.current.get(seq);
     if (there) return show(there);
+    setPast((now) => now && { ...now, loading: true });
     const abort = new AbortController();
     // A hand on the slider passes many points it does not mean.
     const timer = setTimeout(() => {
-      api.at(threadId, seq, abort.signal).then(
-        ({ state }) => {
+      api.at(threadId, seq, { last: LAST, signal: abort.signal }).then(
+        ({ state, skipped = 0 }) => {
           if (known.current.size >= REMEMBERED) known.current.clear();
-          known.current.set(seq, state);
-          show(state);
+          known.current.set(seq, { state, skipped });
+          show({ state, skipped });
         },
         (failure: unknown) => !abort.signal.aborted && toastFailure(failure),
       );
@@ -53,26 +84,44 @@ export function useTimeTravel(threadId: string): TimeTravel {
   const enter = useCallback(() => {
     api.timeline(threadId).then(({ marks }) => {
       const stops = visible(marks);
-      if (stops.length > 0) setPast({ marks: stops, index: stops.length - 1, state: null });
+      const state = latest.current;
+      if (stops.length > 0 && state)
+        setPast({ marks: stops, index: stops.length - 1, state, skipped: 0, loading: false });
     }, toastFailure);
   }, [threadId]);
   const to = useCallback(
     (index: number) => setPast((now) => now && { ...now, index: Math.min(now.marks.length - 1, Math.max(0, index)) }),
     [],
   );
-  const leave = useCallback(() => setPast(null), []);
-  return { past, enter, to, leave };
+  const leave = useCallback(() => {
+    known.current.clear();
+    setPast(null);
+  }, []);
+  const showAll = useCallback(() => {
+    if (seq === undefined) return;
+    api.at(threadId, seq).then(({ state }) => {
+      known.current.set(seq, { state, skipped: 0 });
+      setPast((now) => now && (now.marks[now.index]?.seq === seq ? { ...now, state, skipped: 0 } : now));
+    }, toastFailure);
+  }, [seq, threadId]);
+  return { past, enter, to, leave, showAll };
 }
 
 type BarProps = { past: Past; to: (index: number) => void; leave: () => void; fork: (seq: number) => void };
 
-export function TimeBar({ past: { marks, index }, to, leave, fork }: BarProps) {
+export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: BarProps) {
   const mark = marks[index]!;
   const when = new Date(mark.at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const stops = useMemo(() => sliderStops(marks), [marks]);
+  const byTurn = stops.length < marks.length;
+  const stop = Math.max(
+    0,
+    stops.findLastIndex((at) => at <= index),
+  );
   return (
     <section className="time-bar" aria-label="Time travel" onKeyDown={(event) => event.key === "Escape" && leave()}>
       <div className="time-words">
-        <Icon name="history" />
+        {loading ? <span className="spinner" aria-hidden="true" /> : <Icon name="history" />}
         <span className="time-label">{mark.label || mark.kind}</span>
         <time dateTime={new Date(mark.at).toISOString()}>{when}</time>
       </div>
@@ -89,12 +138,12 @@ export function TimeBar({ past: { marks, index }, to, leave, fork }: BarProps) {
         <input
           type="range"
           min={0}
-          max={marks.length - 1}
-          value={index}
+          max={stops.length - 1}
+          value={stop}
           autoFocus
-          aria-label="Position in the history of the thread"
+          aria-label={byTurn ? "Turn of the thread" : "Step of the thread"}
           aria-valuetext={`${index + 1} of ${marks.length}: ${mark.label}`}
-          onChange={(event) => to(Number(event.target.value))}
+          onChange={(event) => to(stops[Number(event.target.value)]!)}
         />
         <button
           type="button"
@@ -116,6 +165,7 @@ export function TimeBar({ past: { marks, index }, to, leave, fork }: BarProps) {
         <button type="button" className="button" onClick={leave}>
           Back to now <kbd>esc</kbd>
         </button>
+        {byTurn && <span className="time-note">The slider moves turn by turn, the arrows step by step.</span>}
       </div>
     </section>
   );

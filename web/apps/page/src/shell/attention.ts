@@ -25,20 +25,32 @@ export function useNotifications(threads: readonly ThreadRow[] | null): { on: bo
   const before = useRef<ReadonlyMap<string, Status> | null>(null);
 
   useEffect(() => {
+    if (on) register();
+  }, [on]);
+  useEffect(() => {
     if (threads === null) return;
     const known = before.current;
     before.current = new Map(threads.map(({ id, status }) => [id, status]));
     if (!on || known === null || !document.hidden) return;
     for (const thread of threads) {
       const words = news(known.get(thread.id), thread.status);
-      if (words) notify(thread, words);
+      if (words) void notify(thread, words);
     }
   }, [threads, on]);
+  useEffect(() => {
+    const worker = navigator.serviceWorker;
+    if (!worker) return;
+    const open = ({ data }: MessageEvent) => {
+      if (typeof data?.openThread === "string") go(data.openThread);
+    };
+    worker.addEventListener("message", open);
+    return () => worker.removeEventListener("message", open);
+  }, []);
 
   const toggle = useCallback(async () => {
-    if (!supported) return toast("this browser has no notifications");
+    if (!supported) return toast("This browser offers no notifications here. Most need https:// or localhost.");
     const allowed = on ? false : (await Notification.requestPermission()) === "granted";
-    if (!on && !allowed) toast("the browser does not allow notifications for this page");
+    if (!on && !allowed) toast("The browser does not allow notifications for this page.");
     remember("notify", allowed ? "on" : "");
     setOn(allowed);
   }, [on, supported]);
@@ -48,16 +60,45 @@ export function useNotifications(threads: readonly ThreadRow[] | null): { on: bo
 
 function news(before: Status | undefined, now: Status): string {
   if (before === undefined || before === now) return "";
-  if (now === "approval") return "waits for your answer";
-  if (now === "error") return "failed";
-  return now === "idle" ? "has finished" : "";
+  if (now === "approval") return "Waiting for your approval";
+  if (now === "error") return "Failed";
+  return now === "idle" ? "Finished" : "";
 }
 
-function notify(thread: ThreadRow, words: string): void {
-  const notification = new Notification(thread.title || "Hames", { body: words, tag: thread.id, icon: "/icon.svg" });
-  notification.onclick = () => {
-    window.focus();
-    go(thread.id);
-    notification.close();
-  };
+/** Phones show notifications only through a service worker: there `new Notification` throws. */
+let registration: Promise<ServiceWorkerRegistration | null> | undefined;
+
+function register(): Promise<ServiceWorkerRegistration | null> {
+  registration ??= (async () => {
+    if (!navigator.serviceWorker) return null;
+    try {
+      await navigator.serviceWorker.register("/notify.js");
+      return await navigator.serviceWorker.ready;
+    } catch {
+      return null;
+    }
+  })();
+  return registration;
+}
+
+/** A notification is a courtesy: whatever a browser does instead of showing it, the page goes on. */
+async function notify(thread: ThreadRow, words: string): Promise<void> {
+  const title = thread.title || thread.preview.slice(0, 80) || "Hames";
+  const options = { body: words, tag: thread.id, icon: "/icon.svg", data: { threadId: thread.id } };
+  try {
+    const worker = await register();
+    if (worker) return await worker.showNotification(title, options);
+  } catch {
+    // Refused after all: the constructor may still work.
+  }
+  try {
+    const notification = new Notification(title, options);
+    notification.onclick = () => {
+      window.focus();
+      go(thread.id);
+      notification.close();
+    };
+  } catch {
+    toast("This browser could not show a notification.");
+  }
 }

@@ -1,24 +1,28 @@
-/** Refusals and failures that belong to no thread: shown for a while, read aloud once. */
+/** Short messages that belong to no thread: failures, and what just happened with a way to undo it. Read aloud once. */
 
 import { useSyncExternalStore } from "react";
+import { sentence } from "../text/format.js";
 import { Icon } from "./icons.js";
 
-type Toast = { id: number; text: string };
+type Action = { name: string; run: () => void };
+type Toast = { id: number; text: string; action: Action | null };
 
 const SHOWN_MS = 7_000;
+/** Time to read it, to see the button, and to reach it. */
+const ACTION_SHOWN_MS = 12_000;
 let toasts: readonly Toast[] = [];
 let counter = 0;
 const listeners = new Set<() => void>();
 
-export function toast(text: string): void {
+export function toast(text: string, action: Action | null = null): void {
   const id = ++counter;
-  publish([...toasts.filter((there) => there.text !== text).slice(-3), { id, text }]);
-  setTimeout(() => dismiss(id), SHOWN_MS);
+  publish([...toasts.filter((there) => there.text !== text).slice(-3), { id, text, action }]);
+  setTimeout(() => dismiss(id), action ? ACTION_SHOWN_MS : SHOWN_MS);
 }
 
-/** For promises whose failure is worth a word and nothing else. */
+/** For promises whose failure is worth a message and nothing else. */
 export function toastFailure(failure: unknown): void {
-  toast(failure instanceof Error ? failure.message : String(failure));
+  toast(sentence(failure instanceof Error ? failure.message : String(failure)));
 }
 
 export function Toasts() {
@@ -27,17 +31,31 @@ export function Toasts() {
     () => toasts,
   );
   return (
-    <div className="toasts" role="alert">
-      {shown.map(({ id, text }) => (
-        <div key={id} className="toast">
-          <Icon name="alert" />
-          <span>{text}</span>
-          <button type="button" className="icon-button small" aria-label="Dismiss" onClick={() => dismiss(id)}>
-            <Icon name="close" size={14} />
-          </button>
-        </div>
-      ))}
-    </div>
+    <aside className="toasts" aria-label="Messages">
+      <div role="alert">
+        {shown.map(({ id, text, action }) => (
+          <div key={id} className="toast" data-kind={action ? "done" : "failure"}>
+            <Icon name={action ? "check" : "alert"} />
+            <span>{text}</span>
+            {action && (
+              <button
+                type="button"
+                className="button"
+                onClick={() => {
+                  dismiss(id);
+                  action.run();
+                }}
+              >
+                {action.name}
+              </button>
+            )}
+            <button type="button" className="icon-button small" aria-label="Dismiss" onClick={() => dismiss(id)}>
+              <Icon name="close" size={14} />
+            </button>
+          </div>
+        ))}
+      </div>
+    </aside>
   );
 }
 

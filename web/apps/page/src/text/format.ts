@@ -38,3 +38,23 @@ export function baseName(path: string): string {
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
+
+const TITLE_CHARS = 60;
+
+/** A thread's name: its title, or the first sentence of its first prompt. */
+export function titleOf({ title, preview }: { title: string; preview: string }): string {
+  if (title) return title;
+  const line = preview.trim().split("\n")[0] ?? "";
+  const sentenceEnd = /[.!?](?=\s)/.exec(line);
+  const first = sentenceEnd && sentenceEnd.index > 8 ? line.slice(0, sentenceEnd.index) : line;
+  if (first.length <= TITLE_CHARS) return first.replace(/[.:;,]$/, "") || "New thread";
+  const cut = first.slice(0, TITLE_CHARS);
+  return `${cut.slice(0, Math.max(cut.lastIndexOf(" "), TITLE_CHARS - 15))}…`;
+}
+
+/** The server writes errors without a capital and a full stop. */
+export function sentence(words: string): string {
+  const text = words.trim();
+  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(start) ? start : `${start}.`;
+}

@@ -69,7 +69,9 @@ export function useHighlighted(code: string, language: string, { live = false } 
       const { highlightLines, knows } = await languages();
       if (gone || !knows(language)) return;
       colouredAt.current = performance.now();
-      setColoured({ source, language, lines: remember(source, language, highlightLines) });
+      // Code that grows is different every time: to remember each generation of it would be quadratic.
+      const lines = live ? highlightLines(source, language) : remember(source, language, highlightLines);
+      setColoured({ source, language, lines });
     };
     let gone = false;
     const wait = live ? Math.max(0, colouredAt.current + LIVE_INTERVAL_MS - performance.now()) : 0;

@@ -1,4 +1,4 @@
-/** One line about what is going on now, above the composer. Read aloud when it changes, not at every token. */
+/** One line about what the agent is doing, above the message box. Read aloud when it changes, not at every token. */
 
 import type { HarnessState } from "@hames/client";
 import { useEffect, useState } from "react";
@@ -33,16 +33,20 @@ function firstLine(text: string): string {
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 }
 
-export function ActivityLine({ activity, onAnswer }: { activity: Activity | null; onAnswer: () => void }) {
-  const words = activity?.words ?? "";
+type LineProps = { activity: Activity | null; connected: boolean; onAnswer: () => void };
+
+/** Without a connection nobody knows what the agent does, or whether it still runs: then this says nothing. */
+export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
+  const shown = connected ? activity : null;
+  const words = shown?.words ?? "";
   const waiting = words.startsWith("Waiting");
   return (
-    <div className="activity" data-active={activity ? "" : undefined} data-waiting={waiting || undefined}>
-      {activity && (
+    <div className="activity" data-active={shown ? "" : undefined} data-waiting={waiting || undefined}>
+      {shown && (
         <>
           <span className={waiting ? "dot" : "spinner"} data-status="approval" aria-hidden="true" />
           <span className="activity-words">{words}</span>
-          <Elapsed since={activity.since} />
+          <Elapsed since={shown.since} />
           {waiting && (
             <button type="button" className="link" onClick={onAnswer}>
               Show

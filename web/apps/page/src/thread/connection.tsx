@@ -1,11 +1,13 @@
-/** A line at the top when the connection is away: what is on the screen stays, and it comes back by itself. */
+/** A line at the top while there is no connection. It says only what is known: whether the agent still runs is not. */
 
 import type { Connection } from "@hames/client";
 import { useEffect, useState } from "react";
 import { Icon } from "../shell/icons.js";
 
-/** A blink is not worth a word. */
+/** A shorter interruption is not worth a message. */
 const PATIENCE_MS = 700;
+/** So many attempts without an answer: it is probably not the network. */
+const MANY_ATTEMPTS = 4;
 
 export function ConnectionBanner({ connection, onRetry }: { connection: Connection; onRetry: () => void }) {
   const away = connection.status === "connecting" || connection.status === "waiting";
@@ -21,10 +23,14 @@ export function ConnectionBanner({ connection, onRetry }: { connection: Connecti
         <>
           <Icon name="alert" size={14} />
           <span>
-            {"attempt" in connection && connection.attempt > 4
-              ? "The server does not answer. Is it still running?"
-              : "Connection lost. Reconnecting…"}{" "}
-            Nothing is lost: the agent goes on without us.
+            {"attempt" in connection && connection.attempt > MANY_ATTEMPTS ? (
+              <>
+                The server does not answer. Check that <code>hames serve</code> is running.
+              </>
+            ) : (
+              "Connection lost. Reconnecting…"
+            )}{" "}
+            This page may be out of date; messages are sent when the connection is back.
           </span>
           <button type="button" className="link" onClick={onRetry}>
             Try now

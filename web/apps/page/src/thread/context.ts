@@ -1,4 +1,4 @@
-/** What everything inside a thread may need, and what changes rarely enough to be handed around. */
+/** What everything inside a thread may need and changes rarely. */
 
 import type { Approval, Decision } from "@hames/client";
 import { createContext, useContext } from "react";
@@ -9,14 +9,19 @@ export type ThreadTools = {
   /** A look at the past: nothing can be done here. */
   readOnly: boolean;
   approve: (approvalId: string, decision: Decision, note?: string, content?: unknown) => void;
+  /** Stops the running turn. */
+  stop: () => void;
   forkBefore: (messageId: string) => void;
 };
 
 const ThreadToolsContext = createContext<ThreadTools | null>(null);
 const ApprovalsContext = createContext<readonly Approval[]>([]);
+const FoundContext = createContext("");
 
 export const ThreadToolsProvider = ThreadToolsContext.Provider;
 export const ApprovalsProvider = ApprovalsContext.Provider;
+/** The tool call in which a search found something: it opens. */
+export const FoundProvider = FoundContext.Provider;
 
 export function useThreadTools(): ThreadTools {
   const tools = useContext(ThreadToolsContext);
@@ -31,4 +36,8 @@ export function useApproval(toolCallId: string): Approval | undefined {
 /** Of several questions the oldest is answered first. */
 export function useIsFirst(approval: Approval): boolean {
   return useContext(ApprovalsContext)[0]?.id === approval.id;
+}
+
+export function useIsFound(toolCallId: string): boolean {
+  return useContext(FoundContext) === toolCallId;
 }

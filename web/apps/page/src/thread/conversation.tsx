@@ -1,61 +1,157 @@
-/** The scrolling part of a thread: a window of its last messages, and what stands below them. */
+/** The scrolling part of a thread: a window of its messages, and what stands below them. */
 
 import { AssistantRuntimeProvider, ThreadPrimitive, useThreadViewport } from "@assistant-ui/react";
 import type { HarnessState } from "@hames/client";
 import { createConverter } from "@hames/client/assistant-ui";
 import { type RuntimeCommands, useHarnessRuntime } from "@hames/client/react";
-import { type ReactNode, type RefObject, useEffect, useMemo, useReducer, useRef } from "react";
+import {
+  type ReactNode,
+  type Ref,
+  type RefObject,
+  useCallback,
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useMemo,
+  useReducer,
+  useRef,
+} from "react";
 import { Icon } from "../shell/icons.js";
+import { plural } from "../text/format.js";
 import { Messages } from "./messages.js";
-import { earlier, windowStart } from "./window.js";
+import { around, contains, earlier, later, moved, type Window } from "./window.js";
 
-type Props = { state: HarnessState; commands: RuntimeCommands | null; children: ReactNode };
+export type ConversationHandle = {
+  /** Draws a message wherever it is in the thread, and scrolls to it. */
+  jump: (messageId: string) => void;
+  toEnd: () => void;
+};
 
-export function Conversation({ state, commands, children }: Props) {
+type Props = {
+  ref: Ref<ConversationHandle>;
+  state: HarnessState;
+  /** Messages before the first one of `state`, which are on the server. */
+  skipped?: number;
+  onSkipped?: () => void;
+  commands: RuntimeCommands | null;
+  children: ReactNode;
+};
+
+/** Where to scroll once it is drawn. */
+type Wanted = { messageId: string } | "end";
+
+export function Conversation({ ref, state, skipped = 0, onSkipped, commands, children }: Props) {
   const following = useRef(true);
-  const start = useRef(0);
+  const drawn = useRef<Window>({ start: 0, end: null });
+  const wanted = useRef<Wanted | null>(null);
+  const viewport = useRef<HTMLDivElement>(null);
   const [, redraw] = useReducer((count: number) => count + 1, 0);
-  const count = state.messages.length;
-  start.current = windowStart(count, start.current, { following: following.current });
-  const from = start.current;
+  const { messages: all } = state;
+  const count = all.length;
+  drawn.current = moved(drawn.current, count, { following: following.current });
+  const { start, end } = drawn.current;
   // The viewport follows runs and messages; for that it need not know all of them.
   const runtime = useHarnessRuntime(state, commands, { last: 1 });
   const convert = useMemo(createConverter, []);
-  const messages = convert(state, { group: false, last: count - from });
+  const messages = convert(state, { group: false, from: start, to: end ?? count });
 
-  const showEarlier = () => {
+  const show = useCallback((next: Window, to: Wanted | null = null) => {
     following.current = false;
-    start.current = earlier(start.current);
+    drawn.current = next;
+    wanted.current = to;
     redraw();
-  };
+  }, []);
+  const toEnd = useCallback(() => {
+    show({ start: 0, end: null }, "end");
+    following.current = true;
+  }, [show]);
+  useImperativeHandle(ref, () => ({
+    jump: (messageId) => {
+      const index = all.findIndex(({ id }) => id === messageId);
+      if (index >= 0) show(contains(drawn.current, index) ? drawn.current : around(index, count), { messageId });
+    },
+    toEnd,
+  }));
+  useLayoutEffect(() => {
+    const to = wanted.current;
+    const element = viewport.current;
+    if (!to || !element) return;
+    wanted.current = null;
+    if (to === "end") {
+      element.scrollTop = element.scrollHeight;
+      return;
+    }
+    const found = element.querySelector<HTMLElement>(`[data-message-id="${CSS.escape(to.messageId)}"]`);
+    found?.scrollIntoView({ block: found.offsetHeight > element.clientHeight / 2 ? "start" : "center" });
+    found?.setAttribute("data-jumped", "");
+    setTimeout(() => found?.removeAttribute("data-jumped"), 1_600);
+  });
+
   return (
     <AssistantRuntimeProvider runtime={runtime}>
       <ThreadPrimitive.Root className="conversation">
-        <ThreadPrimitive.Viewport className="viewport" role="region" aria-label="Conversation" tabIndex={0}>
-          <Following following={following} />
+        <ThreadPrimitive.Viewport
+          ref={viewport}
+          id="conversation"
+          className="viewport"
+          role="region"
+          aria-label="Conversation"
+          tabIndex={0}
+          autoScroll={end === null}
+        >
+          <Following following={following} atEnd={end === null} />
           <div className="column">
-            {from > 0 && <Earlier hidden={from} onShow={showEarlier} />}
-            <Messages messages={messages} from={from} />
-            {children}
+            {start > 0 ? (
+              <More
+                key={`earlier${start}`}
+                words={`${plural(start + skipped, "earlier message")}`}
+                margin="800px 0px 0px 0px"
+                onShow={() => show(earlier(drawn.current, count))}
+              />
+            ) : (
+              skipped > 0 && (
+                <button type="button" className="more" onClick={onSkipped}>
+                  Show {plural(skipped, "earlier message")}
+                </button>
+              )
+            )}
+            <Messages messages={messages} from={start} count={count} />
+            {end === null ? (
+              children
+            ) : (
+              <More
+                key={`later${end}`}
+                words={plural(count - end, "later message")}
+                margin="0px 0px 800px 0px"
+                onShow={() => show(later(drawn.current, count))}
+              />
+            )}
           </div>
         </ThreadPrimitive.Viewport>
-        <ThreadPrimitive.ScrollToBottom className="to-bottom" aria-label="To the end">
-          <Icon name="arrowDown" />
-        </ThreadPrimitive.ScrollToBottom>
+        {end === null ? (
+          <ThreadPrimitive.ScrollToBottom className="to-bottom" aria-label="Go to the latest message">
+            <Icon name="arrowDown" />
+          </ThreadPrimitive.ScrollToBottom>
+        ) : (
+          <button type="button" className="to-bottom" aria-label="Go to the latest message" onClick={toEnd}>
+            <Icon name="arrowDown" />
+          </button>
+        )}
       </ThreadPrimitive.Root>
     </AssistantRuntimeProvider>
   );
 }
 
-function Following({ following }: { following: RefObject<boolean> }) {
+function Following({ following, atEnd }: { following: RefObject<boolean>; atEnd: boolean }) {
   const atBottom = useThreadViewport((viewport) => viewport.isAtBottom);
   useEffect(() => {
-    following.current = atBottom;
-  }, [atBottom, following]);
+    following.current = atBottom && atEnd;
+  }, [atBottom, atEnd, following]);
   return null;
 }
 
-function Earlier({ hidden, onShow }: { hidden: number; onShow: () => void }) {
+/** A button that presses itself when somebody scrolls near it. */
+function More({ words, margin, onShow }: { words: string; margin: string; onShow: () => void }) {
   const button = useRef<HTMLButtonElement>(null);
   const show = useRef(onShow);
   show.current = onShow;
@@ -63,17 +159,17 @@ function Earlier({ hidden, onShow }: { hidden: number; onShow: () => void }) {
     const root = button.current?.closest(".viewport") ?? null;
     const look = (entries: IntersectionObserverEntry[]) =>
       entries.some((entry) => entry.isIntersecting) && show.current();
-    const seen = new IntersectionObserver(look, { root, rootMargin: "800px 0px 0px 0px" });
+    const seen = new IntersectionObserver(look, { root, rootMargin: margin });
     // Not at once: a thread opens at its top for a moment before it is scrolled to its end.
     const timer = setTimeout(() => button.current && seen.observe(button.current), 500);
     return () => {
       clearTimeout(timer);
       seen.disconnect();
     };
-  }, [hidden]);
+  }, [margin]);
   return (
-    <button ref={button} type="button" className="earlier" onClick={onShow}>
-      {hidden} earlier {hidden === 1 ? "message" : "messages"}
+    <button ref={button} type="button" className="more" onClick={onShow}>
+      {words}
     </button>
   );
 }

@@ -1,13 +1,13 @@
-/** The thread's name, and what can be done with it as a whole. */
+/** The thread's name, its panels, and the menu of what can be done with it. */
 
 import type { ThreadHead } from "@hames/client";
 import { memo, useEffect, useRef, useState } from "react";
 import { api } from "../api.js";
 import { Icon } from "../shell/icons.js";
 import { Menu, type MenuItem } from "../shell/menu.js";
-import { baseName } from "../text/format.js";
+import { baseName, titleOf } from "../text/format.js";
 
-export type Panel = "changes" | "plan";
+export type Panel = "changes" | "plan" | "outline";
 
 type Props = {
   thread: ThreadHead | undefined;
@@ -21,6 +21,7 @@ type Props = {
   onRename: (title: string) => void;
   onPanel: (panel: Panel) => void;
   onTravel: () => void;
+  onFind: () => void;
   onSidebar: () => void;
   onAction: (action: string) => void;
 };
@@ -34,7 +35,7 @@ export const Header = memo(function Header(props: Props) {
       </button>
       <div className="head-words">
         <Title
-          title={thread?.title || thread?.preview || "New thread"}
+          title={thread ? titleOf(thread) : "New thread"}
           editing={props.renaming}
           onEditing={props.onRenaming}
           onRename={props.onRename}
@@ -72,10 +73,29 @@ export const Header = memo(function Header(props: Props) {
         </button>
         <button
           type="button"
+          className="tab wide-only"
+          onClick={props.onFind}
+          title="Find in this thread (Alt+F)"
+          aria-label="Find in this thread"
+        >
+          <Icon name="search" />
+        </button>
+        <button
+          type="button"
+          className="tab wide-only"
+          aria-pressed={panel === "outline"}
+          onClick={() => props.onPanel("outline")}
+          title="Outline: every prompt of this thread (Alt+O)"
+          aria-label="Outline"
+        >
+          <Icon name="outline" />
+        </button>
+        <button
+          type="button"
           className="tab"
           aria-pressed={travelling}
           onClick={props.onTravel}
-          title="Time travel (Alt+T)"
+          title="Time travel: the thread as it was earlier (Alt+T)"
           aria-label="Time travel"
         >
           <Icon name="history" />
@@ -90,10 +110,13 @@ export const Header = memo(function Header(props: Props) {
 
 function actions(thread: ThreadHead): MenuItem[] {
   return [
+    { id: "find", name: "Find in this thread", icon: "search" },
+    { id: "outline", name: "Outline", description: "Every prompt of this thread", icon: "outline" },
     { id: "rename", name: "Rename", icon: "edit" },
-    { id: "fork", name: "Fork", description: "Continue in a copy", icon: "fork" },
-    { id: "compact", name: "Compact", description: "Summarise to free the context", icon: "spark" },
-    { id: "archive", name: thread.archived ? "Take out of the archive" : "Archive", icon: "archive" },
+    { id: "fork", name: "Fork", description: "Continue in a copy of this thread", icon: "fork" },
+    { id: "compact", name: "Compact", description: "The model goes on with a summary", icon: "spark" },
+    { id: "archive", name: thread.archived ? "Unarchive" : "Archive", icon: "archive" },
+    { id: "delete", name: "Delete…", icon: "trash" },
     {
       id: "markdown",
       name: "Export as Markdown",

@@ -30,18 +30,20 @@ import { Reasoning } from "./reasoning.js";
 /** What parts are drawn with when nobody registers anything. */
 const ALONE = AuiConfig({ tools: Tools({}), dataRenderers: DataRenderers() });
 
-/** `from`: how many there are before the first of these. */
+/** `from`: how many there are before the first of these, `count`: how many in all. */
 export const Messages = memo(function Messages({
   messages,
   from,
+  count,
 }: {
   messages: readonly ThreadMessage[];
   from: number;
+  count: number;
 }) {
   return (
     <AuiProvider extends={null} config={ALONE}>
       {messages.map((message, index) => (
-        <Message key={message.id} message={message} index={from + index} isLast={index === messages.length - 1} />
+        <Message key={message.id} message={message} index={from + index} isLast={from + index === count - 1} />
       ))}
     </AuiProvider>
   );
@@ -68,14 +70,16 @@ function UserMessage() {
       <div className="bubble">
         {source.attachments?.map(({ kind, name, url }, index) =>
           kind === "image" ? (
-            <img key={index} src={url} alt={name} className="attached-image" loading="lazy" />
+            <a key={index} href={url} target="_blank" rel="noreferrer" title={`Open ${name}`}>
+              <img src={url} alt={name} className="attached-image" loading="lazy" />
+            </a>
           ) : (
             <span key={index} className="chip">
               <Icon name="file" size={13} /> {name}
             </span>
           ),
         )}
-        <p className="prompt">{source.content}</p>
+        {source.content && <p className="prompt">{source.content}</p>}
       </div>
       <div className="message-actions">
         <CopyButton text={source.content} label="Copy message" />
@@ -84,7 +88,7 @@ function UserMessage() {
             type="button"
             className="icon-button small"
             aria-label="Edit in a new fork"
-            title="Go back to here in a new fork, and edit"
+            title="Edit this prompt in a fork of the thread"
             onClick={() => forkBefore(source.id)}
           >
             <Icon name="fork" size={14} />
@@ -118,7 +122,7 @@ type Part = Parameters<MessagePrimitive.Parts.Props["children"] & {}>[0]["part"]
 function drawn({ part }: { part: Part }) {
   switch (part.type) {
     case "reasoning":
-      return <Reasoning text={part.text} thinking={part.status.type === "running"} />;
+      return <Thought text={part.text} thinking={part.status.type === "running"} />;
     case "text":
       if (part.text === "") return <Working />;
       return <Markdown text={part.text} live={part.status.type === "running"} />;
@@ -127,6 +131,10 @@ function drawn({ part }: { part: Part }) {
     default:
       return null;
   }
+}
+
+function Thought({ text, thinking }: { text: string; thinking: boolean }) {
+  return <Reasoning text={text} thinking={thinking} tookMs={useSource().reasoningMs ?? null} />;
 }
 
 /** When a part cannot be drawn: its words. */
@@ -149,9 +157,9 @@ function Working() {
 
 const ENDINGS: Record<string, string> = {
   cancelled: "Stopped",
-  max_tokens: "Cut off: the reply reached its limit",
-  length: "Cut off: the reply reached its limit",
-  refusal: "The model declined to go on",
+  max_tokens: "Cut off: the reply reached its length limit",
+  length: "Cut off: the reply reached its length limit",
+  refusal: "The model refused to continue",
 };
 
 /** The last line of an answer: how it ended, and what can be done with it. */
@@ -172,9 +180,9 @@ function Ending() {
   );
 }
 
-/** Prompts the server has not confirmed yet. */
+/** Prompts that are not in the thread yet. */
 export function Pending({ pending, connected }: { pending: readonly PendingSubmit[]; connected: boolean }) {
-  return pending.map(({ id, prompt, attachments }) => (
+  return pending.map(({ id, prompt, attachments, steers }) => (
     <div key={id} className="message user pending" role="article" aria-label="You, being sent">
       <div className="bubble">
         {attachments.length > 0 && (
@@ -184,7 +192,12 @@ export function Pending({ pending, connected }: { pending: readonly PendingSubmi
         )}
         <p className="prompt">{prompt}</p>
       </div>
-      <p className="ending">{connected ? "Sending…" : "Will be sent when the connection is back"}</p>
+      <p className="ending">{pendingWords(connected, steers)}</p>
     </div>
   ));
+}
+
+function pendingWords(connected: boolean, steers: boolean): string {
+  if (!connected) return "Will be sent when the connection is back";
+  return steers ? "The agent reads this at its next step" : "Sending…";
 }

@@ -1,9 +1,9 @@
-/** What to say when there is nothing to show, or something is wrong: always with a next step. */
+/** What is shown when a thread is empty or something is wrong: always with a next step. */
 
 import type { HarnessState, Model, ServerStatus } from "@hames/client";
 import { memo, type ReactNode } from "react";
 import { Icon, type IconName, Mark } from "../shell/icons.js";
-import { baseName } from "../text/format.js";
+import { baseName, sentence } from "../text/format.js";
 
 export function Notice({
   icon,
@@ -20,7 +20,7 @@ export function Notice({
     <section className={`notice ${tone}`} aria-label={title}>
       <Icon name={icon} size={18} />
       <div>
-        <h3>{title}</h3>
+        <h2>{title}</h2>
         {children}
       </div>
     </section>
@@ -46,7 +46,7 @@ export const EmptyThread = memo(function EmptyThread({ cwd, model, server, onIde
   return (
     <div className="empty">
       <Mark size={44} />
-      <h2>What shall we do in {cwd ? baseName(cwd) : "this workspace"}?</h2>
+      <h2>What should the agent do in {cwd ? baseName(cwd) : "this workspace"}?</h2>
       {cwd && <p className="empty-path">{cwd}</p>}
       {model && !model.available && <NoKey model={model} demo={server?.demoModel ?? ""} onDemo={onDemo} />}
       {server && !server.sandbox.ok && <NoSandbox message={server.sandbox.message} />}
@@ -70,12 +70,12 @@ export function NoKey({ model, demo, onDemo }: { model: Model; demo: string; onD
     <Notice icon="spark" title={`${model.name} cannot be used yet`}>
       <p>{sentence(model.problem || "a key is missing")}</p>
       <p>
-        Keys are read from the environment of the server. Set one, start the server again, and reload; or choose another
-        model below.
+        API keys are read from the environment of the server. Set one, restart the server, and reload this page; or
+        choose another model below.
       </p>
       {demo && (
         <button type="button" className="button primary" onClick={onDemo}>
-          Try the scripted demo: no key, no network
+          Try the scripted demo: it needs no key and no network
         </button>
       )}
     </Notice>
@@ -84,9 +84,11 @@ export function NoKey({ model, demo, onDemo }: { model: Model; demo: string; onD
 
 export function NoSandbox({ message }: { message: string }) {
   return (
-    <Notice icon="shield" title="There is no sandbox on this machine" tone="warn">
+    <Notice icon="shield" title="This machine has no sandbox" tone="warn">
       <p>{sentence(message)}</p>
-      <p>Until then commands are refused, unless you choose “No sandbox” below and trust them with all your rights.</p>
+      <p>
+        Until then commands are refused, unless you choose “No sandbox” below. They then run with all your permissions.
+      </p>
     </Notice>
   );
 }
@@ -97,7 +99,7 @@ type FailureProps = {
   onRetry: () => void;
   onCompact: () => void;
   onDemo: () => void;
-  /** Puts the last prompt back where it can be changed. */
+  /** Puts the last prompt back into the message box. */
   onEdit: () => void;
 };
 
@@ -114,7 +116,7 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
   switch (state.errorInfo) {
     case "Unauthorized":
       return (
-        <Notice icon="alert" title="The model service does not let us in" tone="bad">
+        <Notice icon="alert" title="The model provider rejected the API key" tone="bad">
           <p>{sentence(words)}</p>
           <p>
             {model?.problem
@@ -133,9 +135,9 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
       );
     case "Refusal":
       return (
-        <Notice icon="alert" title="The model declined" tone="warn">
+        <Notice icon="alert" title="The model refused" tone="warn">
           <p>{sentence(words)}</p>
-          <p>Say it differently, or choose another model below.</p>
+          <p>Rephrase the prompt, or choose another model below.</p>
           <button type="button" className="button" onClick={onEdit}>
             <Icon name="edit" size={14} /> Edit the prompt
           </button>
@@ -146,7 +148,7 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
         <Notice icon="alert" title="The conversation is too long for this model" tone="warn">
           <p>{sentence(words)}</p>
           <button type="button" className="button primary" onClick={onCompact}>
-            Summarise it and go on
+            Summarise and continue
           </button>
         </Notice>
       );
@@ -164,7 +166,7 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
       );
     case "ModelNotFound":
       return (
-        <Notice icon="alert" title="There is no such model" tone="bad">
+        <Notice icon="alert" title="Model not found" tone="bad">
           <p>{sentence(words)}</p>
           <p>Choose another one below.</p>
         </Notice>
@@ -188,10 +190,4 @@ export function Blank({ icon, title, children }: { icon: IconName; title: string
       {children}
     </div>
   );
-}
-
-function sentence(words: string): string {
-  const text = words.trim();
-  const start = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?…]$/.test(start) ? start : `${start}.`;
 }

@@ -1,27 +1,42 @@
-/** One thread, live: what the server says, what people do, and now and then a look at the past. */
+/** One thread: what the server sends, what people do, and now and then a look at the past. */
 
-import type { AttachmentInput, Configuration, Decision, HarnessState, ServerStatus } from "@hames/client";
+import type {
+  Attachment,
+  AttachmentInput,
+  Configuration,
+  Decision,
+  HarnessState,
+  ServerStatus,
+  ThreadRow,
+} from "@hames/client";
 import { useHarness } from "@hames/client/react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, clientFor } from "../api.js";
 import { type SlashCommand, slashCommands } from "../composer/commands.js";
 import { Composer, type ComposerHandle } from "../composer/composer.js";
+import { useFileDrop } from "../composer/file-drop.js";
+import { attachedAgain } from "../composer/images.js";
 import { Changes, changedFiles } from "../panels/changes.js";
+import { Outline } from "../panels/outline.js";
 import { PlanList, planProgress } from "../panels/plan.js";
 import { TimeBar, useTimeTravel } from "../panels/time-travel.js";
 import { Icon } from "../shell/icons.js";
 import { go } from "../shell/route.js";
 import { remember } from "../shell/storage.js";
 import { toast, toastFailure } from "../shell/toasts.js";
+import { sentence } from "../text/format.js";
 import { passNews } from "../threads/news.js";
 import { ApprovalCard } from "../tools/approval-card.js";
 import { ActivityLine, activityOf, announcement } from "./activity.js";
 import { ConnectionBanner } from "./connection.js";
-import { ApprovalsProvider, type ThreadTools, ThreadToolsProvider } from "./context.js";
-import { Conversation } from "./conversation.js";
+import { ApprovalsProvider, FoundProvider, type ThreadTools, ThreadToolsProvider } from "./context.js";
+import { Conversation, type ConversationHandle } from "./conversation.js";
+import type { Hit } from "./find.js";
+import { FindBar } from "./find-bar.js";
 import { Header, type Panel } from "./header.js";
 import { Pending } from "./messages.js";
 import { Blank, EmptyThread, Failure } from "./states.js";
+import { WINDOW } from "./window.js";
 
 type Props = {
   threadId: string;
@@ -32,18 +47,32 @@ type Props = {
   onHelp: (commands: readonly SlashCommand[]) => void;
   onState: (state: HarnessState) => void;
   onChanged: () => void;
+  onArchive: (thread: ThreadLabel, archived: boolean) => void;
+  onDelete: (thread: ThreadLabel) => void;
+  onAddDevice: () => void;
 };
 
-const NONE: never[] = [];
+type ThreadLabel = Pick<ThreadRow, "id" | "title" | "preview">;
 
-export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, onHelp, onState, onChanged }: Props) {
+const NONE: never[] = [];
+const PANELS: Record<Panel, string> = { changes: "Changes", plan: "Plan", outline: "Outline" };
+
+/** What goes along with the text when a prompt is edited in a fork: the fork's message box takes it when it appears. */
+const carried = new Map<string, readonly Attachment[]>();
+
+export function ThreadPage(props: Props) {
+  const { threadId, server, onSidebar, onNewThread, onTheme, onHelp, onState, onChanged } = props;
+  const { onArchive, onDelete, onAddDevice } = props;
   const client = useMemo(() => clientFor(threadId), [threadId]);
   const { connection, state: live, pending } = useHarness(client);
-  const { past, enter, to, leave } = useTimeTravel(threadId);
+  const { past, enter, to, leave, showAll } = useTimeTravel(threadId, live);
   const [panel, setPanel] = useState<Panel | null>(null);
   const [wide, setWide] = useState(false);
   const [renaming, setRenaming] = useState(false);
+  const [finding, setFinding] = useState(false);
+  const [found, setFound] = useState<Hit | null>(null);
   const composer = useRef<ComposerHandle>(null);
+  const conversation = useRef<ConversationHandle>(null);
   const travelling = past !== null;
   const state = past ? past.state : live;
   const latest = useRef(live);
@@ -51,7 +80,11 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
 
   useEffect(() => {
     client.connect();
-    const stops = [client.onError(toast), passNews(client)];
+    const refused = client.onError((message, submit) => {
+      toast(sentence(message));
+      if (submit) composer.current?.giveBack(submit.prompt, submit.attachments);
+    });
+    const stops = [refused, passNews(client)];
     return () => {
       for (const stop of stops) stop();
       client.close();
@@ -61,27 +94,45 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
     if (live) onState(live);
   }, [live, onState]);
 
-  const send = useCallback((sent: boolean) => void (sent || toast("there is no connection: nothing was sent")), []);
+  const dropping = useFileDrop((files) => {
+    if (composer.current) composer.current.attach(files);
+    else toast("Nothing can be attached here. Go back to the present first.");
+  });
+  useEffect(() => {
+    const attachments = carried.get(threadId);
+    if (!attachments || !composer.current) return;
+    carried.delete(threadId);
+    composer.current.fill("", attachments);
+  }, [threadId]);
+
+  const send = useCallback((sent: boolean) => (sent || toast("Not connected: nothing was sent."), sent), []);
   const submit = useCallback(
-    (prompt: string, attachments: AttachmentInput[]) => void client.submit(prompt, { attachments }),
+    (prompt: string, attachments: AttachmentInput[]) => {
+      client.submit(prompt, { attachments });
+      conversation.current?.toEnd();
+    },
     [client],
   );
   const steer = useCallback(
-    (prompt: string, attachments: AttachmentInput[]) => send(client.steer(prompt, attachments)),
-    [client, send],
+    (prompt: string, attachments: AttachmentInput[]) => {
+      client.steer(prompt, attachments);
+      conversation.current?.toEnd();
+    },
+    [client],
   );
-  const stop = useCallback(() => send(client.cancel()), [client, send]);
+  const stop = useCallback(() => void send(client.cancel()), [client, send]);
   const dequeue = useCallback((id: string) => send(client.dequeue(id)), [client, send]);
   const configure = useCallback(
-    (configuration: Configuration) => send(client.configure(configuration)),
+    (configuration: Configuration) => void send(client.configure(configuration)),
     [client, send],
   );
   const rename = useCallback((title: string) => (send(client.rename(title)), onChanged()), [client, send, onChanged]);
 
   const fork = useCallback(
-    (lastSeq?: number, draft = "") => {
+    (lastSeq?: number, draft = "", attachments: readonly Attachment[] = []) => {
       api.fork(threadId, lastSeq).then((thread) => {
         remember(`draft.${thread.id}`, draft);
+        if (attachments.length > 0) carried.set(thread.id, attachments);
         onChanged();
         go(thread.id);
       }, toastFailure);
@@ -90,22 +141,35 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
   );
   const forkBefore = useCallback(
     (messageId: string) => {
-      const prompt = latest.current?.messages.find(({ id }) => id === messageId)?.content ?? "";
+      const prompt = latest.current?.messages.find(({ id }) => id === messageId);
       api.timeline(threadId).then(({ marks }) => {
         const at = marks.findIndex((mark) => mark.messageId === messageId);
         const turn = marks.slice(0, at + 1).findLast(({ kind }) => kind === "turn") ?? marks[at];
-        if (!turn) return toast("the log does not say where this message began");
-        fork(turn.seq - 1, prompt);
+        if (!turn) return toast("This message was not found in the log of the thread.");
+        fork(turn.seq - 1, prompt?.content ?? "", prompt?.attachments ?? []);
       }, toastFailure);
     },
     [threadId, fork],
   );
   const archive = useCallback(() => {
-    api.archive(threadId, !latest.current?.thread?.archived).then((row) => {
-      onChanged();
-      if (row.archived) go(null);
-    }, toastFailure);
-  }, [threadId, onChanged]);
+    const thread = latest.current?.thread;
+    if (thread) onArchive(thread, !thread.archived);
+  }, [onArchive]);
+  const remove = useCallback(() => {
+    const thread = latest.current?.thread;
+    if (thread) onDelete(thread);
+  }, [onDelete]);
+  const find = useCallback(() => setFinding(true), []);
+  const closeFind = useCallback(() => {
+    setFinding(false);
+    setFound(null);
+  }, []);
+  const showHit = useCallback((hit: Hit) => {
+    setFound(hit);
+    conversation.current?.jump(hit.messageId);
+  }, []);
+  const jump = useCallback((messageId: string) => conversation.current?.jump(messageId), []);
+  const toEnd = useCallback(() => conversation.current?.toEnd(), []);
   const showPanel = useCallback((wanted: Panel) => setPanel((now) => (now === wanted ? null : wanted)), []);
   const travel = useCallback(() => (past ? leave() : enter()), [past, leave, enter]);
 
@@ -114,9 +178,13 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
       newThread: () => onNewThread(),
       fork: () => fork(),
       archive,
+      remove,
+      find,
+      outline: () => setPanel("outline"),
+      addDevice: onAddDevice,
       rename: () => setRenaming(true),
-      compact: () => send(client.compact()),
-      review: () => send(client.review({ kind: "uncommittedChanges", text: "" })),
+      compact: () => void send(client.compact()),
+      review: () => void send(client.review({ kind: "uncommittedChanges", text: "" })),
       stop,
       setAgent: (agent) => configure({ agent }),
       showChanges: () => setPanel("changes"),
@@ -127,7 +195,22 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
       help: () => onHelp(all),
     });
     return all;
-  }, [client, threadId, archive, configure, enter, fork, onHelp, onNewThread, onTheme, send, stop]);
+  }, [
+    client,
+    threadId,
+    archive,
+    remove,
+    find,
+    configure,
+    enter,
+    fork,
+    onAddDevice,
+    onHelp,
+    onNewThread,
+    onTheme,
+    send,
+    stop,
+  ]);
 
   const act = useCallback(
     (action: string) => commands.find(({ id }) => id === action && id !== "markdown" && id !== "json")?.run(),
@@ -136,16 +219,22 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
 
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
-      if (!event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.code === "KeyC") showPanel("changes");
-      else if (event.code === "KeyP") showPanel("plan");
-      else if (event.code === "KeyT") travel();
+      const { altKey, ctrlKey, metaKey, code } = event;
+      const inFind = event.target instanceof HTMLElement && event.target.closest(".find-bar");
+      // The browser's own search would see only what is drawn. In the search box it is the browser's again.
+      if ((ctrlKey || metaKey) && !altKey && code === "KeyF" && !inFind && isLong(latest.current)) find();
+      else if (!altKey || ctrlKey || metaKey) return;
+      else if (code === "KeyC") showPanel("changes");
+      else if (code === "KeyP") showPanel("plan");
+      else if (code === "KeyO") showPanel("outline");
+      else if (code === "KeyF") find();
+      else if (code === "KeyT") travel();
       else return;
       event.preventDefault();
     };
     window.addEventListener("keydown", keys);
     return () => window.removeEventListener("keydown", keys);
-  }, [showPanel, travel]);
+  }, [showPanel, travel, find]);
 
   const cwd = state?.thread?.cwd ?? "";
   const tools = useMemo<ThreadTools>(
@@ -154,10 +243,11 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
       cwd,
       readOnly: travelling,
       approve: (id: string, decision: Decision, note = "", content?: unknown) =>
-        send(client.approve(id, decision, note, content)),
+        void send(client.approve(id, decision, note, content)),
+      stop,
       forkBefore,
     }),
-    [threadId, cwd, travelling, client, send, forkBefore],
+    [threadId, cwd, travelling, client, send, stop, forkBefore],
   );
 
   const messages = state?.messages ?? NONE;
@@ -169,9 +259,22 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
   const history = useMemo(() => prompts(live?.messages ?? NONE), [live?.messages.length]);
 
   const demo = useCallback(() => server?.demoModel && onNewThread(server.demoModel), [server, onNewThread]);
-  const lastPrompt = () => latest.current?.messages.findLast(({ role }) => role === "user")?.content ?? "";
-  const retry = useCallback(() => void (lastPrompt() && client.submit(lastPrompt())), [client]);
-  const edit = useCallback(() => composer.current?.fill(lastPrompt()), []);
+  const lastPrompt = () => latest.current?.messages.findLast(({ role }) => role === "user");
+  const retry = useCallback(() => {
+    const prompt = lastPrompt();
+    if (!prompt) return;
+    attachedAgain(prompt.attachments ?? []).then(
+      (attachments) => submit(prompt.content, attachments),
+      (failure: unknown) => {
+        toastFailure(failure);
+        composer.current?.fill(prompt.content);
+      },
+    );
+  }, [submit]);
+  const edit = useCallback(() => {
+    const prompt = lastPrompt();
+    if (prompt) composer.current?.fill(prompt.content, prompt.attachments);
+  }, []);
   const idea = useCallback((prompt: string) => composer.current?.fill(prompt), []);
   const showApproval = useCallback(() => {
     const card = document.querySelector<HTMLElement>("[data-approval]");
@@ -181,12 +284,14 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
 
   if (connection.status === "ended" && connection.reason === "notFound") {
     return (
-      <Blank icon="search" title="There is no such thread">
-        <p>It may have been deleted, or it belongs to another server.</p>
-        <button type="button" className="button primary" onClick={() => go(null)}>
-          To the newest thread
-        </button>
-      </Blank>
+      <main className="thread">
+        <Blank icon="search" title="Thread not found">
+          <p>It may have been deleted, or it belongs to another server.</p>
+          <button type="button" className="button primary" onClick={() => go(null)}>
+            Open the newest thread
+          </button>
+        </Blank>
+      </main>
     );
   }
 
@@ -196,127 +301,149 @@ export function ThreadPage({ threadId, server, onSidebar, onNewThread, onTheme, 
   return (
     <ThreadToolsProvider value={tools}>
       <ApprovalsProvider value={approvals}>
-        <main className="thread" data-travelling={past ? "" : undefined}>
-          <Header
-            thread={live?.thread}
-            panel={panel}
-            changed={files.length}
-            progress={planProgress(state?.plan)}
-            travelling={travelling}
-            renaming={renaming}
-            onRenaming={setRenaming}
-            onRename={rename}
-            onPanel={showPanel}
-            onTravel={travel}
-            onSidebar={onSidebar}
-            onAction={act}
-          />
-          <ConnectionBanner connection={connection} onRetry={() => client.reconnect()} />
-          {live?.thread?.notice && (
-            <p className="banner" role="note">
-              <Icon name="alert" size={14} /> {live.thread.notice}
-            </p>
-          )}
-          <div className="thread-body" data-wide={(panel === "changes" && wide) || undefined}>
-            <div className="thread-main">
-              {state ? (
-                <Conversation key={past ? "past" : "live"} state={state} commands={past ? null : client}>
-                  {messages.length === 0 && pending.length === 0 && (
-                    <EmptyThread cwd={cwd} model={model} server={server} onIdea={idea} onDemo={demo} />
-                  )}
-                  {approvals
-                    .filter(
-                      ({ toolCallId }) =>
-                        !known.has(toolCallId) &&
-                        !messages.some(({ toolCalls }) => toolCalls?.some(({ id }) => id === toolCallId)),
-                    )
-                    .map((approval) => (
-                      <ApprovalCard key={approval.id} approval={approval} />
-                    ))}
-                  {!past && (
-                    <Failure
-                      state={state}
-                      server={server}
-                      onRetry={retry}
-                      onCompact={() => send(client.compact())}
-                      onDemo={demo}
-                      onEdit={edit}
-                    />
-                  )}
-                  {!past && <Pending pending={pending} connected={connection.status === "open"} />}
-                </Conversation>
-              ) : (
-                <div className="loading" aria-busy="true">
-                  <span className="spinner" aria-hidden="true" />
-                  <span className="offscreen">Loading</span>
-                </div>
-              )}
-              <footer className="foot">
-                {past ? (
-                  <TimeBar past={past} to={to} leave={leave} fork={fork} />
+        <FoundProvider value={found?.toolCallId ?? ""}>
+          <main className="thread" data-travelling={past ? "" : undefined}>
+            <Header
+              thread={live?.thread}
+              panel={panel}
+              changed={files.length}
+              progress={planProgress(state?.plan)}
+              travelling={travelling}
+              renaming={renaming}
+              onRenaming={setRenaming}
+              onRename={rename}
+              onPanel={showPanel}
+              onTravel={travel}
+              onFind={find}
+              onSidebar={onSidebar}
+              onAction={act}
+            />
+            <ConnectionBanner connection={connection} onRetry={() => client.reconnect()} />
+            {live?.thread?.notice && (
+              <p className="banner" role="note">
+                <Icon name="alert" size={14} /> {live.thread.notice}
+              </p>
+            )}
+            {finding && <FindBar messages={messages} onHit={showHit} onClose={closeFind} />}
+            <div className="thread-body" data-wide={(panel === "changes" && wide) || undefined}>
+              <div className="thread-main">
+                {state ? (
+                  <Conversation
+                    ref={conversation}
+                    state={state}
+                    skipped={past?.skipped ?? 0}
+                    onSkipped={showAll}
+                    commands={past ? null : client}
+                  >
+                    {messages.length === 0 && pending.length === 0 && (
+                      <EmptyThread cwd={cwd} model={model} server={server} onIdea={idea} onDemo={demo} />
+                    )}
+                    {approvals
+                      .filter(
+                        ({ toolCallId }) =>
+                          !known.has(toolCallId) &&
+                          !messages.some(({ toolCalls }) => toolCalls?.some(({ id }) => id === toolCallId)),
+                      )
+                      .map((approval) => (
+                        <ApprovalCard key={approval.id} approval={approval} />
+                      ))}
+                    {!past && (
+                      <Failure
+                        state={state}
+                        server={server}
+                        onRetry={retry}
+                        onCompact={() => void send(client.compact())}
+                        onDemo={demo}
+                        onEdit={edit}
+                      />
+                    )}
+                    {!past && <Pending pending={pending} connected={connection.status === "open"} />}
+                  </Conversation>
                 ) : (
-                  <>
-                    <ActivityLine activity={live && activityOf(live)} onAnswer={showApproval} />
-                    <Composer
-                      ref={composer}
-                      threadId={threadId}
-                      running={live?.status === "running"}
-                      settings={live?.settings}
-                      models={live?.models}
-                      selectors={live?.selectors}
-                      usage={live?.usage}
-                      queue={live?.queue ?? NONE}
-                      queueHeld={live?.queueHeld ?? false}
-                      history={history}
-                      commands={commands}
-                      submit={submit}
-                      steer={steer}
-                      stop={stop}
-                      dequeue={dequeue}
-                      configure={configure}
-                    />
-                  </>
+                  <div className="loading" aria-busy="true">
+                    <span className="spinner" aria-hidden="true" />
+                    <span className="offscreen">Loading</span>
+                  </div>
                 )}
-              </footer>
-            </div>
-            {panel && (
-              <aside className="panel" aria-label={panel === "changes" ? "Changes" : "Plan"}>
-                <header>
-                  <h2>{panel === "changes" ? "Changes" : "Plan"}</h2>
-                  {panel === "changes" && (
+                <section className="foot" aria-label="Message and settings">
+                  {past ? (
+                    <TimeBar past={past} to={to} leave={leave} fork={fork} />
+                  ) : (
+                    <>
+                      <ActivityLine
+                        activity={live && activityOf(live)}
+                        connected={connection.status === "open"}
+                        onAnswer={showApproval}
+                      />
+                      <Composer
+                        ref={composer}
+                        threadId={threadId}
+                        running={live?.status === "running"}
+                        dropping={dropping}
+                        settings={live?.settings}
+                        models={live?.models}
+                        selectors={live?.selectors}
+                        usage={live?.usage}
+                        queue={live?.queue ?? NONE}
+                        queueHeld={live?.queueHeld ?? false}
+                        history={history}
+                        commands={commands}
+                        submit={submit}
+                        steer={steer}
+                        stop={stop}
+                        dequeue={dequeue}
+                        configure={configure}
+                      />
+                    </>
+                  )}
+                </section>
+              </div>
+              {panel && (
+                <aside className="panel" aria-label={PANELS[panel]} data-panel={panel}>
+                  <header>
+                    <h2>{PANELS[panel]}</h2>
+                    {panel === "changes" && (
+                      <button
+                        type="button"
+                        className="icon-button only-wide"
+                        aria-pressed={wide}
+                        aria-label="Wider"
+                        title={wide ? "Beside the conversation" : "In place of the conversation"}
+                        onClick={() => setWide(!wide)}
+                      >
+                        <Icon name={wide ? "narrow" : "wide"} />
+                      </button>
+                    )}
                     <button
                       type="button"
-                      className="icon-button only-wide"
-                      aria-pressed={wide}
-                      aria-label="Wider"
-                      title={wide ? "Beside the conversation" : "In place of the conversation"}
-                      onClick={() => setWide(!wide)}
+                      className="icon-button"
+                      aria-label="Close panel"
+                      onClick={() => setPanel(null)}
                     >
-                      <Icon name={wide ? "narrow" : "wide"} />
+                      <Icon name="close" />
                     </button>
-                  )}
-                  <button type="button" className="icon-button" aria-label="Close panel" onClick={() => setPanel(null)}>
-                    <Icon name="close" />
-                  </button>
-                </header>
-                <div
-                  className="panel-body"
-                  tabIndex={0}
-                  role="region"
-                  aria-label={panel === "changes" ? "Changed files" : "Steps"}
-                >
-                  {panel === "changes" ? <Changes files={files} /> : <PlanList plan={state?.plan} />}
-                </div>
-              </aside>
-            )}
-          </div>
-          <p className="offscreen" role="status" data-announcer="">
-            {announcement(live)}
-          </p>
-        </main>
+                  </header>
+                  <div className="panel-body" tabIndex={0} role="region" aria-label={`${PANELS[panel]} list`}>
+                    {panel === "changes" && <Changes files={files} />}
+                    {panel === "plan" && <PlanList plan={state?.plan} />}
+                    {panel === "outline" && <Outline messages={messages} onJump={jump} onEnd={toEnd} />}
+                  </div>
+                </aside>
+              )}
+            </div>
+            <p className="offscreen" role="status" data-announcer="">
+              {announcement(live)}
+            </p>
+          </main>
+        </FoundProvider>
       </ApprovalsProvider>
     </ThreadToolsProvider>
   );
+}
+
+/** More messages than are drawn at once. */
+function isLong(state: HarnessState | null): boolean {
+  return (state?.messages.length ?? 0) > WINDOW;
 }
 
 /** Newest first, without repetitions. */

@@ -1,11 +1,11 @@
-/** The threads of this server: newest first, with a dot that says who is waiting for whom. */
+/** The threads of this server, newest first. A dot says which of them runs, waits for you, or failed. */
 
 import type { ThreadRow } from "@hames/client";
 import { type KeyboardEvent, memo, type MouseEvent, useMemo } from "react";
 import { Icon, Mark } from "../shell/icons.js";
 import { threadUrl } from "../shell/route.js";
 import type { Theme } from "../shell/theme.js";
-import { ago, baseName } from "../text/format.js";
+import { ago, baseName, titleOf } from "../text/format.js";
 import type { ThreadList } from "./use-threads.js";
 
 type Props = {
@@ -16,13 +16,17 @@ type Props = {
   theme: Theme;
   notifying: boolean;
   version: string;
+  /** The directory of the server: a thread in another one says so. */
+  cwd: string;
   onSearch: (search: string) => void;
   onArchived: (archived: boolean) => void;
   onOpen: (threadId: string) => void;
   onNew: () => void;
-  onArchive: (thread: ThreadRow) => void;
+  onArchive: (thread: ThreadRow, archived: boolean) => void;
+  onDelete: (thread: ThreadRow) => void;
   onTheme: () => void;
   onNotify: () => void;
+  onAddDevice: () => void;
   onHelp: () => void;
 };
 
@@ -57,9 +61,16 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
         {list.threads === null && list.problem === null && <p className="threads-empty">Loading…</p>}
         {list.threads?.length === 0 && (
           <p className="threads-empty">
-            {search ? "Nothing found" : archived ? "Nothing is archived" : "No threads yet"}
+            {list.searching
+              ? "Searching…"
+              : search
+                ? "Nothing found"
+                : archived
+                  ? "No archived threads"
+                  : "No threads yet"}
           </p>
         )}
+        {list.searching && (list.threads?.length ?? 0) > 0 && <p className="threads-empty">Searching…</p>}
         {groups.map(([day, threads]) => (
           <section key={day} aria-label={day}>
             <h2>{day}</h2>
@@ -69,8 +80,10 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
                   key={thread.id}
                   thread={thread}
                   current={thread.id === current}
+                  elsewhere={thread.cwd !== props.cwd}
                   onOpen={props.onOpen}
                   onArchive={props.onArchive}
+                  onDelete={props.onDelete}
                 />
               ))}
             </ul>
@@ -87,8 +100,8 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
           type="button"
           className="icon-button"
           aria-pressed={archived}
-          aria-label="Archived threads"
-          title="Archived threads"
+          aria-label="Show archived threads"
+          title="Show archived threads"
           onClick={() => props.onArchived(!archived)}
         >
           <Icon name="archive" />
@@ -115,6 +128,15 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
         <button
           type="button"
           className="icon-button"
+          aria-label="Add a device"
+          title="Add a device: sign in a phone or another browser"
+          onClick={props.onAddDevice}
+        >
+          <Icon name="device" />
+        </button>
+        <button
+          type="button"
+          className="icon-button"
           aria-label="Keys and commands"
           title="Keys and commands (?)"
           onClick={props.onHelp}
@@ -130,37 +152,65 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
 type RowProps = {
   thread: ThreadRow;
   current: boolean;
+  elsewhere: boolean;
   onOpen: (threadId: string) => void;
-  onArchive: (thread: ThreadRow) => void;
+  onArchive: (thread: ThreadRow, archived: boolean) => void;
+  onDelete: (thread: ThreadRow) => void;
 };
 
-const Row = memo(function Row({ thread, current, onOpen, onArchive }: RowProps) {
+/** One line while there is nothing to say of a thread but its name; a second one for what needs attention. */
+const Row = memo(function Row({ thread, current, elsewhere, onOpen, onArchive, onDelete }: RowProps) {
   const open = (event: MouseEvent) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
     event.preventDefault();
     onOpen(thread.id);
   };
   const said = STATUS[thread.status];
+  const title = titleOf(thread);
   return (
     <li className="thread-row" data-current={current || undefined}>
-      <a href={threadUrl(thread.id)} onClick={open} aria-current={current ? "page" : undefined} data-row="">
-        <span className="dot" data-status={thread.status} aria-hidden="true" />
-        <span className="thread-title">{thread.title || thread.preview || "New thread"}</span>
-        {said && <span className="offscreen">({said})</span>}
-        <span className="thread-meta">
-          <span>{baseName(thread.cwd)}</span>
-          <span>{thread.status === "approval" ? <b>needs you</b> : ago(thread.updatedAt, Date.now())}</span>
-        </span>
-      </a>
-      <button
-        type="button"
-        className="icon-button small"
-        aria-label={`${thread.archived ? "Take out" : "Archive"} ${thread.title || "thread"}`}
-        title={thread.archived ? "Take out of the archive" : "Archive"}
-        onClick={() => onArchive(thread)}
+      <a
+        href={threadUrl(thread.id)}
+        onClick={open}
+        aria-current={current ? "page" : undefined}
+        data-row=""
+        title={thread.title ? undefined : thread.preview || undefined}
       >
-        <Icon name={thread.archived ? "retry" : "archive"} size={13} />
-      </button>
+        <span className="dot" data-status={thread.status} aria-hidden="true" />
+        <span className="thread-title">{title}</span>
+        <time className="thread-time" dateTime={new Date(thread.updatedAt).toISOString()}>
+          {ago(thread.updatedAt, Date.now())}
+        </time>
+        {(said || elsewhere) && (
+          <span className="thread-meta">
+            {said && <span data-status={thread.status}>{said}</span>}
+            {elsewhere && <span>{baseName(thread.cwd)}</span>}
+          </span>
+        )}
+        {thread.match && <span className="thread-match">{thread.match}</span>}
+      </a>
+      <span className="thread-actions">
+        {thread.archived && (
+          <button
+            type="button"
+            className="icon-button small"
+            aria-label={`Delete ${title}`}
+            title="Delete"
+            onClick={() => onDelete(thread)}
+          >
+            <Icon name="trash" size={13} />
+          </button>
+        )}
+        <button
+          type="button"
+          className="icon-button small"
+          aria-label={`${thread.archived ? "Unarchive" : "Archive"} ${title}`}
+          title={thread.archived ? "Unarchive" : "Archive"}
+          onClick={() => onArchive(thread, !thread.archived)}
+        >
+          <Icon name={thread.archived ? "retry" : "archive"} size={13} />
+        </button>
+      </span>
     </li>
   );
 });

@@ -15,6 +15,8 @@ const HIDDEN_MS = 15_000;
 const TOLD_MS = 60_000;
 /** One prompt makes several pieces of news. */
 const NEWS_MS = 60;
+/** The server reads logs for a moment and answers with what it has. */
+const PARTIAL_MS = 300;
 const PAGE = 50;
 
 export type ThreadList = {
@@ -22,11 +24,15 @@ export type ThreadList = {
   /** Why there is no list: `gone` the server does not answer, `unauthorized` it does not know us. */
   problem: "gone" | "unauthorized" | null;
   more: (() => void) | null;
+  /** A search that has not looked into every thread yet. */
+  searching: boolean;
   refresh: () => void;
+  /** A thread that was deleted: nothing shows it from now on. */
+  forget: (threadId: string) => void;
 };
 
 /** Older pages, as they were when somebody asked for them; only the first page is kept fresh. */
-type Older = { threads: readonly ThreadRow[]; cursor: string | null };
+type Older = { threads: readonly ThreadRow[]; cursor: string | null; partial?: boolean };
 
 export function useThreads(search: string, archived: boolean): ThreadList {
   const [first, setFirst] = useState<Older | null>(null);
@@ -47,10 +53,11 @@ export function useThreads(search: string, archived: boolean): ThreadList {
       clearTimeout(timer);
       const mine = ++asked;
       try {
-        const { threads, nextCursor } = await api.threads({ search, archived, limit: PAGE });
+        const { threads, nextCursor, partial = false } = await api.threads({ search, archived, limit: PAGE });
         if (gone || mine !== asked) return;
-        setFirst((now) => (now?.threads === threads ? now : { threads, cursor: nextCursor }));
+        setFirst((now) => (now?.threads === threads ? now : { threads, cursor: nextCursor, partial }));
         setProblem(null);
+        if (partial) return later(PARTIAL_MS);
       } catch (failure) {
         if (gone || mine !== asked) return;
         setProblem(failure instanceof RequestFailed && failure.status === 401 ? "unauthorized" : "gone");
@@ -91,10 +98,23 @@ export function useThreads(search: string, archived: boolean): ThreadList {
       );
   }, [search, archived, cursor]);
   const refresh = useCallback(() => ask.current(), []);
+  const forget = useCallback((threadId: string) => {
+    const without = (now: Older | null) => now && { ...now, threads: now.threads.filter(({ id }) => id !== threadId) };
+    setFirst(without);
+    setOlder(without);
+    ask.current();
+  }, []);
   const threads = useMemo(() => first && joined(first.threads, older?.threads ?? []), [first, older]);
   return useMemo(
-    () => ({ threads, problem, more: cursor === null ? null : more, refresh }),
-    [threads, problem, cursor, more, refresh],
+    () => ({
+      threads,
+      problem,
+      more: cursor === null ? null : more,
+      searching: first?.partial ?? false,
+      refresh,
+      forget,
+    }),
+    [threads, problem, cursor, more, first?.partial, refresh, forget],
   );
 }
 

@@ -1,20 +1,21 @@
 /**
- * A question that waits for a person: exactly what would happen, and three answers.
+ * A question that waits for a person: exactly what would happen, and the answers.
  *
- * Keys work while the card has the focus. It takes the focus when it appears, unless somebody is typing, and it is
- * deaf for a moment: a letter meant for the composer must not approve anything.
+ * Keys work while the card has the focus. It takes the focus when it appears, unless somebody is typing, and it ignores
+ * keys for a moment: a letter meant for the message box must not approve anything. What keys mean is in `specs/keys.json`.
  */
 
 import type { Approval, Decision } from "@hames/client";
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon } from "../shell/icons.js";
 import { CodeBlock } from "../text/code-block.js";
+import { sentence } from "../text/format.js";
 import { hides, Visible } from "../text/visible.js";
 import { useIsFirst, useThreadTools } from "../thread/context.js";
 import { FileDiff, SidesSwitch, useSides } from "./diff-view.js";
 import { Elicitation } from "./elicitation.js";
 
-const DEAF_MS = 600;
+const IGNORED_MS = 600;
 const TYPING_MS = 2_000;
 
 const QUESTIONS: Record<Approval["kind"], string> = {
@@ -29,11 +30,13 @@ const QUESTIONS: Record<Approval["kind"], string> = {
 function scope(approval: Approval): string {
   switch (approval.kind) {
     case "command":
-      return "This exact command in this directory is not asked about again in this thread";
+      return "Always: this exact command in this directory runs without asking in this thread.";
     case "file":
-      return approval.protected ? "" : "Further changes in this workspace are not asked about in this thread";
+      return approval.protected
+        ? ""
+        : "Always: all file changes in this workspace are made without asking in this thread.";
     case "mcp":
-      return "This tool of this server is not asked about again in this thread";
+      return "Always: this tool of this server runs without asking in this thread.";
     case "tool":
     case "elicitation":
       return "";
@@ -58,10 +61,11 @@ function busyFor(): number {
 }
 
 export function ApprovalCard({ approval }: { approval: Approval }) {
-  const { approve, readOnly } = useThreadTools();
+  const { approve, stop, readOnly } = useThreadTools();
   const first = useIsFirst(approval);
   const card = useRef<HTMLDivElement>(null);
-  const appearedAt = useRef(performance.now());
+  const noteField = useRef<HTMLInputElement>(null);
+  const [listening, setListening] = useState(false);
   const [note, setNote] = useState("");
   const [answered, setAnswered] = useState<Decision | null>(null);
   const titleId = useId();
@@ -78,6 +82,11 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     return () => clearTimeout(timer);
   }, [first, readOnly]);
 
+  useEffect(() => {
+    const timer = setTimeout(() => setListening(true), IGNORED_MS);
+    return () => clearTimeout(timer);
+  }, []);
+
   const answer = (decision: Decision, content?: unknown) => {
     if (answered || readOnly) return;
     setAnswered(decision);
@@ -86,20 +95,22 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
   };
   const keys = (event: KeyboardEvent) => {
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
-    if (approval.kind === "elicitation" && event.key !== "Escape") return;
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      event.repeat ||
-      performance.now() - appearedAt.current < DEAF_MS
-    )
-      return;
-    const decision = ({ y: "once", a: "always", n: "reject", Escape: "reject" } as const)[event.key];
-    if (!decision || (decision === "always" && !always)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || !listening || readOnly) return;
+    if (!act(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
-    answer(decision);
+  };
+  const act = (key: string): boolean => {
+    if (approval.kind === "elicitation") {
+      if (key !== "Escape") return false;
+      answer("reject");
+    } else if (key === "y") answer("once");
+    else if (key === "a" && always) answer("always");
+    else if (key === "n") answer("reject");
+    else if (key === "r") noteField.current?.focus();
+    else if (key === "Escape") stop();
+    else return false;
+    return true;
   };
 
   return (
@@ -111,12 +122,13 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
       tabIndex={-1}
       onKeyDown={keys}
       data-approval={approval.id}
+      data-listening={listening || undefined}
     >
       <div className="approval-head">
         <Icon name="shield" />
         <strong id={titleId}>{QUESTIONS[approval.kind]}</strong>
-        {approval.reason && approval.kind !== "elicitation" && (
-          <span className="approval-reason">{approval.reason}</span>
+        {approval.kind !== "elicitation" && says(approval) && (
+          <span className="approval-reason">{sentence(approval.reason ?? "")}</span>
         )}
       </div>
       {approval.kind === "elicitation" ? (
@@ -158,20 +170,32 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
               No <kbd>n</kbd>
             </button>
             <input
+              ref={noteField}
               className="approval-note"
               value={note}
               disabled={answered !== null || readOnly}
               onChange={(event) => setNote(event.target.value)}
-              onKeyDown={(event) => event.key === "Enter" && note.trim() && answer("reject")}
-              placeholder="No, and tell it what to do instead…"
-              aria-label="A word to the agent; Enter declines and sends it"
+              onKeyDown={(event) => {
+                if (event.key === "Enter" && note.trim()) answer("reject");
+                else if (event.key === "Escape") card.current?.focus();
+                else return;
+                event.preventDefault();
+                event.stopPropagation();
+              }}
+              placeholder="Reject and tell the agent what to do instead…"
+              aria-label="Reject and tell the agent why"
             />
           </div>
-          {always && <p className="approval-scope">Always: {always.charAt(0).toLowerCase() + always.slice(1)}.</p>}
+          {always && <p className="approval-scope">{always}</p>}
         </>
       )}
     </div>
   );
+}
+
+/** Whether the reason is more than the command once again. */
+function says({ reason = "", command = "" }: Approval): boolean {
+  return reason.trim() !== "" && reason.trim() !== command.trim();
 }
 
 function Subject({ approval }: { approval: Approval }) {
@@ -184,16 +208,18 @@ function Subject({ approval }: { approval: Approval }) {
             <Visible text={approval.command ?? ""} />
           </pre>
           {hides(approval.command ?? "") && (
-            <Warning>It contains characters that cannot be seen. They are shown by their numbers.</Warning>
+            <Warning>It contains invisible characters. They are shown by their numbers.</Warning>
           )}
-          {approval.unsandboxed && <Warning>Outside of the sandbox{approval.why ? `: ${approval.why}` : ""}</Warning>}
+          {approval.unsandboxed && (
+            <Warning>Runs outside of the sandbox{approval.why ? `: ${approval.why}` : ""}</Warning>
+          )}
           {approval.cwd && <p className="approval-where">in {approval.cwd}</p>}
         </>
       );
     case "file":
       return (
         <>
-          {approval.protected && <Warning>It touches files that guard this workspace.</Warning>}
+          {approval.protected && <Warning>It changes files that protect this workspace.</Warning>}
           <div className="approval-layout">
             <SidesSwitch sides={sides} onChange={setSides} />
           </div>

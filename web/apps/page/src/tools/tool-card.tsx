@@ -1,13 +1,19 @@
-/** One tool call: a line when it is done and well, open while it runs, failed, or asks. */
+/**
+ * One tool call: a line when it went well, open when it failed or asks.
+ *
+ * A command that runs for long opens, too, and stays open when it ends: nothing on the screen moves twice because of a command that took
+ * a moment.
+ */
 
 import type { HarnessToolCall, ToolKind } from "@hames/client";
-import { memo, useId, useState } from "react";
+import { memo, useEffect, useId, useState } from "react";
+import { api } from "../api.js";
 import { Icon, type IconName } from "../shell/icons.js";
 import { CodeBlock } from "../text/code-block.js";
 import { countChanges, parseDiff } from "../text/diff.js";
-import { duration, shortPath } from "../text/format.js";
+import { baseName, duration, sentence, shortPath } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
-import { useApproval, useThreadTools } from "../thread/context.js";
+import { useApproval, useIsFound, useThreadTools } from "../thread/context.js";
 import { ApprovalCard } from "./approval-card.js";
 import { BareDiff, ChangeCounts, FileDiff, SidesSwitch, useSides, WORDS } from "./diff-view.js";
 import { Terminal } from "./terminal.js";
@@ -29,7 +35,11 @@ const SAID: Record<string, string> = {
   failed: "failed",
   declined: "declined",
   interrupted: "stopped",
+  skipped: "skipped",
 };
+
+/** Most commands are over by then. */
+const LONG_MS = 1_000;
 
 export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall }) {
   const approval = useApproval(call.id);
@@ -37,7 +47,9 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
   const bodyId = useId();
   const kind = call.kind ?? "tool";
   const empty = !hasBody(call);
-  const open = !empty && !approval && (choice ?? opensItself(call));
+  const ranLong = useRanLong(call.status === "running" && !approval);
+  const found = useIsFound(call.id);
+  const open = !empty && !approval && (choice ?? (found || ranLong || opensItself(call)));
   const outcome = approval ? "approval" : (call.outcome ?? call.status);
   return (
     <section
@@ -60,7 +72,7 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
           {call.status === "running" ? (
             <span className="spinner" aria-hidden="true" />
           ) : (
-            <Icon name={ICONS[kind] ?? "tool"} className="tool-icon" />
+            <Icon name={call.outcome === "skipped" ? "skipped" : (ICONS[kind] ?? "tool")} className="tool-icon" />
           )}
           <Title call={call} />
           <Facts call={call} />
@@ -78,17 +90,28 @@ function label(call: HarnessToolCall): string {
   return call.title || call.name;
 }
 
+/** Whether it has been running for a while; true from then on. */
+function useRanLong(running: boolean): boolean {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    if (!running) return;
+    const timer = setTimeout(() => setLong(true), LONG_MS);
+    return () => clearTimeout(timer);
+  }, [running]);
+  return long;
+}
+
 function hasBody(call: HarnessToolCall): boolean {
-  if (call.kind === "command") return true;
+  if (call.kind === "command" || call.reason) return true;
   return !!call.output || (call.changes?.length ?? 0) > 0 || (call.input != null && call.kind !== "search");
 }
 
 function opensItself(call: HarnessToolCall): boolean {
   if (call.kind === "plan" || call.kind === "compaction" || call.kind === "search") return false;
-  if (call.status === "running") return true;
-  if (call.outcome === "declined" || call.outcome === "interrupted") return false;
+  if (call.status === "running") return false;
+  if (call.outcome === "declined" || call.outcome === "interrupted" || call.outcome === "skipped") return false;
   if (call.status === "error" || (call.exitCode ?? 0) !== 0) return true;
-  return call.kind === "file";
+  return call.kind === "file" || call.kind === "artifact" || (call.pictures ?? 0) > 0;
 }
 
 function Title({ call }: { call: HarnessToolCall }) {
@@ -96,10 +119,25 @@ function Title({ call }: { call: HarnessToolCall }) {
   if (call.kind === "file" && call.changes?.length) {
     return <span className="tool-title path">{call.changes.map(({ path }) => shortPath(path, cwd)).join(", ")}</span>;
   }
-  if (call.kind === "command") return <code className="tool-title">{label(call)}</code>;
+  // As many lines as it has: joined to one line it would read as another command.
+  if (call.kind === "command") return <Command text={label(call)} />;
   if (call.kind === "plan") return <span className="tool-title">{planned(call)}</span>;
   if (call.kind === "search") return <span className="tool-title">Searched the web: {label(call)}</span>;
   return <span className="tool-title">{label(call)}</span>;
+}
+
+const SHOWN_LINES = 4;
+
+function Command({ text }: { text: string }) {
+  const lines = text.replace(/\n+$/, "").split("\n");
+  return (
+    <code className="tool-title command">
+      {lines.slice(0, SHOWN_LINES).map((line, index) => (
+        <span key={index}>{line || " "}</span>
+      ))}
+      {lines.length > SHOWN_LINES && <span className="muted">… {lines.length - SHOWN_LINES} more lines</span>}
+    </code>
+  );
 }
 
 /** Where the plan stands, in a line: the panel has the rest. */
@@ -114,11 +152,12 @@ function planned({ title, name, output = "" }: HarnessToolCall): string {
 function Facts({ call }: { call: HarnessToolCall }) {
   // An exit code says that it failed, and how.
   const failed = call.status === "error" && !call.exitCode ? SAID[call.outcome ?? "failed"] : "";
+  const harmless = call.outcome === "skipped" || call.outcome === "interrupted";
   return (
     <span className="tool-facts">
       {call.kind === "file" && call.changes?.length ? <Counts call={call} /> : null}
       {call.exitCode != null && call.exitCode !== 0 && <span className="bad">exit {call.exitCode}</span>}
-      {failed && <span className="bad">{failed}</span>}
+      {failed && <span className={harmless ? undefined : "bad"}>{failed}</span>}
       {call.durationMs != null && call.durationMs >= 100 && <span>{duration(call.durationMs)}</span>}
       {call.status === "complete" && !call.exitCode && <Icon name="check" size={13} className="good" />}
     </span>
@@ -136,11 +175,10 @@ function Body({ call }: { call: HarnessToolCall }) {
     case "command":
       return (
         <>
-          {(call.title?.includes("\n") || (call.title?.length ?? 0) > 90) && (
-            <pre className="tool-command">{call.title}</pre>
-          )}
+          <Reason call={call} />
+          {isCut(call.title ?? "") && <pre className="tool-command">{call.title}</pre>}
           <Output call={call} />
-          {call.status !== "running" && !call.output && <p className="terminal-empty">No output</p>}
+          {call.status !== "running" && !call.output && !call.reason && <p className="terminal-empty">No output</p>}
         </>
       );
     case "file":
@@ -149,14 +187,88 @@ function Body({ call }: { call: HarnessToolCall }) {
       return <pre className="tool-command">{call.output}</pre>;
     case "compaction":
       return <Markdown text={call.output ?? ""} />;
+    case "artifact":
+      return <Artifact call={call} />;
     default:
+      // What came out is what matters; what went in is one click away.
       return (
         <>
-          {call.input != null && <CodeBlock code={JSON.stringify(call.input, null, 2)} language="json" />}
-          <Output call={call} />
+          <Reason call={call} />
+          <Pictures call={call} />
+          {call.output !== call.reason && <Output call={call} />}
+          {call.input != null && <Arguments input={call.input} open={!call.output && !call.reason} />}
         </>
       );
   }
+}
+
+/** Whether the closed card cannot show all of it. */
+function isCut(command: string): boolean {
+  const lines = command.split("\n");
+  return lines.length > SHOWN_LINES || lines.some(({ length }) => length > 90);
+}
+
+/** Why it failed, was refused or skipped: before anything else. */
+function Reason({ call }: { call: HarnessToolCall }) {
+  return call.reason ? <p className="tool-reason">{sentence(call.reason)}</p> : null;
+}
+
+function Arguments({ input, open }: { input: unknown; open: boolean }) {
+  return (
+    <details className="tool-arguments" open={open}>
+      <summary>Arguments</summary>
+      <CodeBlock code={JSON.stringify(input, null, 2)} language="json" />
+    </details>
+  );
+}
+
+function Pictures({ call }: { call: HarnessToolCall }) {
+  const { threadId } = useThreadTools();
+  return Array.from({ length: call.pictures ?? 0 }, (_, number) => {
+    const url = api.toolPictureUrl(threadId, call.id, number);
+    return <Picture key={number} url={url} name={label(call)} />;
+  });
+}
+
+function Picture({ url, name }: { url: string; name: string }) {
+  return (
+    <a className="tool-picture" href={url} target="_blank" rel="noreferrer" title="Open the picture">
+      <img src={url} alt={name} loading="lazy" />
+    </a>
+  );
+}
+
+const PICTURES = /^image\/(png|jpeg|gif|webp)$/;
+
+/** A file that the agent made: the picture itself, or its name, and ways to open and save it. */
+function Artifact({ call }: { call: HarnessToolCall }) {
+  const { threadId } = useThreadTools();
+  const { path = "", mediaType = "" } = (call.input ?? {}) as { path?: string; mediaType?: string };
+  const [gone, setGone] = useState(false);
+  if (call.status === "error") return <Reason call={{ ...call, reason: call.reason || call.output || "failed" }} />;
+  if (call.status === "running") return null;
+  const url = api.artifactUrl(threadId, call.id);
+  const name = baseName(path) || label(call);
+  return (
+    <>
+      {PICTURES.test(mediaType) && !gone && (
+        <a className="tool-picture" href={url} target="_blank" rel="noreferrer" title={`Open ${name}`}>
+          <img src={url} alt={label(call)} loading="lazy" onError={() => setGone(true)} />
+        </a>
+      )}
+      <div className="artifact">
+        <Icon name={PICTURES.test(mediaType) ? "image" : "file"} />
+        <span className="path">{name}</span>
+        {gone && <span className="muted">cannot be shown any more</span>}
+        <a className="button" href={url} target="_blank" rel="noreferrer">
+          <Icon name="open" size={14} /> Open
+        </a>
+        <a className="button" href={api.artifactUrl(threadId, call.id, { download: true })} download={name}>
+          <Icon name="download" size={14} /> Download
+        </a>
+      </div>
+    </>
+  );
 }
 
 function Output({ call }: { call: HarnessToolCall }) {
@@ -175,6 +287,7 @@ function Changes({ call }: { call: HarnessToolCall }) {
   const changes = call.changes ?? [];
   return (
     <>
+      <Reason call={call} />
       <div className="tool-bar">
         {changes.length === 1 && <span className={`change-kind ${changes[0]!.kind}`}>{WORDS[changes[0]!.kind]}</span>}
         <SidesSwitch sides={sides} onChange={setSides} />
@@ -184,7 +297,7 @@ function Changes({ call }: { call: HarnessToolCall }) {
       ) : (
         changes.map((change) => <FileDiff key={change.path} change={change} sides={sides} />)
       )}
-      {call.status === "error" && <Output call={call} />}
+      {call.status === "error" && call.output !== call.reason && <Output call={call} />}
     </>
   );
 }

@@ -34,25 +34,30 @@ class Program(Value):
     """`-20` means twenty of something."""
     filters: bool = False
     """Waits for input when it is given no file."""
+    names_only: bool = False
+    """Shows names, sizes and dates, and no content."""
+    star_safe: bool = False
+    """A file name that begins with `-` does no harm as an option, so `*.txt` may stand among its words."""
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
 _GREP = Program(
+    star_safe=True,
     operands="pattern",
     flags="EFGPHILTUZabchilnoqrsvwxyz",
     values="ABCDdem",
-    long=_names(
+    long=names(
         "basic-regexp byte-offset count extended-regexp files-with-matches files-without-match fixed-strings "
         "ignore-case initial-tab invert-match line-buffered line-number line-regexp no-filename no-ignore-case "
         "no-messages null null-data only-matching perl-regexp quiet recursive silent text with-filename word-regexp"
     ),
-    long_values=_names(
+    long_values=names(
         "after-context before-context binary-files context exclude exclude-dir include label max-count regexp"
     ),
-    long_maybe=_names("color colour"),
+    long_maybe=names("color colour"),
     pattern_flags=("e", "regexp"),
     bare_number=True,
     filters=True,
@@ -62,26 +67,36 @@ _RG = Program(
     operands="pattern",
     flags=".0FHINPSUacinlopqsuvwx",
     values="ABCEMTdegjmrt",
-    long=_names(
+    long=names(
         "case-sensitive column count count-matches crlf files files-with-matches files-without-match fixed-strings "
         "glob-case-insensitive heading hidden ignore-case invert-match json line-number line-regexp multiline "
         "multiline-dotall no-config no-filename no-heading no-ignore no-ignore-parent no-ignore-vcs no-line-number "
         "no-messages null null-data one-file-system only-matching passthru pcre2 pretty quiet smart-case stats text "
         "trim type-list unrestricted vimgrep with-filename word-regexp"
     ),
-    long_values=_names(
+    long_values=names(
         "after-context before-context color colors context context-separator encoding glob iglob max-columns max-count "
         "max-depth max-filesize path-separator regexp replace sort sortr threads type type-not"
     ),
     pattern_flags=("e", "regexp", "files", "type-list"),
 )
 
-_CHECKSUM = Program(flags="btz", long=_names("binary text tag zero"), filters=True)
+_FD = Program(
+    operands="pattern",
+    flags="0HIagipsu",
+    values="ESdet",
+    long=names("absolute-path case-sensitive fixed-strings full-path glob hidden ignore-case no-ignore print0 regex"),
+    long_values=names("changed-before changed-within exclude extension max-depth max-results min-depth size type"),
+    pattern_flags=("e", "t", "extension", "type"),
+    names_only=True,
+)
+
+_CHECKSUM = Program(star_safe=True, flags="btz", long=names("binary text tag zero"), filters=True)
 _BASE_ENCODING = Program(
     operands="paths",
     flags="di",
     values="w",
-    long=_names("decode ignore-garbage"),
+    long=names("decode ignore-garbage"),
     long_values=("wrap",),
     most=1,
     filters=True,
@@ -89,49 +104,57 @@ _BASE_ENCODING = Program(
 
 PROGRAMS: dict[str, Program] = {
     "ls": Program(
+        names_only=True,
+        star_safe=True,
         flags="1ABCFGNQRSUXabcdfghiklmnopqrstuvx",
         values="I",
-        long=_names(
+        long=names(
             "all almost-all author classify directory escape file-type full-time group-directories-first "
             "human-readable inode kibibytes literal no-group numeric-uid-gid quote-name recursive reverse si size"
         ),
-        long_values=_names("format hide ignore indicator-style quoting-style sort time time-style"),
+        long_values=names("format hide ignore indicator-style quoting-style sort time time-style"),
         long_maybe=("color",),
     ),
     "cat": Program(
+        star_safe=True,
         flags="AETbenstuv",
-        long=_names("number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank"),
+        long=names("number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank"),
         filters=True,
     ),
     "head": Program(
+        star_safe=True,
         flags="qvz",
         values="cn",
-        long=_names("quiet silent verbose zero-terminated"),
-        long_values=_names("bytes lines"),
+        long=names("quiet silent verbose zero-terminated"),
+        long_values=names("bytes lines"),
         bare_number=True,
         filters=True,
     ),
     "tail": Program(
+        star_safe=True,
         flags="qvz",
         values="cn",
-        long=_names("quiet silent verbose zero-terminated"),
-        long_values=_names("bytes lines"),
+        long=names("quiet silent verbose zero-terminated"),
+        long_values=names("bytes lines"),
         bare_number=True,
         filters=True,
     ),
     "nl": Program(
+        star_safe=True,
         flags="p",
         values="bdfhilnsvw",
         long=("no-renumber",),
-        long_values=_names(
+        long_values=names(
             "body-numbering footer-numbering header-numbering line-increment number-format number-separator "
             "number-width section-delimiter starting-line-number"
         ),
         filters=True,
     ),
-    "wc": Program(flags="Lclmw", long=_names("bytes chars lines max-line-length words"), filters=True),
-    "tac": Program(flags="br", values="s", long=_names("before regex"), long_values=("separator",), filters=True),
-    "rev": Program(filters=True),
+    "wc": Program(star_safe=True, flags="Lclmw", long=names("bytes chars lines max-line-length words"), filters=True),
+    "tac": Program(
+        star_safe=True, flags="br", values="s", long=names("before regex"), long_values=("separator",), filters=True
+    ),
+    "rev": Program(star_safe=True, filters=True),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
@@ -139,48 +162,51 @@ PROGRAMS: dict[str, Program] = {
     "sort": Program(
         flags="CMRVbcdfghimnrsuz",
         values="kt",
-        long=_names(
+        long=names(
             "dictionary-order general-numeric-sort human-numeric-sort ignore-case ignore-leading-blanks "
             "ignore-nonprinting merge month-sort numeric-sort reverse stable unique version-sort zero-terminated"
         ),
-        long_values=_names("field-separator key sort"),
+        long_values=names("field-separator key sort"),
         long_maybe=("check",),
         filters=True,
     ),
     "uniq": Program(
         flags="Dcdiuz",
         values="fsw",
-        long=_names("count ignore-case repeated unique zero-terminated"),
-        long_values=_names("check-chars skip-chars skip-fields"),
-        long_maybe=_names("all-repeated group"),
+        long=names("count ignore-case repeated unique zero-terminated"),
+        long_values=names("check-chars skip-chars skip-fields"),
+        long_maybe=names("all-repeated group"),
         most=1,
         filters=True,
     ),
     "cut": Program(
+        star_safe=True,
         flags="nsz",
         values="bcdf",
-        long=_names("complement only-delimited zero-terminated"),
-        long_values=_names("bytes characters delimiter fields output-delimiter"),
+        long=names("complement only-delimited zero-terminated"),
+        long_values=names("bytes characters delimiter fields output-delimiter"),
         filters=True,
     ),
     "tr": Program(
         operands="words",
         flags="Ccdst",
-        long=_names("complement delete squeeze-repeats truncate-set1"),
+        long=names("complement delete squeeze-repeats truncate-set1"),
         least=1,
         most=2,
     ),
-    "paste": Program(flags="sz", values="d", long=("serial",), long_values=("delimiters",), filters=True),
+    "paste": Program(
+        star_safe=True, flags="sz", values="d", long=("serial",), long_values=("delimiters",), filters=True
+    ),
     "join": Program(
         flags="iz",
         values="12aejotv",
-        long=_names("check-order header ignore-case nocheck-order zero-terminated"),
+        long=names("check-order header ignore-case nocheck-order zero-terminated"),
         least=2,
         most=2,
     ),
     "comm": Program(
         flags="123z",
-        long=_names("check-order nocheck-order total zero-terminated"),
+        long=names("check-order nocheck-order total zero-terminated"),
         long_values=("output-delimiter",),
         least=2,
         most=2,
@@ -189,14 +215,14 @@ PROGRAMS: dict[str, Program] = {
         operands="files",
         flags="BEHNTZabdeinpqstuwyc",
         values="CFILUWx",
-        long=_names(
+        long=names(
             "brief expand-tabs ignore-all-space ignore-blank-lines ignore-case ignore-space-change "
             "ignore-tab-expansion "
             "ignore-trailing-space initial-tab left-column minimal new-file report-identical-files "
             "show-c-function side-by-side speed-large-files strip-trailing-cr suppress-common-lines text"
         ),
-        long_values=_names("horizon-lines ignore-matching-lines label show-function-line tabsize width"),
-        long_maybe=_names("color context unified"),
+        long_values=names("horizon-lines ignore-matching-lines label show-function-line tabsize width"),
+        long_maybe=names("color context unified"),
         least=2,
         most=2,
     ),
@@ -204,50 +230,65 @@ PROGRAMS: dict[str, Program] = {
         operands="files",
         flags="bls",
         values="in",
-        long=_names("print-bytes quiet silent verbose"),
-        long_values=_names("bytes ignore-initial"),
+        long=names("print-bytes quiet silent verbose"),
+        long_values=names("bytes ignore-initial"),
         least=2,
         most=2,
     ),
     "du": Program(
+        names_only=True,
+        star_safe=True,
         flags="0Sabchkmsx",
         values="d",
-        long=_names(
+        long=names(
             "all apparent-size bytes count-links human-readable null one-file-system separate-dirs si summarize total"
         ),
-        long_values=_names("block-size exclude max-depth threshold"),
+        long_values=names("block-size exclude max-depth threshold"),
         long_maybe=("time",),
     ),
     "df": Program(
+        names_only=True,
         flags="HPTahikl",
-        long=_names("all human-readable inodes local portability print-type si total"),
+        long=names("all human-readable inodes local portability print-type si total"),
         long_values=("block-size",),
         long_maybe=("output",),
     ),
     "stat": Program(
+        names_only=True,
+        star_safe=True,
         flags="Lft",
         values="c",
-        long=_names("dereference file-system terse"),
-        long_values=_names("format printf"),
+        long=names("dereference file-system terse"),
+        long_values=names("format printf"),
         least=1,
     ),
     "file": Program(
         flags="LNbhikr",
-        long=_names("brief dereference keep-going mime mime-encoding mime-type no-dereference no-pad raw"),
+        long=names("brief dereference keep-going mime mime-encoding mime-type no-dereference no-pad raw"),
         least=1,
     ),
     "basename": Program(
-        operands="words", flags="az", values="s", long=_names("multiple zero"), long_values=("suffix",), least=1
+        star_safe=True,
+        operands="words",
+        flags="az",
+        values="s",
+        long=names("multiple zero"),
+        long_values=("suffix",),
+        least=1,
     ),
-    "dirname": Program(operands="words", flags="z", long=("zero",), least=1),
+    "dirname": Program(star_safe=True, operands="words", flags="z", long=("zero",), least=1),
     "realpath": Program(
+        names_only=True,
+        star_safe=True,
         flags="LPemqsz",
-        long=_names("canonicalize-existing canonicalize-missing logical no-symlinks physical quiet strip zero"),
+        long=names("canonicalize-existing canonicalize-missing logical no-symlinks physical quiet strip zero"),
         least=1,
     ),
     "readlink": Program(
+        names_only=True,
+        star_safe=True,
         flags="efmnqsvz",
-        long=_names("canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero"),
+        long=names("canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero"),
         least=1,
     ),
     "pwd": Program(operands="none", flags="LP"),
@@ -256,24 +297,30 @@ PROGRAMS: dict[str, Program] = {
     "uname": Program(
         operands="none",
         flags="aimnoprsv",
-        long=_names("all hardware-platform kernel-name kernel-release machine nodename operating-system processor"),
+        long=names("all hardware-platform kernel-name kernel-release machine nodename operating-system processor"),
     ),
     "arch": Program(operands="none"),
     "nproc": Program(operands="none", long=("all",)),
-    "uptime": Program(operands="none", flags="ps", long=_names("pretty since")),
+    "uptime": Program(operands="none", flags="ps", long=names("pretty since")),
     "whoami": Program(operands="none"),
     "groups": Program(operands="none"),
     "hostname": Program(operands="none", flags="s"),
-    "id": Program(operands="words", flags="Ggnruz", long=_names("group groups name real user zero"), most=1),
+    "id": Program(operands="words", flags="Ggnruz", long=names("group groups name real user zero"), most=1),
     "which": Program(operands="words", flags="a", least=1),
+    "whereis": Program(operands="words", flags="bms", least=1),
+    "free": Program(operands="none", flags="bghkm", long=names("bytes giga human kibi mebi mega total")),
+    "lscpu": Program(operands="none"),
     "type": Program(operands="words", flags="Papt", least=1),
     "tree": Program(
+        names_only=True,
         flags="ACDFJNQSXadfghinpqrstuv",
         values="ILP",
         clusters=False,
-        long=_names("dirsfirst du filesfirst gitignore ignore-case inodes noreport prune si"),
-        long_values=_names("filelimit sort timefmt"),
+        long=names("dirsfirst du filesfirst gitignore ignore-case inodes noreport prune si"),
+        long_values=names("filelimit sort timefmt"),
     ),
+    "fd": _FD,
+    "fdfind": _FD,
     "md5sum": _CHECKSUM,
     "sha1sum": _CHECKSUM,
     "sha224sum": _CHECKSUM,
@@ -288,44 +335,47 @@ PROGRAMS: dict[str, Program] = {
     "strings": Program(
         flags="afow",
         values="ent",
-        long=_names("all print-file-name"),
-        long_values=_names("bytes encoding radix"),
+        long=names("all print-file-name"),
+        long_values=names("bytes encoding radix"),
         least=1,
     ),
     "od": Program(
+        star_safe=True,
         flags="abcdfhilosvx",
         values="ANSjt",
         long=("output-duplicates",),
-        long_values=_names("address-radix endian format read-bytes skip-bytes"),
+        long_values=names("address-radix endian format read-bytes skip-bytes"),
         filters=True,
     ),
     "hexdump": Program(flags="Cbcdovx", values="ens", filters=True),
     "hd": Program(flags="bcdovx", values="ens", filters=True),
     "xxd": Program(flags="abeipu", values="cgls", clusters=False, most=1, filters=True),
     "column": Program(
-        flags="tx", values="cos", long=("table",), long_values=_names("output-separator separator"), filters=True
+        flags="tx", values="cos", long=("table",), long_values=names("output-separator separator"), filters=True
     ),
-    "fold": Program(flags="bs", values="w", long=_names("bytes spaces"), long_values=("width",), filters=True),
+    "fold": Program(
+        star_safe=True, flags="bs", values="w", long=names("bytes spaces"), long_values=("width",), filters=True
+    ),
     "fmt": Program(flags="cstu", values="gpw", long_values=("width",), filters=True),
     "expand": Program(flags="i", values="t", long=("initial",), long_values=("tabs",), filters=True),
-    "unexpand": Program(flags="a", values="t", long=_names("all first-only"), long_values=("tabs",), filters=True),
+    "unexpand": Program(flags="a", values="t", long=names("all first-only"), long_values=("tabs",), filters=True),
 }
 
 FIND_TESTS_ALONE = frozenset(
-    _names("-a -and -o -or -not ! ( ) -daystart -depth -empty -executable -false -ls -mount -nogroup -noleaf -nouser ")
-    + _names("-print -print0 -prune -quit -readable -true -writable -xdev")
+    names("-a -and -o -or -not ! ( ) -daystart -depth -empty -executable -false -ls -mount -nogroup -noleaf -nouser ")
+    + names("-print -print0 -prune -quit -readable -true -writable -xdev")
 )
 FIND_TESTS_WITH_VALUE = frozenset(
-    _names("-amin -atime -cmin -ctime -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname ")
-    + _names("-maxdepth -mindepth -mmin -mtime -name -path -perm -printf -regex -regextype -size -type -uid -user ")
-    + _names("-wholename -xtype")
+    names("-amin -atime -cmin -ctime -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname ")
+    + names("-maxdepth -mindepth -mmin -mtime -name -path -perm -printf -regex -regextype -size -type -uid -user ")
+    + names("-wholename -xtype")
 )
-FIND_TESTS_WITH_PATH = frozenset(_names("-anewer -cnewer -newer -samefile"))
+FIND_TESTS_WITH_PATH = frozenset(names("-anewer -cnewer -newer -samefile"))
 
 JQ = Program(
     operands="pattern",
     flags="CMSacejnrs",
-    long=_names(
+    long=names(
         "ascii-output color-output compact-output exit-status join-output monochrome-output null-input raw-output "
         "slurp sort-keys tab"
     ),
@@ -334,7 +384,7 @@ JQ = Program(
     filters=True,
 )
 JQ_NAMES = frozenset(
-    _names(
+    names(
         "add all and any arrays ascii_downcase ascii_upcase booleans contains del elif else empty end endswith false "
         "first flatten floor from_entries fromjson group_by has if in index indices inside iterables join keys "
         "keys_unsorted last leaf_paths length ltrimstr map map_values match max max_by min min_by not null nulls "
@@ -343,14 +393,3 @@ JQ_NAMES = frozenset(
     )
 )
 """What a filter may call. `import`, `include`, `input` and `env` read elsewhere; `repeat` and `range` need not end."""
-
-SECRET_NAMES = frozenset(
-    _names(
-        ".bash_history .dockercfg .env .git-credentials .htpasswd .netrc .npmrc .pgpass .pypirc .vault-token "
-        ".zsh_history _netrc auth.json credentials credentials.json credentials.toml id_dsa id_ecdsa id_ed25519 id_rsa "
-        "secrets.json secrets.toml secrets.yaml secrets.yml"
-    )
-)
-SECRET_ENDINGS = (".jks", ".kdbx", ".key", ".keystore", ".p12", ".pem", ".pfx", ".ppk", ".tfstate")
-SECRET_DIRECTORIES = frozenset(_names(".aws .azure .docker .gnupg .kube .password-store .ssh"))
-NOT_SECRET = (".example", ".sample", ".template", ".dist")

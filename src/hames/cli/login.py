@@ -1,0 +1,115 @@
+"""Save the API key of a model provider, after a test call to it.
+
+  hames login                          which providers there are, and which have a key
+  hames login anthropic                asks for the key without showing it
+  echo "$KEY" | hames login openai     reads the key from stdin
+  hames login openai --remove          forget the saved key
+
+The key goes into the operating system's keyring where there is one (pip install 'hames[keyring]'), otherwise into a
+file that only you can read. A key in the environment, such as ANTHROPIC_API_KEY, is used before a saved one.
+Exit code: 0, 1 when the provider refuses the key or cannot be reached, 2 for a bad option.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from getpass import getpass
+
+import anyio
+
+from hames.cli.paint import Paint
+from hames.config.credentials import Credentials
+from hames.domain.display import printable, visible
+from hames.domain.errors import HarnessError, InvalidCommand
+
+TEST_SECONDS = 30.0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="such as anthropic, openai or openrouter")
+    parser.add_argument("--remove", action="store_true", help="forget the saved key")
+    parser.add_argument("--no-test", action="store_true", help="save the key without a test call")
+    parser.add_argument("--file", action="store_true", help="save it in a file even where there is a keyring")
+
+
+def run(args: Namespace) -> int:
+    credentials = Credentials.of_user(os.environ)
+    if args.provider is None:
+        _list(credentials)
+        return 0
+    variable = key_variable(args.provider)
+    if args.remove:
+        found = credentials.remove(variable)
+        print(f"The key of {args.provider} was removed." if found else f"There was no saved key of {args.provider}.")
+        return 0
+    key = read_key(args.provider)
+    if not args.no_test and (problem := anyio.run(try_key, args.provider, key)):
+        print(f"hames: the key was not saved: {printable(problem)}", file=sys.stderr)
+        return 1
+    where = credentials.save(variable, key, use_keyring=not args.file)
+    print(f"Saved in {where}.")
+    if os.environ.get(variable):
+        print(f"{variable} is set in this environment and is used instead of the saved key.")
+    return 0
+
+
+def providers() -> dict[str, str]:
+    """Providers that take a key, with the variable that holds it."""
+    from hames.providers.compatible_servers import SERVERS
+
+    own = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+    return {**own, **{server.name: server.key_variable for server in SERVERS}}
+
+
+def key_variable(provider: str) -> str:
+    known = providers()
+    if provider not in known:
+        raise InvalidCommand(f"no provider {provider!r}; there are: {', '.join(known)}")
+    return known[provider]
+
+
+def read_key(provider: str) -> str:
+    """Typed without an echo, or a line of stdin where that is no terminal."""
+    if sys.stdin.isatty():
+        key = getpass(f"API key of {provider} (not shown): ").strip()
+    else:
+        key = sys.stdin.readline().strip()
+    if not key:
+        raise InvalidCommand("no key was given")
+    if not key.isprintable() or not key.isascii() or " " in key:
+        raise InvalidCommand("that is not an API key: it has spaces or characters that keys do not have")
+    return key
+
+
+async def try_key(provider: str, key: str) -> str:
+    """Asks the provider for its models. What is wrong, or nothing."""
+    from hames.app import catalogue
+    from hames.config.options import load
+
+    options = load({}, {**os.environ, key_variable(provider): key})
+    models = catalogue(options)
+    try:
+        with anyio.fail_after(TEST_SECONDS):
+            await models.refresh(provider)
+    except HarnessError as problem:
+        return str(problem)
+    except TimeoutError:
+        return f"{provider} did not answer within {TEST_SECONDS:g} s"
+    finally:
+        await models.aclose()
+    return ""
+
+
+def _list(credentials: Credentials) -> None:
+    paint = Paint.for_stream(sys.stdout)
+    saved = credentials.saved()
+    for provider, variable in providers().items():
+        if os.environ.get(variable):
+            says, good = f"{variable} is set in the environment", True
+        elif variable in saved:
+            says = "saved in the keyring" if saved[variable].where == "keyring" else f"saved in {credentials.file}"
+            good = True
+        else:
+            says, good = "no key", False
+        mark = paint.good("✓") if good else paint.dim("–")
+        print(f"{mark} {paint.bold(f'{provider:<12}')} {visible(says)}")

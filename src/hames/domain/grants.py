@@ -1,0 +1,98 @@
+"""What `always` allows, said before it is chosen and checked afterwards. The same rules serve both."""
+
+from collections.abc import Iterable
+
+from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, Intent, RunCommand
+from hames.domain.policy import CommandGrant, FileChangeGrant, Grant, McpGrant, ScriptFile
+from hames.domain.value import Value
+
+_NAMED = 3
+
+
+class AlwaysCovers(Value):
+    """What `always` would allow: a sentence without a subject, and the files it is about.
+
+    For a file change these are the files that may be changed again. For a command they are the scripts that must
+    stay as they are.
+    """
+
+    text: str
+    files: tuple[str, ...] = ()
+
+
+def grant_for(intent: Intent | Elicit) -> Grant | None:
+    """What `always` allows from now on. Never a prefix, never a pattern, never a protected path."""
+    match intent:
+        case RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed, scripts=scripts, repeatable=True):
+            return CommandGrant(command=command, cwd=cwd, unsandboxed=unsandboxed, scripts=scripts)
+        case ChangeFiles(changes=changes, protected=False):
+            paths = tuple(change.path for change in changes if change.kind != "delete")
+            return FileChangeGrant(paths=paths) if paths else None
+        case CallMcp(server=server, tool=tool):
+            return McpGrant(server=server, tool=tool)
+        case _:
+            return None
+
+
+def always_covers(intent: Intent | Elicit, *, cwd: str) -> AlwaysCovers | None:
+    """What a person is told before choosing `always`; None: there is nothing to allow for good.
+
+    Paths below `cwd` are named from there.
+
+    >>> always_covers(CallMcp(server="s", tool="t"), cwd="/w").text
+    'calls of t on the server s, for the rest of this thread'
+    """
+    match grant_for(intent):
+        case CommandGrant(cwd=here, unsandboxed=unsandboxed, scripts=scripts):
+            files = tuple(script.path for script in scripts)
+            text = "this exact command in this directory, for the rest of this thread"
+            text += ", outside the sandbox" if unsandboxed else ""
+            return AlwaysCovers(text=text + _while_unchanged(files, here), files=files)
+        case FileChangeGrant(paths=paths):
+            return AlwaysCovers(
+                text=f"further changes to {_listed(paths, cwd)}, for the rest of this thread", files=paths
+            )
+        case McpGrant(server=server, tool=tool):
+            return AlwaysCovers(text=f"calls of {tool} on the server {server}, for the rest of this thread")
+        case None:
+            return None
+
+
+def is_granted(intent: ChangeFiles, grants: Iterable[Grant]) -> bool:
+    """Whether every file of a change was allowed, together or one by one."""
+    allowed = {path for grant in grants if isinstance(grant, FileChangeGrant) for path in grant.paths}
+    return all(change.path in allowed and change.kind != "delete" for change in intent.changes)
+
+
+def what_changed(before: tuple[ScriptFile, ...], now: tuple[ScriptFile, ...], *, cwd: str) -> str:
+    """The first difference between two sets of scripts, in words; empty if there is none."""
+    earlier, later = ({script.path: script for script in scripts} for scripts in (before, now))
+    for path in (*earlier, *(path for path in later if path not in earlier)):
+        name = _short(path, cwd)
+        if path not in later:
+            return f"{name} is gone"
+        if path not in earlier:
+            return f"{name} is new"
+        if earlier[path].target != later[path].target:
+            return f"{name} is another symbolic link" if later[path].target else f"{name} is no symbolic link any more"
+        if earlier[path].sha256 != later[path].sha256:
+            return f"{name} changed"
+    return ""
+
+
+def _while_unchanged(files: tuple[str, ...], cwd: str) -> str:
+    if not files:
+        return ""
+    return f", as long as {_listed(files, cwd)} {'does' if len(files) == 1 else 'do'} not change"
+
+
+def _listed(paths: tuple[str, ...], cwd: str) -> str:
+    names = [_short(path, cwd) for path in paths[:_NAMED]]
+    more = len(paths) - len(names)
+    if more:
+        return f"{', '.join(names)} and {more} more file{'s' if more > 1 else ''}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _short(path: str, cwd: str) -> str:
+    return path.removeprefix(cwd.rstrip("/") + "/")

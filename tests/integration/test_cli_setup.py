@@ -1,0 +1,219 @@
+"""From an installed package to a first prompt: `hames setup`, `hames login`, `hames help`, `hames "PROMPT"`."""
+
+import json
+import os
+import pty
+import select
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from cli_process import Shell
+
+KEY = "sk-ant-right"
+SECONDS = 60
+
+
+class _Models(BaseHTTPRequestHandler):
+    """The list of models of Anthropic's service, for whoever has the key."""
+
+    def do_GET(self) -> None:
+        good = self.headers.get("x-api-key") == KEY
+        body = {"data": [{"id": "claude-sonnet-5-5", "type": "model", "display_name": "Sonnet"}], "has_more": False}
+        refusal = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
+        data = json.dumps(body if good else refusal).encode()
+        self.send_response(200 if good else 401)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Generator[Shell]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Models)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    found = Shell(tmp_path)
+    found.environment["ANTHROPIC_BASE_URL"] = f"http://127.0.0.1:{server.server_port}"
+    found.environment["HAMES_CONFIG"] = str(tmp_path / "config" / "config.toml")
+    yield found
+    server.shutdown()
+    thread.join()
+
+
+def credentials(shell: Shell) -> Path:
+    return shell.folder / "config" / "credentials.json"
+
+
+def typed(shell: Shell, words: list[str], answers: list[tuple[str, str]]) -> tuple[int, str]:
+    """Runs it on a terminal and types each answer once its question is on the screen."""
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hames", *words],
+        cwd=shell.workspace,
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env={**shell.environment, "TERM": "xterm", "NO_COLOR": "1"},
+        start_new_session=True,
+    )
+    os.close(other)
+    seen, waiting, since = "", list(answers), 0
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if not select.select([main], [], [], 0.5)[0]:
+            continue
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not chunk:
+            break
+        seen += chunk.decode(errors="replace")
+        if waiting and waiting[0][0] in seen[since:]:
+            since = len(seen)
+            os.write(main, waiting.pop(0)[1].encode() + b"\n")
+    os.close(main)
+    return process.wait(timeout=10), seen
+
+
+def test_a_key_from_stdin_is_tested_saved_for_this_user_alone_and_used(shell: Shell) -> None:
+    refused = shell.hames("login", "anthropic", stdin="sk-ant-wrong\n")
+    assert refused.returncode == 1
+    assert "was not saved" in refused.stderr
+    assert not credentials(shell).exists()
+
+    saved = shell.hames("login", "anthropic", stdin=f"{KEY}\n")
+    assert (saved.returncode, str(credentials(shell)) in saved.stdout) == (0, True), saved.stderr
+    assert stat.S_IMODE(credentials(shell).stat().st_mode) == 0o600
+    assert stat.S_IMODE(credentials(shell).parent.stat().st_mode) == 0o700
+    assert KEY not in saved.stdout + saved.stderr
+    assert shell.hames("models", "--refresh").returncode == 0
+    assert "anthropic: 1 models" in shell.hames("models", "--refresh").stderr
+
+    listed = shell.hames("login").stdout
+    assert f"anthropic    saved in {credentials(shell)}" in listed
+    assert "openai       no key" in listed
+    shown = json.loads(shell.hames("config", "--json").stdout)
+    origin = {row["name"]: row["origin"] for row in shown}["ANTHROPIC_API_KEY"]
+    assert origin == str(credentials(shell))
+
+    assert shell.hames("login", "anthropic", "--remove").returncode == 0
+    assert "anthropic    no key" in shell.hames("login").stdout
+
+
+def test_a_key_in_the_environment_comes_before_a_saved_one(shell: Shell) -> None:
+    assert shell.hames("login", "anthropic", "--no-test", stdin="sk-ant-old\n").returncode == 0
+    assert "anthropic: 1 models" in shell.hames("models", "--refresh", ANTHROPIC_API_KEY=KEY).stderr
+    assert "anthropic: 1 models" not in shell.hames("models", "--refresh").stderr
+
+
+def test_a_keyring_holds_the_key_where_there_is_one(shell: Shell) -> None:
+    backend = {"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring"}
+    saved = shell.hames("login", "anthropic", stdin=f"{KEY}\n", **backend)
+    assert (saved.returncode, "the keyring" in saved.stdout) == (0, True), saved.stderr
+    assert KEY not in credentials(shell).read_text()
+    assert "anthropic: 1 models" in shell.hames("models", "--refresh", **backend).stderr
+    # Without the keyring the key is simply not there, and nothing fails.
+    assert shell.hames("login").returncode == 0
+    assert "anthropic: 1 models" not in shell.hames("models", "--refresh").stderr
+
+
+@pytest.mark.parametrize("key", ["", "two words", "naïve", "with\ttab"])
+def test_what_cannot_be_a_key_is_refused(shell: Shell, key: str) -> None:
+    refused = shell.hames("login", "anthropic", "--no-test", stdin=f"{key}\n")
+    assert refused.returncode == 2
+    assert not credentials(shell).exists()
+
+
+def test_setup_asks_for_a_provider_a_key_and_a_model_and_proves_the_sandbox(shell: Shell) -> None:
+    config = shell.folder / "config" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("# mine\nmax_steps = 7\n\n[providers.openai]\nbase_url = 'http://127.0.0.1:9/v1'\n")
+    answers = [
+        ("Number or name [1]:", "1"),
+        ("API key of anthropic", "sk-ant-wrong"),
+        ("Try another key?", "y"),
+        ("API key of anthropic", KEY),
+        ("Model [", ""),
+    ]
+    code, seen = typed(shell, ["setup"], answers)
+    assert "The key is saved" in seen, seen
+    assert "sk-ant" not in seen
+    assert "The sandbox holds" in seen
+    assert (code, "Ready." in seen) == (0, True)
+    written = config.read_text()
+    assert written.startswith("# mine\nmax_steps = 7\n")
+    assert 'model = "anthropic/' in written.partition("[providers")[0]
+    chosen = {row["name"]: row["value"] for row in json.loads(shell.hames("config", "--json").stdout)}["model"]
+    assert chosen.startswith("anthropic/")
+
+
+def test_setup_without_a_terminal_takes_everything_from_the_command_line(shell: Shell) -> None:
+    assert shell.hames("setup").returncode == 2
+    done = shell.hames("setup", "--provider", "anthropic", "--no-sandbox-check", stdin=f"{KEY}\n")
+    assert (done.returncode, "Ready." in done.stdout) == (0, True), done.stdout + done.stderr
+    refused = shell.hames("setup", "--provider", "anthropic", "--no-sandbox-check", ANTHROPIC_API_KEY="sk-ant-wrong")
+    assert refused.returncode == 1
+    unknown = shell.hames("setup", "--provider", "nobody")
+    assert (unknown.returncode, "no provider 'nobody'" in unknown.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])
+def test_help_lists_every_command(shell: Shell, words: list[str]) -> None:
+    done = shell.hames(*words)
+    assert done.returncode == 0
+    assert all(f"\n  {name}" in done.stdout for name in ("setup", "run", "serve", "login", "help"))
+
+
+def test_help_explains_one_command(shell: Shell) -> None:
+    assert shell.hames("help", "run").stdout == shell.hames("run", "--help").stdout
+    assert "did you mean hames threads?" in shell.hames("help", "thread").stderr
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_the_version_is_shown(shell: Shell, flag: str) -> None:
+    from hames import __version__
+
+    assert shell.hames(flag).stdout == f"hames {__version__}\n"
+
+
+def test_several_words_are_a_prompt_where_there_is_no_terminal(shell: Shell) -> None:
+    done = shell.hames("Say something nice", HAMES_MODEL=shell.script("Nice."))
+    assert (done.returncode, done.stdout) == (0, "Nice.\n")
+
+
+def test_several_words_are_a_prompt_in_the_terminal(shell: Shell) -> None:
+    shell.environment["HAMES_MODEL"] = shell.script("Nicely answered.")
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hames", "Say something nice"],
+        cwd=shell.workspace,
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env={**shell.environment, "TERM": "xterm-256color"},
+        start_new_session=True,
+    )
+    os.close(other)
+    seen = b""
+    deadline = time.monotonic() + SECONDS
+    try:
+        while b"answered." not in seen and time.monotonic() < deadline:
+            if select.select([main], [], [], 0.5)[0]:
+                seen += os.read(main, 65536)
+        assert b"answered." in seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(main)

@@ -1,0 +1,143 @@
+"""An MCP server that does not work is mentioned with its reason, and the turn goes on without it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_process import Shell
+
+SERVER = Path(__file__).with_name("mcp_server.py")
+REFUSES = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        error = {"code": -32000, "message": "the licence has expired"}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def configure(shell: Shell, name: str, command: str, *args: str, more: str = "") -> None:
+    """Adds a server to the user's file."""
+    file = shell.folder / "config.toml"
+    words = ", ".join(json.dumps(word) for word in args)
+    table = f"[mcp_servers.{name}]\ncommand = {json.dumps(command)}\nargs = [{words}]\n{more}\n"
+    file.write_text((file.read_text() if file.exists() else "") + table)
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+BROKEN = [
+    pytest.param(("/nonexistent/server",), "program not found: '/nonexistent/server'", id="not found"),
+    pytest.param(("no-such-mcp-server",), "program not found: 'no-such-mcp-server'", id="not on the path"),
+    pytest.param(("/bin/sh", "-c", "echo starting >&2; echo no port left >&2; exit 3"),
+                 "exited with code 3: no port left", id="exit code and last words"),
+    pytest.param(("/bin/sh", "-c", "exit 0"), "exited with code 0", id="gone without a word"),
+    pytest.param(("/bin/sh", "-c", "kill -9 $$"), "killed by SIGKILL", id="killed"),
+    pytest.param((sys.executable, str(SERVER), "--broken"), "exited with code 1", id="not MCP"),
+    pytest.param((sys.executable, "-c", REFUSES), "the licence has expired", id="protocol error"),
+    pytest.param(("/etc",), "cannot be run", id="a directory"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "why"), BROKEN)
+def test_a_server_that_does_not_start_is_told_in_run_and_json_and_the_turn_goes_on(
+    shell: Shell, program: tuple[str, ...], why: str
+) -> None:
+    configure(shell, "broken", *program)
+    model = shell.script("Done.")
+    shown = shell.hames("run", "go", "--model", model)
+    assert (shown.returncode, shown.stdout) == (0, "Done.\n"), shown.stderr
+    (line,) = [line for line in shown.stderr.splitlines() if "'broken' is not available" in line]
+    assert why in line
+    assert "hames mcp test broken" in line
+    told = events(shell.hames("run", "go", "--json", "--model", model).stdout)
+    (warning,) = [event for event in told if event["type"] == "warning"]
+    assert why in warning["message"]
+    assert warning["params"]["data"]["server"] == "broken"
+    assert told[-1]["outcome"] == "completed"
+
+
+def test_an_address_nobody_answers_at_is_told(shell: Shell) -> None:
+    (shell.folder / "config.toml").write_text('[mcp_servers.web]\nurl = "http://127.0.0.1:1/mcp?key=abc"\n')
+    shown = shell.hames("run", "go", "--model", shell.script("Done."))
+    (line,) = [line for line in shown.stderr.splitlines() if "'web'" in line]
+    assert "127.0.0.1:1" in line
+    assert "abc" not in line
+
+
+def test_a_slow_server_shows_that_it_is_waited_for_and_then_that_it_timed_out(shell: Shell) -> None:
+    program = "echo loading the index >&2; echo hello; sleep 60"
+    configure(shell, "slow", "/bin/sh", "-c", program, more="startup_timeout_sec = 3.5")
+    shown = shell.hames("run", "go", "--model", shell.script("Done."))
+    assert (shown.returncode, shown.stdout) == (0, "Done.\n"), shown.stderr
+    lines = [line for line in shown.stderr.splitlines() if "'slow'" in line]
+    assert len(lines) == 2
+    assert "connecting to MCP server 'slow'" in lines[0]
+    assert "did not answer within 3.5 s" in lines[1]
+    assert "loading the index" in lines[1]
+    assert "'hello'" in lines[1]
+
+
+def test_the_server_that_works_is_there_beside_the_one_that_does_not(shell: Shell) -> None:
+    configure(shell, "broken", "/nonexistent/server")
+    configure(shell, "good", sys.executable, str(SERVER))
+    model = shell.script([{"call": "mcp__good__add", "with": {"a": 1, "b": 2}}], "Three.")
+    done = shell.hames("run", "go", "--json", "--approval-policy", "never", "--model", model)
+    told = events(done.stdout)
+    (call,) = [event["item"] for event in told if event["type"] == "item.completed" and "server" in event["item"]]
+    assert (call["server"], call["status"]) == ("good", "completed")
+    assert [event["params"]["data"]["server"] for event in told if event["type"] == "warning"] == ["broken"]
+
+
+def test_a_call_to_a_server_that_dies_says_with_which_code(shell: Shell) -> None:
+    configure(shell, "good", sys.executable, str(SERVER))
+    model = shell.script([{"call": "mcp__good__die", "with": {}}], "It died.")
+    shown = shell.hames("run", "go", "--approval-policy", "never", "--model", model)
+    (line,) = [line for line in shown.stderr.splitlines() if "✗" in line]
+    assert "exited with code 3" in line
+
+
+def test_doctor_and_mcp_list_say_how_each_server_is(shell: Shell) -> None:
+    configure(shell, "broken", "/nonexistent/server")
+    configure(shell, "good", sys.executable, str(SERVER))
+    configure(shell, "off", "/nonexistent/server", more="enabled = false")
+    found = json.loads(shell.hames("doctor", "--json").stdout)
+    servers = {row["name"]: row for row in found if row["name"].startswith("mcp")}
+    assert servers["mcp broken"]["good"] is False
+    assert "program not found" in servers["mcp broken"]["says"]
+    assert servers["mcp good"]["good"] is True
+    assert "mcp off" not in servers
+    listed = shell.hames("mcp", "list").stdout.splitlines()
+    row = {line.split()[0]: line for line in listed}
+    assert "failed: program not found" in row["broken"]
+    assert "ready" in row["good"]
+    assert "tools" in row["good"]
+    assert "disabled" in row["off"]
+    plain = shell.hames("mcp", "list", "--no-check").stdout
+    assert "not found" not in plain
+    assert "/nonexistent/server" in plain
+
+
+@pytest.mark.parametrize(("program", "why"), BROKEN)
+def test_mcp_test_says_why(shell: Shell, program: tuple[str, ...], why: str) -> None:
+    configure(shell, "broken", *program)
+    done = shell.hames("mcp", "test", "broken")
+    assert done.returncode == 1
+    assert why in done.stderr
+
+
+def test_mcp_test_of_a_server_without_tools_says_that_it_works_and_has_none(shell: Shell) -> None:
+    program = "from mcp.server.mcpserver import MCPServer; MCPServer('none').run()"
+    configure(shell, "empty", sys.executable, "-c", program)
+    done = shell.hames("mcp", "test", "empty")
+    assert (done.returncode, "0 tools" in done.stdout) == (0, True), done.stderr

@@ -1,0 +1,115 @@
+"""The screen says why: what was refused, failed or skipped, in one line under it."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from stagehand import staged
+
+from flint_support import real_engine
+from hames.domain.servers import ServerStatus
+from hames.ports import Place, Report, Tool
+from hames.testing.scripts import ScriptedModel, call, say
+from hames.tools.notes import WorkspaceNotes
+from support import ASKING, BROKEN, ECHO, engine
+
+SKIPPED = "skipped: an earlier call of the same reply failed"
+
+
+async def test_a_failed_tool_shows_its_reason_folded_and_the_calls_after_it_are_skipped() -> None:
+    model = ScriptedModel([call("broken", x=1), call("echo", y=2)], [say("I see.")])
+    async with staged(model, BROKEN, ECHO) as stage:
+        await stage.says("go")
+        await stage.shows("I see.", "broken x=1 ✗", "│ the tool failed: ValueError: it broke", "echo y=2 –")
+        rows = stage.screen().split("\n")
+        assert rows[rows.index(stage.row("broken x=1")) + 1].strip() == "│ the tool failed: ValueError: it broke"
+        assert rows[rows.index(stage.row("echo y=2")) + 1].strip() == f"│ {SKIPPED}"
+
+
+async def test_a_refused_command_and_a_refused_change_show_why(tmp_path: Path) -> None:
+    (tmp_path / "ws" / ".git").mkdir(parents=True)
+    model = ScriptedModel(
+        [call("shell", command="ls", unsandboxed=True, justification="because")],
+        [call("write", path=".git/config", content="x")],
+        [say("Done.")],
+    )
+    async with (
+        real_engine(model, tmp_path) as the_engine,
+        staged(the_engine, size=(100, 40), cwd=tmp_path / "ws") as stage,
+    ):
+        await stage.presses("shift+tab", "shift+tab")
+        await stage.shows("never asks")
+        await stage.says("go")
+        await stage.shows(
+            "Done.",
+            "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
+            "│ protected files change only when a person agrees",
+        )
+
+
+@pytest.mark.parametrize("width", [40, 80])
+async def test_a_long_reason_is_one_line_folded_and_whole_unfolded(width: int) -> None:
+    model = ScriptedModel([call("echo_" + "x" * 200)], [say("I see.")])
+    async with staged(model, ECHO, size=(width, 24)) as stage:
+        await stage.says("go")
+        await stage.shows("I see.", "there is no tool")
+        assert len([row for row in stage.screen().split("\n") if row.strip().startswith("│ there")]) == 1
+        await stage.presses("ctrl+o")
+        await stage.until(lambda: "the tools are: echo" in " ".join(stage.screen().replace("│", "").split()), "all")
+
+
+async def test_a_declined_call_shows_what_the_person_said() -> None:
+    model = ScriptedModel([call("asking", x=1)], [say("I see.")])
+    async with staged(model, ASKING) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.presses("n")
+        await stage.shows("I see.", "│ the user declined it")
+
+
+async def test_a_warning_is_on_the_screen_from_the_start_and_not_repeated_by_the_thread() -> None:
+    words = "hames.toml is ignored because this project is not trusted. Run `hames trust`"
+    async with engine(ScriptedModel([say("Done.")])) as made:
+        made._threads.rules = replace(made.rules, warnings=(words,))
+        async with staged(made, size=(100, 30), warnings=(words,)) as stage:
+            await stage.shows(f"! {words}")
+            await stage.says("go")
+            await stage.shows("Done.")
+            assert stage.screen().count(words) == 1
+
+
+async def test_a_server_that_failed_is_a_warning_in_the_transcript() -> None:
+    failed = ServerStatus(name="files", state="failed", reason="program not found: '/nonexistent'")
+    async with engine(ScriptedModel([say("Done.")])) as made:
+        made._turns._tools = Reporting(failed)
+        async with staged(made, size=(120, 30)) as stage:
+            await stage.says("go")
+            await stage.shows("Done.", "! MCP server 'files' is not available: program not found: '/nonexistent'.")
+
+
+async def test_status_lists_the_project_notes(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "AGENTS.md").write_text("Use tabs.")
+    async with engine(ScriptedModel([say("Done.")]), cwd=tmp_path / "ws") as made:
+        made._threads._notes = WorkspaceNotes(None)
+        async with staged(made, size=(160, 30), cwd=tmp_path / "ws") as stage:
+            await stage.says("/status")
+            await stage.shows("notes    read with the first prompt")
+            await stage.says("go")
+            await stage.shows("Done.")
+            await stage.says("/status")
+            await stage.shows(f"notes    {tmp_path / 'ws' / 'AGENTS.md'}")
+
+
+class Reporting:
+    """Tools that report a server when they are opened."""
+
+    def __init__(self, status: ServerStatus) -> None:
+        self.status = status
+
+    @asynccontextmanager
+    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
+        await report(self.status)
+        yield []

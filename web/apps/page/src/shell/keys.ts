@@ -1,0 +1,41 @@
+/** What keys mean: the table that the terminal is tested against, too, and what only a page has. */
+
+import table from "../../../../../specs/keys.json";
+
+export type KeyRow = (typeof table.keys)[number];
+
+export const KEY_TABLE = table.keys;
+export const MODE_TABLE = table.modes;
+
+/** For the help dialog: one line per key and meaning. */
+export function helpLines(): readonly (readonly [string, string])[] {
+  const lines = new Map<string, string>();
+  for (const { key, when, words } of KEY_TABLE) {
+    if (!words) continue;
+    const where =
+      when === "running" && isTwofold(key) ? " (while a turn runs)" : when === "approval" ? " (approval)" : "";
+    lines.set(`${key} ${words}${where}`, key);
+  }
+  const shared = [...lines].map(([line, key]) => [key, line.slice(key.length + 1)] as const);
+  return [...shared, ...OWN];
+}
+
+function isTwofold(key: string): boolean {
+  return (
+    new Set(KEY_TABLE.filter((row) => row.key === key && row.when !== "approval").map(({ meaning }) => meaning)).size >
+    1
+  );
+}
+
+const OWN: readonly (readonly [string, string])[] = [
+  ["↑ ↓", "Earlier prompts, when the message box is empty"],
+  ["Alt+N", "New thread"],
+  ["Alt+↑ Alt+↓", "Previous and next thread"],
+  ["Alt+F", "Find in this thread"],
+  ["Alt+O", "Outline of this thread"],
+  ["Alt+C", "Changes"],
+  ["Alt+P", "Plan"],
+  ["Alt+T", "Time travel"],
+  ["/", "Go to the message box"],
+  ["?", "This help"],
+];

@@ -1,0 +1,43 @@
+/** Finding words in a thread: in all of its messages, drawn or not. Pure. */
+
+import type { HarnessMessage, HarnessToolCall } from "@hames/client";
+
+/** One place where the words are. `toolCallId` is empty for the message's own text. */
+export type Hit = { messageId: string; toolCallId: string };
+
+export function findIn(messages: readonly HarnessMessage[], query: string): readonly Hit[] {
+  const wanted = query.trim().toLowerCase();
+  if (wanted === "") return [];
+  const has = (text: string | undefined) => text?.toLowerCase().includes(wanted) ?? false;
+  return messages.flatMap(({ id, content, reasoning, toolCalls = [] }) => {
+    const own = has(content) || has(reasoning) ? [{ messageId: id, toolCallId: "" }] : [];
+    const calls = toolCalls
+      .filter((call) => words(call).some(has))
+      .map((call) => ({ messageId: id, toolCallId: call.id }));
+    return [...own, ...calls];
+  });
+}
+
+function words({ title, output, reason, changes = [] }: HarnessToolCall): (string | undefined)[] {
+  return [title, output, reason, ...changes.flatMap(({ path, diff }) => [path, diff])];
+}
+
+const MOST_RANGES = 2_000;
+
+/** Where the words are drawn inside an element: for a highlight that changes nothing in the page. */
+export function rangesIn(root: Element, query: string): Range[] {
+  const wanted = query.trim().toLowerCase();
+  const ranges: Range[] = [];
+  if (wanted === "") return ranges;
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node && ranges.length < MOST_RANGES; node = walker.nextNode()) {
+    const text = node.nodeValue?.toLowerCase() ?? "";
+    for (let at = text.indexOf(wanted); at >= 0 && ranges.length < MOST_RANGES; at = text.indexOf(wanted, at + 1)) {
+      const range = document.createRange();
+      range.setStart(node, at);
+      range.setEnd(node, at + wanted.length);
+      ranges.push(range);
+    }
+  }
+  return ranges;
+}
