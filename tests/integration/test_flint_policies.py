@@ -2,7 +2,6 @@
 
 import base64
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,7 +87,7 @@ async def test_the_network_is_closed_unless_it_is_opened(folder: Path, *, access
 @pytest.mark.spec("flint/sandbox-workspace-write-network")
 @pytest.mark.parametrize("access", [False, True])
 async def test_a_server_on_this_machine_is_not_the_network(folder: Path, port: int, *, access: bool) -> None:
-    connect = f"{sys.executable} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
+    connect = f"/usr/bin/python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
     item = await ran(folder, connect, sandbox={"type": "workspaceWrite", "networkAccess": access})
     assert item["status"] == "failed", item
     assert "ConnectionRefusedError" in item["aggregatedOutput"]

@@ -1,9 +1,20 @@
-"""What commands leave behind, good and bad, as shell scripts: rows for `test_after_command`."""
+"""What commands leave behind, good and bad, as shell scripts, and the place where they are tried."""
 
 # A script is easier to read on one line.
 # ruff: noqa: E501
 
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from walls import Outcome, run, users, workspace
+
 from hames.domain.value import Value
+from hames.sandbox.choose import LocalSandbox, Settings
 
 GIT = "git -c user.email=me@example.org -c user.name=me -c init.defaultBranch=main -c protocol.file.allow=always"
 
@@ -50,6 +61,12 @@ OUTSIDE = (
     "$G pull",
     "git archive HEAD --format=evil",
 )
+
+
+AT_THE_TOP = tuple(
+    command for command in OUTSIDE if command.split()[1] in {"status", "diff", "add", "commit", "submodule"}
+)
+"""What is tried at the top as well where the row is about a place below: what looks into nested repositories."""
 
 
 class Row(Value):
@@ -484,3 +501,71 @@ BITS: dict[str, str] = {
     "os.chdir('n' * 200)\nopen('x', 'w').close(); os.chmod('x', 0o4755)\"",
     "a time that was put back": "cp /bin/true x; chmod 4755 x; touch -d 2001-01-01 x",
 }
+
+# What a row does is the same for every user, but where modes are concerned.
+BY_USER = [pytest.param(user, marks=[pytest.mark.slow] if user == "nobody" else []) for user in users()]
+
+_EACH = """
+each() {
+    timeout 20 /bin/bash --noprofile --norc -c "$1" >/dev/null 2>&1 </dev/null
+    if [ -e "$M" ]; then rm "$M"; echo "$1"; fi
+}
+"""
+
+
+class Scene:
+    """A workspace with a repository of the user's at its top, and a marker beside it."""
+
+    def __init__(self, base: Path, *, repository: bool = True) -> None:
+        self.here = base / "ws"
+        self.here.mkdir()
+        self.marker = base / "marker"
+        self.sandbox = self.fresh_sandbox()
+        (base / "home").mkdir()
+        if repository:
+            self.outside(f"{GIT} init -q . && echo top > top && git add top && {GIT} commit -qm top")
+
+    def fresh_sandbox(self) -> LocalSandbox:
+        """One that has not seen the workspace."""
+        return LocalSandbox(Settings(), environ={"HOME": str(self.here.parent / "home"), "PATH": os.environ["PATH"]})
+
+    def outside(self, script: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """As the user, with none of our own protection."""
+        return subprocess.run(
+            ["/bin/bash", "--noprofile", "--norc", "-c", script],
+            cwd=cwd or self.here,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.here.parent / "home"),
+                "M": str(self.marker),
+                "G": GIT,
+                "EDITOR": "true",
+                "PAGER": "cat",
+                "GIT_TERMINAL_PROMPT": "0",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    async def inside(self, script: str) -> Outcome:
+        words = f"M={self.marker}; G={GIT!r}; export M G; {PRELUDE}\n{script}"
+        return await run(words, self.here, sandbox=self.sandbox)
+
+    def ran(self, places: tuple[str, ...]) -> str:
+        """Which of the ordinary commands, if any, ran something that was planted."""
+        tried = {".": AT_THE_TOP} | dict.fromkeys(places, OUTSIDE)
+        for place, commands in tried.items():
+            if (self.here / place).is_dir():
+                script = "\n".join(f"each {shlex.quote(command)}" for command in commands)
+                if found := self.outside(_EACH + script, self.here / place).stdout:
+                    return f"in {place!r}: {found}"
+        return ""
+
+
+@contextmanager
+def scene(*, repository: bool = True) -> Iterator[Scene]:
+    with workspace() as base:
+        yield Scene(base, repository=repository)

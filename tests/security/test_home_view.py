@@ -18,7 +18,7 @@ from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch, ToolFailed
 from hames.sandbox.choose import Settings
 from hames.sandbox.covers import SECRETS as KNOWN_SECRETS
-from hames.sandbox.home_view import CACHES, TOOLS
+from hames.sandbox.home_view import CACHES, LANGUAGES, TOOLS
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 
@@ -282,6 +282,8 @@ async def test_a_cache_changed_inside_is_unchanged_outside(tmp_path: Path, overl
     with place() as base:
         home, here = base / "home", base / "ws"
         here.mkdir()
+        for name in LANGUAGES:
+            put(here, f"x{name}" if name.count(".") == 1 and name[0] == "." else name, "")
         for name in CACHES:
             put(home, f"{name}/package/module", "mine\n")
         names = " ".join(f'"$HOME/{name}"' for name in CACHES)
@@ -292,10 +294,30 @@ async def test_a_cache_changed_inside_is_unchanged_outside(tmp_path: Path, overl
         done = await run(command, here, sandbox=sandbox(home, settings))
         readable = done.text.count("mine")
         assert done.text.endswith("done\n")
-        assert readable == sum(overlays or how == "read" for how in CACHES.values())
+        assert readable == sum(overlays or cache.otherwise == "read" for cache in CACHES.values())
         for name in CACHES:
             assert (home / name / "package/module").read_text() == "mine\n"
             assert not (home / name / "new").exists()
+
+
+async def test_a_cache_is_private_where_its_language_is_used_and_read_only_elsewhere() -> None:
+    with place() as base:
+        home, here = base / "home", base / "ws"
+        here.mkdir()
+        for name in (".cargo/registry", ".cache/uv"):
+            put(home, f"{name}/package", "mine\n")
+        walls = sandbox(home)
+        command = (
+            "cat ~/.cargo/registry/package; echo x > ~/.cargo/registry/new && echo private; cat ~/.cache/uv/package"
+        )
+        before = await run(command, here, sandbox=walls)
+        assert before.text.startswith("mine\n")
+        assert "Read-only file system" in before.text
+        assert "No such file" in before.text
+        put(here, "deep/Cargo.toml", "")
+        put(here, "pyproject.toml", "")
+        after = await run(command, here, sandbox=walls)
+        assert after.text == "mine\nprivate\nmine\n"
 
 
 async def test_the_private_home_can_be_written_to_and_starts_empty_each_time() -> None:
@@ -305,7 +327,10 @@ async def test_the_private_home_can_be_written_to_and_starts_empty_each_time() -
         here.mkdir()
         walls = sandbox(home)
         first = await run("mkdir -p ~/.config/x && echo kept > ~/.config/x/y && cat ~/.config/x/y", here, sandbox=walls)
-        second = await run("ls -A ~; df -B1 --output=size ~ | tail -1; stat -c %a ~", here, sandbox=walls)
+        # pnpm has no variable for what keeps it from sharing files, so there is a settings file of ours
+        second = await run(
+            "ls -A ~ | grep -v .config; df -B1 --output=size ~ | tail -1; stat -c %a ~", here, sandbox=walls
+        )
         assert first.text == "kept\n"
         size, mode = second.text.split()
         assert 0 < int(size) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
@@ -518,7 +543,7 @@ async def test_a_program_on_the_path_that_leads_to_nowhere_inside_is_named() -> 
         put(tools, "own", "#!/bin/sh\necho own\n")
         for path in (home / "src/python3", home / "elsewhere/bin/x", tools / "own", home / "elsewhere/bin"):
             path.chmod(0o755)
-        settings = Settings(extra_path=(str(tools), str(home / "elsewhere/bin")))
+        settings = Settings(extra_path=(str(tools), "~/elsewhere/bin"))
         done = await run(f"own; x; cat ~/elsewhere/secret; {FIND}", here, sandbox=sandbox(home, settings))
         assert done.text.startswith("own\nx\n")
         assert done.text.endswith("\n0\n")

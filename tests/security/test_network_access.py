@@ -27,11 +27,19 @@ from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.ports import Launch
 from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.environment import SYSTEM_PATH
 from hames.sandbox.network.access import PORT
 from hames.sandbox.network.namespace_listener import NamespaceListeners
-from hames.sandbox.stage import interpreter
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
+
+
+def interpreter() -> str:
+    """The system's Python, which every sandbox shows. One of a checkout is not there inside."""
+    found = shutil.which("python3", path=os.pathsep.join(SYSTEM_PATH))
+    assert found is not None
+    return found
+
 
 ONLINE = WorkspaceWrite(network_access=True)
 PYTHON = "/usr/bin/python3"

@@ -22,7 +22,7 @@ from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.sandbox import landlock
 from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.stage import interpreter
+from hames.sandbox.environment import SYSTEM_PATH
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel
 from hames.transports import guard_peer
@@ -31,6 +31,14 @@ from server_support import events, port_of, running, serve_process
 from support import engine
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
+
+
+def interpreter() -> str:
+    """The system's Python, which every sandbox shows. One of a checkout is not there inside."""
+    found = shutil.which("python3", path=os.pathsep.join(SYSTEM_PATH))
+    assert found is not None
+    return found
+
 
 NOBODY_ELSE = "54321"
 """A user that nothing else on this machine runs as."""

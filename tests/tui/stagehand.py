@@ -18,6 +18,8 @@ from hames.tui.approval import ApprovalPanel
 from hames.tui.session import Wishes
 from support import engine
 
+SECONDS = 20
+
 
 class Stage:
     """What somebody in front of the terminal does and sees."""
@@ -27,7 +29,7 @@ class Stage:
         self.pilot = pilot
 
     async def until(self, seen: Callable[[], object], what: str = "") -> None:
-        with anyio.move_on_after(5):
+        with anyio.move_on_after(SECONDS):
             while not seen():
                 await self.pilot.pause(0.01)
             return

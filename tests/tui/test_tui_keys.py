@@ -9,15 +9,19 @@ import anyio
 import pytest
 from stagehand import Stage, staged
 
+from hames.domain.approvals import CallMcp
 from hames.domain.policy import ApprovalPolicy
 from hames.testing.scripts import ScriptedModel, call, say, wait_for
 from hames.tui.approval import KEYS as APPROVAL_KEYS
 from hames.tui.approval import ApprovalPanel
 from hames.tui.commands import KEYS
 from hames.tui.modes import MODE_DETAILS, POLICIES, POLICY_DETAILS
-from support import ASKING, ECHO
+from support import ECHO, PlainTool, echo
 
 TABLE = json.loads((Path(__file__).parents[2] / "specs" / "keys.json").read_text())
+SERVED = PlainTool("served", echo, intent=CallMcp(server="s", tool="t", arguments={}))
+"""Can be allowed for good."""
+
 NAMES = {"Enter": "enter", "Tab": "tab", "Esc": "escape", "Shift+Tab": "shift+tab", "Shift+Enter": "shift+enter"}
 
 
@@ -102,9 +106,9 @@ async def test_a_key_means_what_the_table_says(row: dict[str, Any]) -> None:
     scripts = {
         "idle": ScriptedModel([say("Answered.")]),
         "running": ScriptedModel([call("echo", x=1), wait_for(gate)], [say("Answered.")], [say("Answered.")]),
-        "approval": ScriptedModel([call("asking", x=1)], [say("Answered.")]),
+        "approval": ScriptedModel([call("served", x=1)], [say("Answered.")]),
     }
-    async with staged(scripts[row["when"]], ASKING, ECHO, size=(100, 40)) as stage:
+    async with staged(scripts[row["when"]], SERVED, ECHO, size=(100, 40)) as stage:
         if row["when"] == "running":
             await stage.says("go")
             await stage.until(lambda: stage.app.talk.running, "a turn")

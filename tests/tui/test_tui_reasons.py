@@ -13,6 +13,7 @@ from hames.domain.servers import ServerStatus
 from hames.ports import Place, Report, Tool
 from hames.testing.scripts import ScriptedModel, call, say
 from hames.tools.notes import WorkspaceNotes
+from hames.tui.modes import POLICIES
 from support import ASKING, BROKEN, ECHO, engine
 
 SKIPPED = "skipped: an earlier call of the same reply failed"
@@ -40,7 +41,7 @@ async def test_a_refused_command_and_a_refused_change_show_why(tmp_path: Path) -
         staged(the_engine, size=(100, 40), cwd=tmp_path / "ws") as stage,
     ):
         await stage.presses("shift+tab", "shift+tab")
-        await stage.shows("never asks")
+        await stage.shows(POLICIES["never"].lower())
         await stage.says("go")
         await stage.shows(
             "Done.",
@@ -96,11 +97,11 @@ async def test_status_lists_the_project_notes(tmp_path: Path) -> None:
         made._threads._notes = WorkspaceNotes(None)
         async with staged(made, size=(160, 30), cwd=tmp_path / "ws") as stage:
             await stage.says("/status")
-            await stage.shows("notes    read with the first prompt")
+            await stage.shows("notes      read with the first prompt")
             await stage.says("go")
             await stage.shows("Done.")
             await stage.says("/status")
-            await stage.shows(f"notes    {tmp_path / 'ws' / 'AGENTS.md'}")
+            await stage.shows(f"notes      {tmp_path / 'ws' / 'AGENTS.md'}")
 
 
 class Reporting:

@@ -151,11 +151,11 @@ async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
 
 async def test_terms_of_the_command_line_hold_for_new_threads_and_for_one_that_goes_on() -> None:
     wishes = Wishes(policy="never", sandbox=m.ReadOnly())
-    async with an_engine("one", "two") as the_engine:
+    async with an_engine("Answered.", "Again.") as the_engine:
         async with staged(the_engine, wishes=wishes) as stage:
             await stage.shows("never ask", "read-only")
             await stage.says("go")
-            await stage.shows("one")
+            await stage.shows("Answered.")
             thread_id = stage.app.talk.thread_id
         async with staged(the_engine, resume=thread_id, wishes=Wishes(policy="always")) as stage:
             await stage.shows("ask every time · read-only")

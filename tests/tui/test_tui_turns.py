@@ -12,16 +12,19 @@ from stagehand import Stage, staged
 
 from flint_support import real_engine, wired
 from hames.client.appserver import AppServerClient
+from hames.domain.approvals import ChangeFiles
+from hames.domain.items import FileUpdate
 from hames.domain.models import ModelCard, Price
 from hames.protocols.flint import greeting
 from hames.protocols.flint import items as wire
 from hames.testing.scripts import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
+from hames.tui.approval import ApprovalPanel
 from hames.tui.blocks_done import Command, FileChange, Tool
 from hames.tui.blocks_said import Note
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.reach import Unreachable, spawned
-from support import ASKING, ECHO, engine
+from support import ASKING, ECHO, PlainTool, echo, engine
 
 
 async def test_a_turn_streams_into_markdown_with_its_reasoning_folded() -> None:
@@ -62,9 +65,7 @@ async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: 
         assert kinds.count(FileChange) == 1
 
 
-@pytest.mark.parametrize(
-    ("key", "ending", "answer"), [("y", "✓", "Went well."), ("a", "✓", "Went well."), ("n", "⊘", "Went well.")]
-)
+@pytest.mark.parametrize(("key", "ending", "answer"), [("y", "✓", "Went well."), ("n", "⊘", "Went well.")])
 async def test_a_question_is_answered_with_one_key(key: str, ending: str, answer: str) -> None:
     model = ScriptedModel([call("asking", path="/etc/passwd")], [say(answer)])
     async with staged(model, ASKING) as stage:
@@ -77,6 +78,27 @@ async def test_a_question_is_answered_with_one_key(key: str, ending: str, answer
         await stage.shows(answer, f"path=/etc/passwd {ending}")
         assert panel.asked is None
         assert stage.app.composer.has_focus
+
+
+async def test_always_says_what_it_covers_and_is_offered_only_where_it_covers_something() -> None:
+    files = ChangeFiles(changes=(FileUpdate(path="/README.md", kind="modify", diff="-a\n+b\n"),))
+    changing = PlainTool("changing", echo, intent=files)
+    model = ScriptedModel([call("changing")], [say("Once.")], [call("changing")], [call("asking")], [say("Twice.")])
+    async with staged(model, changing, ASKING) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.shows(
+            "Always allow covers: further changes to README.md, for the rest of this thread", "a always allow"
+        )
+        await stage.presses("a")
+        await stage.shows("Once.")
+        await stage.says("again")
+        panel = await stage.asked()  # about the other tool only
+        assert panel.asked is not None
+        assert not panel.asked.offers_always
+        assert "a always allow" not in stage.screen()
+        await stage.presses("a", "y")
+        await stage.shows("Twice.")
 
 
 async def test_a_rejection_can_carry_a_word_to_the_model() -> None:
@@ -107,11 +129,14 @@ async def test_nobody_answers_what_they_were_still_typing_over() -> None:
     async with staged(ScriptedModel([wait_for(gate), call("asking", x=1)], [say("ok")]), ASKING) as stage:
         await stage.says("go")
         await stage.until(lambda: stage.app.talk.running)
-        await stage.presses(*"hurr")
+        await stage.presses("r")
         gate.set()
-        await stage.shows("Allow this tool call?")
+        panel = stage.app.query_one(ApprovalPanel)
+        with anyio.fail_after(20):
+            while panel.asked is None:
+                await stage.presses("r")
         await stage.presses("y")
-        assert stage.app.composer.text == "hurry"
+        assert stage.app.composer.text.endswith("ry")
         await stage.asked()
         assert stage.app.talk.running
 

@@ -209,9 +209,10 @@ def test_the_user_may_show_more_and_limit_less(home: dict[str, str]) -> None:
 def test_what_is_ours_is_hidden_wherever_it_was_moved(home: dict[str, str], tmp_path: Path) -> None:
     flags = {"cwd": home["WORK"], "data_dir": str(tmp_path / "threads"), "log_file": str(tmp_path / "log")}
     moved = hidden_paths(load(flags, home))
-    assert set(moved) == {home["HAMES_CONFIG"], home["HAMES_STATE"], flags["data_dir"], flags["log_file"]}
+    keys = str(Path(home["HAMES_CONFIG"]).parent / "credentials.json")
+    assert set(moved) == {home["HAMES_CONFIG"], keys, home["HAMES_STATE"], flags["data_dir"], flags["log_file"]}
     usual = hidden_paths(load({"cwd": home["WORK"]}, {"WORK": home["WORK"]}))
-    assert sorted(Path(path).name for path in usual) == ["hames", "hames"]
+    assert sorted(Path(path).name for path in usual) == ["hames", "hames", "hames.sock"]
 
 
 def test_a_state_directory_in_the_workspace_exists_before_a_command_could_make_it(home: dict[str, str]) -> None:

@@ -274,7 +274,6 @@ def test_no_grant_of_a_foreign_thread_counts() -> None:
         sandbox=state.settings.sandbox,
         grants=state.grants,
         verdict=Verdict(trusted=False),
-        workspace="/",
     )
     assert ruling.action == "ask"
 

@@ -183,8 +183,8 @@ async def test_the_words_of_a_deleted_thread_are_gone_from_the_disk(tmp_path: Pa
     again = JsonlStore(root, places=Places(tmp_path / "state"))
     await again.delete(ThreadId("one"))
     await again.close()
-    kept = [path for path in root.rglob("*") if path.is_file()]
-    assert any(path.name.startswith("search-") for path in kept)
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name.startswith("search.db") for path in kept)
     assert not [path.name for path in kept if b"xylophonist" in path.read_bytes()]
 
 
@@ -193,9 +193,9 @@ async def test_writing_costs_nothing_before_somebody_searches(tmp_path: Path) ->
     store = JsonlStore(root, places=Places(tmp_path / "state"))
     await thread(store, "one", said("needle"))
     await store.page(limit=None, cursor=None, archived=False, search="")
-    assert not list(root.glob("search-*"))
+    assert not list(tmp_path.rglob("search.db*"))
     await store.page(limit=None, cursor=None, archived=False, search="needle")
-    (made,) = root.glob("search-*.db")
+    (made,) = tmp_path.rglob("search.db")
     assert made.stat().st_mode & 0o777 == 0o600
     before = made.read_bytes()
     await thread(store, "two", said("needle"), at_ms=2)
@@ -208,7 +208,7 @@ async def test_the_index_survives_a_restart_and_its_own_loss(tmp_path: Path) -> 
     for lose in (False, True):
         store = JsonlStore(root, places=Places(tmp_path / "state"))
         if lose:
-            for path in root.glob("search-*"):
+            for path in list(tmp_path.rglob("search.db*")):
                 path.unlink()
         else:
             await thread(store, "one", said("needle"))

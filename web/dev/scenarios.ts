@@ -163,7 +163,8 @@ const everything: Scenario = async (turn) => {
     kind: "command",
     command,
     cwd: CWD,
-    reason: "git commit is not on the list of trusted commands",
+    reason: "`git commit` is not on the list of git commands that only read",
+    alwaysCovers: { text: "this exact command in this directory, for the rest of this thread" },
   });
   if (decision === "reject") {
     commit.done({ status: "error", outcome: "declined" });
@@ -249,6 +250,10 @@ const edits: Scenario = async (turn) => {
     kind: "file",
     changes: [{ path: `${CWD}/src/login.py`, kind: "modify", diff: LOGIN_DIFF }],
     reason: "the policy asks about every change",
+    alwaysCovers: {
+      text: "further changes to src/login.py, for the rest of this thread",
+      files: [`${CWD}/src/login.py`],
+    },
   });
   if (decision === "reject") edit.done({ status: "error", outcome: "declined" });
   else edit.done({ durationMs: 4 });
@@ -270,6 +275,7 @@ const mcp: Scenario = async (turn) => {
     tool: "create_issue",
     input: { title: "Crash on sign-in", labels: ["bug", "auth"], body: "Steps…" },
     reason: "tools of MCP servers are asked about",
+    alwaysCovers: { text: "calls of create_issue on the server github, for the rest of this thread" },
   });
   if (decision === "reject") tool.done({ status: "error", outcome: "declined" });
   else {

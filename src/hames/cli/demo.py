@@ -8,6 +8,7 @@ The model is a script; everything else is what your own work would run on: the s
 the sandbox and the log.
 """
 
+import os
 import shutil
 import sys
 import tempfile
@@ -29,10 +30,11 @@ from hames.client.appserver_events import (
     UsageUpdated,
 )
 from hames.domain.display import printable, visible
-from hames.executables import hames_command
+from hames.executables import find_program, hames_command
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.environment import SYSTEM_PATH
 
 TASK = "Make the tests pass, and tell me what was wrong."
 
@@ -97,7 +99,7 @@ def _copy_sample(directory: Path) -> Path:
     for name in ("cart.py", "test_cart.py"):
         (shop / name).write_text((source / name).read_text())
     # Not the one of a virtual environment: that may lie in a temporary directory, which the sandbox hides.
-    python = Path(sys.executable).resolve()
+    python = find_program("python3", path=os.pathsep.join(SYSTEM_PATH)) or Path(sys.executable).resolve()
     script = directory / "script.json"
     script.write_text((source / "script.json").read_text().replace("PYTHON", str(python)))
     return script

@@ -63,7 +63,7 @@ def _show(findings: list[Finding]) -> None:
     paint = Paint.for_stream(sys.stdout)
     for finding in findings:
         mark = paint.good("✓") if finding.good else paint.bad("✗") if finding.needed else paint.warn("–")
-        print(f"{mark} {paint.bold(f'{finding.name:<12}')} {visible(finding.says)}")
+        print(f"{mark} {paint.bold(f'{visible(finding.name):<12}')} {visible(finding.says)}")
 
 
 def _machine() -> list[Finding]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hames.sandbox import git_config
 from hames.sandbox.after_notes import bit_notes, disarm_notes
-from hames.sandbox.beneath_root import drop_mode_bits, opened, root_of
+from hames.sandbox.beneath_root import drop_mode_bits, is_inside, opened, root_of
 from hames.sandbox.git_config import UnreadableConfig
 from hames.sandbox.git_disarm import Disarmed, Disarmer
 from hames.sandbox.git_state import GitState, Kind
@@ -89,8 +89,9 @@ class AfterCommand:
 
     def _look_again(self, snapshot: Snapshot) -> bool:
         roots = tuple(map(os.fsdecode, snapshot.roots))
+        shut = frozenset(map(os.fsdecode, snapshot.shut))
         try:
-            notes = _look(snapshot, {root: Tree(root) for root in roots}, limit=0, elapsed=0)
+            notes = _look(snapshot, {root: Tree(root) for root in roots}, limit=0, elapsed=0, skip=shut)
         except Exception:
             log.exception("after_command.recover")
             return False
@@ -261,13 +262,12 @@ def _record(trees: dict[str, Tree], home: str, skip: frozenset[str]) -> Snapshot
         since=tuple(since.values()),
         pieces={os.fsencode(path): piece for path, piece in pieces.items()},
         tasks=_identities(seen.tasks),
+        shut=tuple(map(os.fsencode, sorted(skip))),
         complete=complete,
     )
 
 
-def _look(
-    snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: float, skip: frozenset[str] = frozenset()
-) -> list[str]:
+def _look(snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: float, skip: frozenset[str]) -> list[str]:
     """Compares, makes inert, and says what it did. Raises `TooManyFiles`."""
     roots = tuple(map(os.fsdecode, snapshot.roots))
     since: dict[str, int] = {}
@@ -277,7 +277,7 @@ def _look(
         # A clock that was set back in the meantime must not make new files look old.
         since[root] = min(before, now - int(elapsed * 1e9)) if elapsed else before
         seen.add(_see(trees[root], now, limit=limit, skip=skip))
-    disarmed = _disarm(snapshot, roots, seen, min(since.values(), default=0))
+    disarmed = _disarm(snapshot, roots, seen, min(since.values(), default=0), skip)
     dropped, stuck = _drop_bits(seen.special, roots, since)
     tasks = [
         os.fsdecode(path)
@@ -305,7 +305,7 @@ def _see(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> Seen:
             search.communicate()
 
 
-def _disarm(snapshot: Snapshot, roots: tuple[str, ...], seen: Seen, since: int) -> list[Disarmed]:
+def _disarm(snapshot: Snapshot, roots: tuple[str, ...], seen: Seen, since: int, shut: frozenset[str]) -> list[Disarmed]:
     before = {os.fsdecode(path): piece for path, piece in snapshot.pieces.items()}
     hooks_paths = tuple(map(os.fsdecode, snapshot.hooks_paths))
     disarmer = Disarmer(before, roots)
@@ -315,7 +315,10 @@ def _disarm(snapshot: Snapshot, roots: tuple[str, ...], seen: Seen, since: int) 
         if done:
             pieces = GitState(roots, hooks_paths, before).read(seen.git, seen.pointers)
         for path, piece in pieces.items():
-            if piece.kind in phase and (snapshot.complete or piece.changed >= since):
+            # What the command could not change, the user did in the meantime.
+            if piece.kind not in phase or any(is_inside(path, shut_path) for shut_path in shut):
+                continue
+            if snapshot.complete or piece.changed >= since:
                 one = disarmer.disarm(path, piece)
                 done += [one] if one is not None else []
     return done

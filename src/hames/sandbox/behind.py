@@ -24,12 +24,13 @@ from hames.sandbox.after_command import AfterCommand, Check
 from hames.sandbox.guards import Guards, guards
 from hames.sandbox.limits import confine, limited
 from hames.sandbox.mounts import BOUND, Layers, Mount, inside
+from hames.sandbox.overlays import Overlays
 from hames.sandbox.placeholders import Placeholders
 from hames.sandbox.plan import Plan
 from hames.sandbox.rendered_config import git_settings
 from hames.sandbox.system_view import system_secrets
-from hames.sandbox.visible_paths import Visible
-from hames.sandbox.workspace_survey import Seen
+from hames.sandbox.visible_paths import VisibleView
+from hames.sandbox.workspace_survey import SurveyResult
 
 if TYPE_CHECKING:
     from hames.sandbox.network.access import CommandNetwork
@@ -48,9 +49,9 @@ class Reach(Value):
     scratch: str = ""
     sockets: frozenset[str] | None = None
     """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
-    visible: Visible = Visible(mounts=(), private_home=False)
+    visible: VisibleView = VisibleView(mounts=(), private_home=False)
     """What is shown beside the workspace."""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SurveyResult, ...] = ()
     """What was found in the workspace and the other roots."""
 
 
@@ -59,6 +60,8 @@ def bubblewrap(
     launch: Launch,
     reach: Reach,
     after: AfterCommand,
+    overlays: Overlays,
+    *,
     network: "CommandNetwork | None" = None,
 ) -> Plan:
     """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left.
@@ -99,7 +102,7 @@ def bubblewrap(
             sockets=tuple(path for seen in reach.seen for path in seen.sockets),
             known_sockets=reach.sockets,
         )
-        layers = bwrap.mounts(view)
+        layers = overlays.laid(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
             raise ToolFailed(f"the directory {launch.cwd!r} is outside what the sandbox shows")
         files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}

@@ -140,7 +140,9 @@ def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View, files: Mappin
             return ["--ro-bind", mount.path, mount.path]
         case "write":
             return ["--bind", mount.path, mount.path]
-        case "tool":
+        case "tool" if mount.target:
+            return ["--overlay-src", mount.path, "--overlay-src", mount.target, "--ro-overlay", mount.path]
+        case "shown" | "tool":
             return ["--ro-bind-try", mount.path, mount.path]
         case "cache":
             return ["--overlay-src", mount.path, "--tmp-overlay", mount.path]

@@ -28,14 +28,15 @@ from hames.sandbox.bubblewrap import Bubblewrap
 from hames.sandbox.commands.hardening import READING
 from hames.sandbox.environment import child_environment, safe_directories
 from hames.sandbox.guardian import Guardian
-from hames.sandbox.home_view import HomeView, names_below
+from hames.sandbox.home_view import names_below
 from hames.sandbox.limits import memory_limit, readable
 from hames.sandbox.mounts import inside, writable_roots
+from hames.sandbox.overlays import Overlays
 from hames.sandbox.plan import Plan
 from hames.sandbox.process import LocalProcess, start
 from hames.sandbox.steady import SteadyProcess
-from hames.sandbox.visible_paths import Visible, Wanted, visible
-from hames.sandbox.workspace_survey import BUDGET_SECONDS, Seen, WorkspaceSurvey
+from hames.sandbox.visible_paths import ViewRequest, VisiblePaths, VisibleView
+from hames.sandbox.workspace_survey import BUDGET_SECONDS, SurveyResult, WorkspaceSurvey
 
 if TYPE_CHECKING:
     from hames.sandbox.network.access import CommandNetwork, NetworkAccess
@@ -105,8 +106,8 @@ class LocalSandbox:
         self._network: NetworkAccess | None = None
         self._network_turn = threading.Lock()
         self._surveys: dict[str, WorkspaceSurvey] = {}
-        self._overlays: dict[int, bool] = {}
-        self._home_view = HomeView(self._home, self._can_overlay)
+        self._overlays = Overlays(self._can_overlay)
+        self._visible_paths = VisiblePaths(self._home, self._overlays.can_cover)
         self._noted: set[tuple[str, str]] = set()
         self._after = AfterCommand(settings.state)
 
@@ -211,7 +212,8 @@ class LocalSandbox:
     def _path(self, launch: Launch) -> tuple[str, ...]:
         """Directories before the system's on PATH."""
         writable = (launch.workspace, *_named_roots(launch.policy))
-        return safe_directories(self._settings.extra_path, writable=[os.path.realpath(path) for path in writable])
+        named = [self._expanded(path) for path in self._settings.extra_path]
+        return safe_directories(named, writable=[os.path.realpath(path) for path in writable])
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> Plan:
         if not Path(launch.cwd).is_dir():
@@ -249,14 +251,14 @@ class LocalSandbox:
             hidden=tuple(dict.fromkeys((*hidden, *map(os.path.realpath, hidden)))),
             scratch=self._settings.scratch if roots else "",
             sockets=sockets,
-            visible=self._visible(launch, workspaces, seen),
+            visible=self._visible(launch, workspaces, seen, again=sockets is not None),
             seen=seen,
         )
         match walls.kind:
             case "bubblewrap":
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
                 access = self._command_network(found) if network else None
-                return behind.bubblewrap(found, launch, reach, self._after, access)
+                return behind.bubblewrap(found, launch, reach, self._after, self._overlays, network=access)
             case "landlock" if network:
                 raise SandboxUnavailable(
                     "no network for the command: Landlock cannot keep it away from the services of this machine; "
@@ -282,10 +284,12 @@ class LocalSandbox:
                 self._network = NetworkAccess(self._environ, self._outside)
             return self._network.for_command()
 
-    def _visible(self, launch: Launch, workspaces: tuple[str, ...], seen: Sequence[Seen]) -> Visible:
+    def _visible(
+        self, launch: Launch, workspaces: tuple[str, ...], seen: Sequence[SurveyResult], *, again: bool = False
+    ) -> VisibleView:
         settings = self._settings
-        found = visible(
-            Wanted(
+        found = self._visible_paths.find(
+            ViewRequest(
                 home=self._home,
                 workspaces=workspaces,
                 named=(self._named_home, launch.workspace, launch.cwd, *_named_roots(launch.policy)),
@@ -294,9 +298,9 @@ class LocalSandbox:
                 read=tuple(map(self._expanded, settings.extra_read)),
                 cache=tuple(map(self._expanded, settings.extra_cache)),
                 environments=tuple(path for one in seen for path in one.environments),
+                languages=frozenset(language for one in seen for language in one.languages),
             ),
-            tools_at_home=self._home_view.mounts,
-            overlays=self._can_overlay,
+            again=again,
         )
         notes = [*found.notes, *(NOT_ALL_SEEN for one in seen if not one.complete)]
         # Once for each program that is started: whoever searches with ripgrep does not read notes.
@@ -310,17 +314,10 @@ class LocalSandbox:
     def _expanded(self, path: str) -> str:
         return f"{self._home}/{path[2:]}" if path.startswith("~/") else path
 
-    def _can_overlay(self, directory: str) -> bool:
-        """Asked once for each file system."""
-        try:
-            device = Path(directory).stat().st_dev
-        except OSError:
+    def _can_overlay(self, directory: str, layer: str) -> bool:
+        if self._walls().kind != "bubblewrap":
             return False
-        if device not in self._overlays:
-            walled = self._walls().kind == "bubblewrap"
-            found = probe.bubblewrap_here(self._settings.bubblewrap or None) if walled else None
-            self._overlays[device] = found is not None and probe.can_overlay(found, directory)
-        return self._overlays[device]
+        return probe.can_overlay(probe.bubblewrap_here(self._settings.bubblewrap or None), directory, layer)
 
     def _walls(self) -> Walls:
         if sys.platform == "darwin":

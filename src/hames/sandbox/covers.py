@@ -7,15 +7,13 @@ so each one is covered. What starts to listen in a shown directory after the pro
 
 import errno
 import os
-import re
 import socket
 import stat
-import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from hames.sandbox.mounts import Layers, Mount, inside
+from hames.sandbox.mounts import Layers, Mount, inside, mount_points, now_and_then
 from hames.sandbox.system_view import system_secrets
 
 SECRETS: tuple[str, ...] = (
@@ -283,10 +281,6 @@ SECRETS: tuple[str, ...] = (
 )
 """Below the home directory. Covered where the home directory is not a private one, and inside what is shown of it."""
 
-_LOOK_AGAIN_SECONDS = 30
-
-_OCTAL = re.compile(r"\\([0-7]{3})")
-
 _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")
 
 
@@ -295,7 +289,7 @@ def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str], layers
     itself."""
     at_home = [f"{home}/{name}" for name in _shown_secrets(home, layers.bound)]
     found = {os.path.realpath(name) for name in (*at_home, *more) if os.access(name, os.R_OK)}
-    covers = [*map(_cover, sorted(found)), *_of_the_system(_moment())]
+    covers = [*map(_cover, sorted(found)), *_of_the_system(now_and_then())]
     return [
         cover for cover in covers if cover.path not in keep and layers.shows(cover.path) and os.path.lexists(cover.path)
     ]
@@ -304,11 +298,6 @@ def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str], layers
 @lru_cache(maxsize=1)
 def _of_the_system(_moment: int) -> tuple[Mount, ...]:
     return tuple(_cover(path) for path in system_secrets())
-
-
-def _moment() -> int:
-    """Changes now and then: what the system has is looked up again then, and not for every command."""
-    return int(time.monotonic() // _LOOK_AGAIN_SECONDS)
 
 
 def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
@@ -335,9 +324,7 @@ def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
     """Covers for other programs' sockets that `layers` would show: those the kernel lists by path, those mounted into
     this container, and `more`, which were found in the workspace."""
     bound = tuple(f"{path.rstrip('/')}/" for path in layers.bound)
-    near = (
-        path for path in (*_bound(), *_mounted(_moment()), *_SOCKETS) if path.startswith(bound) and _is_socket(path)
-    )
+    near = (path for path in (*_bound(), *mount_points(), *_SOCKETS) if path.startswith(bound) and _is_socket(path))
     listed = {real for path in near if layers.shows(real := os.path.realpath(path))}
     alive = {path for path in more if layers.shows(path) and is_alive(path)}
     return [Mount(path=path, how="masked") for path in sorted(listed | alive)]
@@ -371,21 +358,6 @@ def _bound() -> list[str]:
         return []
     columns = (line.split(maxsplit=7) for line in lines)
     return [fields[7] for fields in columns if len(fields) == 8 and fields[7].startswith("/")]
-
-
-@lru_cache(maxsize=1)
-def _mounted(_moment: int) -> list[str]:
-    """Sockets that were mounted into a container: their listener is in another namespace, and not on the list."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return []
-    places = (line.split(" ", 5)[4] for line in lines)
-    return [_OCTAL.sub(_octal, place) if "\\" in place else place for place in places if place[:5] != "/sys/"]
-
-
-def _octal(found: re.Match[str]) -> str:
-    return chr(int(found[1], 8))
 
 
 def _is_socket(path: str) -> bool:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from hames.domain.value import Value
 from hames.sandbox.mounts import Mount, inside
-from hames.sandbox.workspace_survey import Name, Seen
+from hames.sandbox.workspace_survey import LinkedName, SurveyResult
 
 LARGE_BYTES = 64 << 20
 _SPARE_BYTES = 1 << 30
@@ -38,7 +38,7 @@ class Separated(Value):
         return tuple(Mount(path=path, how="read") for path in sorted({os.path.dirname(path) for path in self.left}))  # noqa: PTH120
 
 
-def shared(seen: Iterable[Seen], roots: Sequence[str], *, read_only: Sequence[str] = ()) -> list[Name]:
+def shared(seen: Iterable[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = ()) -> list[LinkedName]:
     """Files in the writable `roots` with a name outside them. What is `read_only` in there counts as outside."""
     names = {name.path: name for one in seen for name in one.linked}
     if not names or not roots:
@@ -54,7 +54,7 @@ def shared(seen: Iterable[Seen], roots: Sequence[str], *, read_only: Sequence[st
     return [name for name in writable if count[name.device, name.inode] < name.links]
 
 
-def separate(names: Sequence[Name], roots: Sequence[str], *, can_mount: bool = True) -> Separated:
+def separate(names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool = True) -> Separated:
     """Gives each of these files content of its own. `can_mount`: large files may be left for mounts."""
     copied: list[str] = []
     left: list[str] = []
@@ -76,8 +76,8 @@ def separate(names: Sequence[Name], roots: Sequence[str], *, can_mount: bool = T
     return Separated(copied=tuple(copied), left=tuple(left))
 
 
-def _by_directory(names: Sequence[Name]) -> Iterator[tuple[str, list[Name]]]:
-    grouped: dict[str, list[Name]] = {}
+def _by_directory(names: Sequence[LinkedName]) -> Iterator[tuple[str, list[LinkedName]]]:
+    grouped: dict[str, list[LinkedName]] = {}
     for name in names:
         grouped.setdefault(os.path.dirname(name.path), []).append(name)  # noqa: PTH120
     yield from grouped.items()
@@ -107,7 +107,7 @@ def _can_be_changed(path: str, place: int) -> bool:
     return False
 
 
-def _separated(name: Name, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
+def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
     base = os.path.basename(name.path)  # noqa: PTH119
     temporary = f".hames-{secrets.token_hex(8)}"
     try:
@@ -190,7 +190,7 @@ class Protected(Value):
 
 
 def protect(
-    seen: Sequence[Seen], roots: Sequence[str], *, read_only: Sequence[str] = (), can_mount: bool = True
+    seen: Sequence[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = (), can_mount: bool = True
 ) -> Protected:
     """Before a command: nothing it can write to is known by a name outside. `can_mount`: what cannot be copied may be
     made read-only by a mount."""

@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hames.sandbox.mounts import BOUND, Mount, follow, inside
 
@@ -87,60 +87,121 @@ TOOLS: tuple[str, ...] = (
 )
 """Programs. Read-only."""
 
-CACHES: dict[str, Literal["read", "empty"]] = {
-    ".bun/install/cache": "read",
-    ".cabal/packages": "read",
-    ".cabal/store": "read",
-    ".cache/bazel": "empty",
-    ".cache/ccache": "empty",
-    ".cache/composer": "empty",
-    ".cache/coursier": "read",
-    ".cache/deno": "read",
-    ".cache/fontconfig": "empty",
-    ".cache/go-build": "empty",
-    ".cache/huggingface/hub": "read",
-    ".cache/node-gyp": "read",
-    ".cache/pip": "empty",
-    ".cache/pnpm": "empty",
-    ".cache/pre-commit": "empty",
-    ".cache/pypoetry/artifacts": "empty",
-    ".cache/rebar3": "empty",
-    ".cache/sccache": "empty",
-    ".cache/torch": "read",
-    ".cache/uv": "empty",
-    ".cache/yarn": "empty",
-    ".cache/zig": "empty",
-    ".cargo/git": "read",
-    ".cargo/registry": "read",
-    ".ccache": "empty",
-    ".composer/cache": "empty",
-    ".conan2/p": "read",
-    ".gradle/caches": "empty",
-    ".gradle/wrapper": "read",
-    ".hex/packages": "read",
-    ".ivy2/cache": "read",
-    ".julia/artifacts": "read",
-    ".julia/compiled": "read",
-    ".julia/packages": "read",
-    ".julia/registries": "read",
-    ".konan": "read",
-    ".m2/repository": "read",
-    ".m2/wrapper": "read",
-    ".nimble/pkgs2": "read",
-    ".npm/_cacache": "empty",
-    ".nuget/packages": "read",
-    ".pub-cache/git": "read",
-    ".pub-cache/hosted": "read",
-    ".sbt/boot": "read",
-    ".stack/pantry": "read",
-    ".stack/snapshots": "read",
-    ".terraform.d/plugin-cache": "read",
-    ".yarn/berry/cache": "read",
-    "go/pkg/mod": "read",
-    "nltk_data": "read",
+
+class DownloadCache(NamedTuple):
+    """`language`: a workspace with files of it may change the cache, privately. `otherwise`: what a command sees of it
+    in another workspace, or where there are no overlays. A tool that does not work with a read-only cache gets an
+    empty one."""
+
+    language: str
+    otherwise: Literal["read", "empty"]
+
+
+CACHES: dict[str, DownloadCache] = {
+    ".bun/install/cache": DownloadCache("node", "read"),
+    ".cabal/packages": DownloadCache("haskell", "read"),
+    ".cabal/store": DownloadCache("haskell", "read"),
+    ".cache/bazel": DownloadCache("bazel", "empty"),
+    ".cache/ccache": DownloadCache("c", "empty"),
+    ".cache/composer": DownloadCache("php", "empty"),
+    ".cache/coursier": DownloadCache("java", "read"),
+    ".cache/deno": DownloadCache("node", "read"),
+    ".cache/go-build": DownloadCache("go", "empty"),
+    ".cache/huggingface/hub": DownloadCache("python", "read"),
+    ".cache/node-gyp": DownloadCache("node", "read"),
+    ".cache/pip": DownloadCache("python", "empty"),
+    ".cache/pnpm": DownloadCache("node", "empty"),
+    ".cache/pre-commit": DownloadCache("python", "empty"),
+    ".cache/pypoetry/artifacts": DownloadCache("python", "empty"),
+    ".cache/rebar3": DownloadCache("erlang", "empty"),
+    ".cache/sccache": DownloadCache("rust", "empty"),
+    ".cache/torch": DownloadCache("python", "read"),
+    ".cache/uv": DownloadCache("python", "empty"),
+    ".cache/yarn": DownloadCache("node", "empty"),
+    ".cache/zig": DownloadCache("zig", "empty"),
+    ".cargo/git": DownloadCache("rust", "read"),
+    ".cargo/registry": DownloadCache("rust", "read"),
+    ".ccache": DownloadCache("c", "empty"),
+    ".composer/cache": DownloadCache("php", "empty"),
+    ".conan2/p": DownloadCache("c", "read"),
+    ".gradle/caches": DownloadCache("java", "empty"),
+    ".gradle/wrapper": DownloadCache("java", "read"),
+    ".hex/packages": DownloadCache("erlang", "read"),
+    ".ivy2/cache": DownloadCache("java", "read"),
+    ".julia/artifacts": DownloadCache("julia", "read"),
+    ".julia/compiled": DownloadCache("julia", "read"),
+    ".julia/packages": DownloadCache("julia", "read"),
+    ".julia/registries": DownloadCache("julia", "read"),
+    ".konan": DownloadCache("java", "read"),
+    ".m2/repository": DownloadCache("java", "read"),
+    ".m2/wrapper": DownloadCache("java", "read"),
+    ".nimble/pkgs2": DownloadCache("nim", "read"),
+    ".npm/_cacache": DownloadCache("node", "empty"),
+    ".nuget/packages": DownloadCache("dotnet", "read"),
+    ".pub-cache/git": DownloadCache("dart", "read"),
+    ".pub-cache/hosted": DownloadCache("dart", "read"),
+    ".sbt/boot": DownloadCache("java", "read"),
+    ".stack/pantry": DownloadCache("haskell", "read"),
+    ".stack/snapshots": DownloadCache("haskell", "read"),
+    ".terraform.d/plugin-cache": DownloadCache("terraform", "read"),
+    ".yarn/berry/cache": DownloadCache("node", "read"),
+    "go/pkg/mod": DownloadCache("go", "read"),
+    "nltk_data": DownloadCache("python", "read"),
 }
-"""Downloads. Readable, and what a command writes there is private and thrown away. Without overlays (before bubblewrap
-0.11) either read-only, or an empty private directory where the tool does not work with a read-only one."""
+"""Downloads. What a command writes there is thrown away."""
+
+LANGUAGES: dict[str, str] = {
+    "package.json": "node",
+    "deno.json": "node",
+    "deno.jsonc": "node",
+    "bun.lockb": "node",
+    "pyproject.toml": "python",
+    "requirements.txt": "python",
+    "setup.py": "python",
+    "setup.cfg": "python",
+    "Pipfile": "python",
+    "uv.lock": "python",
+    "uv.toml": "python",
+    ".python-version": "python",
+    ".pre-commit-config.yaml": "python",
+    ".ipynb": "python",
+    "Cargo.toml": "rust",
+    "go.mod": "go",
+    "go.work": "go",
+    "pom.xml": "java",
+    "build.gradle": "java",
+    "build.gradle.kts": "java",
+    "settings.gradle": "java",
+    "settings.gradle.kts": "java",
+    "build.sbt": "java",
+    "mvnw": "java",
+    "gradlew": "java",
+    ".csproj": "dotnet",
+    ".fsproj": "dotnet",
+    ".vbproj": "dotnet",
+    ".sln": "dotnet",
+    "composer.json": "php",
+    "stack.yaml": "haskell",
+    "cabal.project": "haskell",
+    ".cabal": "haskell",
+    "mix.exs": "erlang",
+    "rebar.config": "erlang",
+    "Project.toml": "julia",
+    "pubspec.yaml": "dart",
+    ".nimble": "nim",
+    "build.zig": "zig",
+    "MODULE.bazel": "bazel",
+    "WORKSPACE": "bazel",
+    "WORKSPACE.bazel": "bazel",
+    "Makefile": "c",
+    "CMakeLists.txt": "c",
+    "meson.build": "c",
+    "configure.ac": "c",
+    "conanfile.txt": "c",
+    "conanfile.py": "c",
+    ".tf": "terraform",
+}
+"""The files that tell what a workspace is written in, by their names or by how these end."""
 
 
 _SETTLED_NS = 2_000_000_000
@@ -156,20 +217,22 @@ class HomeView:
     def __init__(self, home: str, overlays: Callable[[str], bool]) -> None:
         self._home = home
         self._overlays = overlays
-        self._found: tuple[State, list[Mount]] = ((), [])
+        self._seen: State = ()
+        self._found: dict[frozenset[str], tuple[Mount, ...]] = {}
 
-    def mounts(self) -> list[Mount]:
+    def mounts(self, languages: frozenset[str]) -> tuple[Mount, ...]:
+        """The very same as before if nothing has changed."""
         state = self._state()
-        before, found = self._found
-        if not state or state != before:
-            found = home_mounts(self._home, overlays=self._overlays)
-            self._found = (state, found)
-        return list(found)
+        if not state or state != self._seen:
+            self._seen, self._found = state, {}
+        if languages not in self._found:
+            self._found[languages] = tuple(home_mounts(self._home, languages, overlays=self._overlays))
+        return self._found[languages]
 
     def _state(self) -> State:
         """Nothing if one of them changed a moment ago: its next change might leave the same time stamp."""
         newest = time.time_ns() - _SETTLED_NS
-        parents = _PARENTS if not self._found[0] else [name for name, *_ in self._found[0]]
+        parents = [name for name, *_ in self._seen] or _PARENTS
         state: list[tuple[str, int, int]] = []
         for name in parents:
             try:
@@ -182,7 +245,7 @@ class HomeView:
         return tuple(state)
 
 
-def home_mounts(home: str, *, overlays: Callable[[str], bool]) -> list[Mount]:
+def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str], bool]) -> list[Mount]:
     """What is there of `TOOLS` and `CACHES`. `overlays`: whether a directory can be the lower half of an overlay."""
     try:
         top = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
@@ -192,17 +255,17 @@ def home_mounts(home: str, *, overlays: Callable[[str], bool]) -> list[Mount]:
     for name in TOOLS:
         if name.partition("/")[0] in top:
             found += shown(f"{home}/{name}", home)
-    for name, without in CACHES.items():
+    for name, cache in CACHES.items():
         if name.partition("/")[0] in top:
             mounts = shown(f"{home}/{name}", home, how="cache")
-            if mounts and overlays(mounts[-1].path):
+            if mounts and cache.language in languages and overlays(mounts[-1].path):
                 found += mounts
-            elif mounts and without == "read":
-                found += [*mounts[:-1], Mount(path=mounts[-1].path, how="tool")]
+            elif mounts and cache.otherwise == "read":
+                found += [*mounts[:-1], Mount(path=mounts[-1].path, how="shown")]
     return found
 
 
-def shown(path: str, home: str, *, how: Literal["tool", "cache"] = "tool") -> list[Mount]:
+def shown(path: str, home: str, *, how: Literal["shown", "tool", "cache"] = "shown") -> list[Mount]:
     """Mounts that show a file or directory of the user's own choosing, through symbolic links. Nothing if it is not
     there, or if it is or holds the whole home directory."""
     try:
@@ -213,7 +276,7 @@ def shown(path: str, home: str, *, how: Literal["tool", "cache"] = "tool") -> li
     if inside(home, real):
         return []
     # A file cannot be an overlay.
-    return [*links, Mount(path=real, how=how if stat.S_ISDIR(about.st_mode) else "tool")]
+    return [*links, Mount(path=real, how=how if stat.S_ISDIR(about.st_mode) else "shown")]
 
 
 def names_below(home: str, mounts: Iterable[Mount]) -> list[str]:

@@ -27,7 +27,7 @@ _MARKS = (
 _PYTHONS = ("bin/python", "bin/python3")
 
 
-class Needed(Value):
+class PythonBases(Value):
     """`missing` are sentences about what is wanted and not shown."""
 
     mounts: tuple[Mount, ...] = ()
@@ -45,8 +45,8 @@ def program(path: str, forbidden: Forbidden) -> list[Mount]:
         return links
     homes = [os.path.dirname(place) for place in (path, *(link.path for link in links), real)]  # noqa: PTH120
     prefixes = [prefix for home in dict.fromkeys(homes) if (prefix := _installation(home, forbidden))]
-    tools = [Mount(path=os.path.realpath(prefix), how="tool") for prefix in prefixes]
-    return [*links, *tools, Mount(path=real, how="tool")]
+    tools = [Mount(path=os.path.realpath(prefix), how="shown") for prefix in prefixes]
+    return [*links, *tools, Mount(path=real, how="shown")]
 
 
 def directory(path: str, forbidden: Forbidden) -> list[Mount]:
@@ -77,7 +77,7 @@ def _is_python(prefix: str) -> bool:
     return any(os.path.isfile(f"{path}/os.py") for path in names)  # noqa: PTH113
 
 
-def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> Needed:
+def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> PythonBases:
     """The Python installations behind the virtual environments of a workspace."""
     mounts: list[Mount] = []
     missing: list[str] = []
@@ -91,11 +91,11 @@ def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> Needed:
             named = os.path.basename(real).startswith(("python", "pypy"))  # noqa: PTH119
             if named and os.access(real, os.X_OK) and _is_python(prefix) and not forbidden(prefix):
                 outside = [link for link in links if not inside(link.path, environment)]
-                mounts += [*outside, Mount(path=prefix, how="tool")]
+                mounts += [*outside, Mount(path=prefix, how="shown")]
             else:
                 missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox do not see")
             break
-    return Needed(mounts=tuple(mounts), missing=tuple(missing))
+    return PythonBases(mounts=tuple(mounts), missing=tuple(missing))
 
 
 def dangling(directories: Iterable[str], is_shown: Callable[[str], bool]) -> list[str]:

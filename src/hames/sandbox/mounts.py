@@ -5,25 +5,33 @@ mount point that is reached through a symbolic link is not where it seems to be.
 """
 
 import os
+import re
+import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
 
-How = Literal["read", "write", "hidden", "masked", "scratch", "passage", "home", "tool", "cache", "link", "file"]
+How = Literal[
+    "read", "write", "hidden", "masked", "scratch", "passage", "home", "shown", "tool", "cache", "link", "file"
+]
 """`hidden` is an empty directory instead, `masked` an empty file instead, `scratch` a private writable directory,
 `passage` a directory that holds nothing but what is mounted below it, and takes nothing else.
 
-`home` is the private home directory, `tool` is read-only and may be missing, `cache` is readable and takes private
-changes that are thrown away, `link` is a symbolic link to `target`, `file` is a private file with `content`."""
+`home` is the private home directory. `shown` is read-only and may be missing; `tool` is the same, through an overlay
+with `target` where there is one. `cache` is readable and takes private changes that are thrown away. `link` is
+a symbolic link to `target`, `file` is a private file with `content`."""
 
-BOUND: frozenset[How] = frozenset({"read", "write", "tool", "cache"})
+BOUND: frozenset[How] = frozenset({"read", "write", "shown", "tool", "cache"})
 """These show what is on the disk."""
 
 
 _MOST_LINKS = 40
+_LOOK_AGAIN_SECONDS = 30
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(Value):
@@ -58,6 +66,30 @@ class Layers:
                 return False
             path = path.rpartition("/")[0] or "/"
         return self._how[path] in BOUND
+
+
+def now_and_then() -> int:
+    """Changes every half minute. What rarely changes is looked up again then, and not for every command."""
+    return int(time.monotonic() // _LOOK_AGAIN_SECONDS)
+
+
+def mount_points() -> tuple[str, ...]:
+    """Where something is mounted on this machine, the kernel's own file systems left out."""
+    return _mount_points(now_and_then())
+
+
+@lru_cache(maxsize=1)
+def _mount_points(_moment: int) -> tuple[str, ...]:
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return ()
+    places = (line.split(" ", 5)[4] for line in lines)
+    return tuple(_OCTAL.sub(_octal, place) for place in places if not place.startswith(("/sys/", "/proc/")))
+
+
+def _octal(found: re.Match[str]) -> str:
+    return chr(int(found[1], 8))
 
 
 def follow(path: str) -> tuple[str, list[Mount]]:

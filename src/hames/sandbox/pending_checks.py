@@ -29,6 +29,8 @@ class Snapshot(Value):
     """The time of each root's file system, in nanoseconds."""
     pieces: dict[bytes, Piece]
     tasks: dict[bytes, tuple[int, ...]]
+    shut: tuple[bytes, ...] = ()
+    """What the command cannot change, whatever it does."""
     complete: bool = True
     """Whether there was time to look at everything."""
 

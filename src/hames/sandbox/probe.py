@@ -136,10 +136,12 @@ def _complaint(found: Bubblewrap) -> str | None:
         os.close(filter_fd)
 
 
-def can_overlay(found: Bubblewrap, directory: str) -> bool:
-    """Whether a private layer can be put over this directory: that depends on its file system and on the kernel."""
+def can_overlay(found: Bubblewrap, directory: str, layer: str) -> bool:
+    """Whether `directory` can be seen through overlays, with a private layer on top and with `layer`. That depends on
+    its file system and on the kernel."""
     words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--overlay-src", directory]
-    return found.overlays and _trial(found, [*words, "--tmp-overlay", directory], None) is None
+    words += ["--tmp-overlay", directory, "--overlay-src", directory, "--overlay-src", layer, "--ro-overlay", directory]
+    return found.overlays and _trial(found, words, None) is None
 
 
 def _trial(found: Bubblewrap, words: Sequence[str], filter_fd: int | None) -> str | None:

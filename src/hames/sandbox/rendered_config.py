@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from hames.executables import find_program
 from hames.sandbox.environment import SYSTEM_PATH
 from hames.sandbox.mounts import Mount
 
@@ -224,8 +225,11 @@ def _git(home: str, path: str) -> str:
 
 
 def _git_entries(home: str, path: str) -> Iterator[tuple[str, str]]:
+    git = find_program("git", path=":".join(SYSTEM_PATH))
+    if not git:
+        return
     done = subprocess.run(
-        ["git", "config", "--file", path, "--includes", "--null", "--list"],
+        [git, "config", "--file", path, "--includes", "--null", "--list"],
         cwd="/",
         env={
             "PATH": ":".join(SYSTEM_PATH),

@@ -22,7 +22,9 @@ DIRECTORIES = (
     "/libx32",
     "/etc",
     "/opt",
-    "/sys",
+    # Of /sys only how many processors there are, and what a container may use. A bind mount of all of it would show
+    # a dozen other kernel file systems, and take time for each.
+    "/sys/devices/system",
     "/nix/store",
     "/nix/var/nix/profiles",
     "/gnu/store",
@@ -40,6 +42,9 @@ DIRECTORIES = (
     "/var/lib/rpm",
     "/var/lib/texmf",
 )
+
+# Where programs keep sockets and the like beside what others need of them.
+_MIXED = ("/opt",)
 
 ALWAYS_SHOWN = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 
@@ -94,12 +99,14 @@ _PASSWORD_WORDS = (b"_auth", b"_password", b"password", b"token", b"extraheader"
 def system_mounts() -> tuple[Mount, ...]:
     """Looked up once: what vanishes later is left out by the mount itself."""
     found: list[Mount] = list(_LINKS)
-    for path in DIRECTORIES:
+    # Version 2 alone: the first version has a mount for each kind of limit.
+    control_groups = ("/sys/fs/cgroup",) if Path("/sys/fs/cgroup/cgroup.controllers").exists() else ()
+    for path in (*DIRECTORIES, *control_groups):
         real, links = follow(path)
-        shown = [mount.path for mount in found if mount.how == "tool"]
+        shown = [mount.path for mount in found if mount.how != "link"]
         found += [link for link in links if not any(inside(link.path, root) for root in shown)]
         if _holds_something(real) and not any(inside(real, root) for root in shown):
-            found.append(Mount(path=real, how="tool"))
+            found.append(Mount(path=real, how="tool" if path.startswith(_MIXED) else "shown"))
     return tuple({mount.path: mount for mount in found}.values())
 
 

@@ -3,6 +3,7 @@
 It is a list of what is shown. What is not on it does not exist inside, whatever it is called.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from hames.domain.value import Value
 from hames.sandbox import installations
 from hames.sandbox.covers import SECRETS
-from hames.sandbox.home_view import shown, without_repeats
+from hames.sandbox.home_view import HomeView, shown, without_repeats
 from hames.sandbox.mounts import BOUND, Mount, follow, inside
 from hames.sandbox.rendered_config import rendered
 from hames.sandbox.repository_paths import borrowed_objects, enclosing_repository, git_directories
@@ -19,10 +20,13 @@ from hames.sandbox.system_view import system_mounts
 _KERNEL = ("/dev", "/proc", "/sys")
 _HOMES = ("/home", "/Users", "/var/home", "/root")
 
+_MOMENT_SECONDS = 2.0
+_MOST_KNOWN = 64
+
 HOW_TO_SHOW = "name it in extra_read in the user's configuration to show it"
 
 
-class Wanted(Value):
+class ViewRequest(Value):
     """Who asks. `workspaces` are real paths, the first is the workspace itself; `named` is how people call them."""
 
     home: str
@@ -34,9 +38,11 @@ class Wanted(Value):
     cache: tuple[str, ...] = ()
     environments: tuple[str, ...] = ()
     """Python environments in the workspace."""
+    languages: frozenset[str] = frozenset()
+    """What the workspace is written in."""
 
 
-class Visible(Value):
+class VisibleView(Value):
     """`private_home`: the home directory is an empty one with some of these mounts in it. `notes` are for people."""
 
     mounts: tuple[Mount, ...]
@@ -44,16 +50,37 @@ class Visible(Value):
     notes: tuple[str, ...] = ()
 
 
-def visible(wanted: Wanted, *, tools_at_home: Callable[[], list[Mount]], overlays: Callable[[str], bool]) -> Visible:
+class VisiblePaths:
+    """`visible`, remembered for a moment: commands come in bursts, and what they may see rarely changes meanwhile.
+    The tools at home are looked at each time."""
+
+    def __init__(self, home: str, overlays: Callable[[str], bool]) -> None:
+        self._home_view = HomeView(home, overlays)
+        self._overlays = overlays
+        self._known: dict[ViewRequest, tuple[float, tuple[Mount, ...], VisibleView]] = {}
+
+    def find(self, wanted: ViewRequest, *, again: bool = False) -> VisibleView:
+        """`again`: something has vanished that was to be shown."""
+        tools, now = self._home_view.mounts(wanted.languages), time.monotonic()
+        found_at, tools_then, found = self._known.get(wanted, (float("-inf"), (), None))
+        if found is None or again or now - found_at > _MOMENT_SECONDS or tools is not tools_then:
+            found = visible(wanted, tools_at_home=tools, overlays=self._overlays)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[wanted] = (now, tools, found)
+        return found
+
+
+def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Callable[[str], bool]) -> VisibleView:
     """`overlays`: whether a directory can be the lower half of an overlay."""
     home, workspace = wanted.home, wanted.workspaces[0]
     system = system_mounts()
     private = has_private_home(home, wanted.workspaces)
     forbidden = _forbidden(home)
     links = [link for name in wanted.named for link in follow(name)[1]]
-    tools = tools_at_home() if private else []
+    tools = [*tools_at_home] if private else []
     for path in wanted.read:
-        tools += shown(path, home)
+        tools += shown(path, home, how="tool")
     for path in wanted.cache:
         mounts = shown(path, home, how="cache")
         tools += mounts if mounts and overlays(mounts[-1].path) else [_read_only(mount) for mount in mounts]
@@ -63,7 +90,7 @@ def visible(wanted: Wanted, *, tools_at_home: Callable[[], list[Mount]], overlay
         tools += installations.program(wanted.program, forbidden)
     pythons = installations.base_pythons(wanted.environments, forbidden)
     above = enclosing_repository(workspace, forbidden)
-    repository = [Mount(path=path, how="tool") for path in (*git_directories(workspace), above) if path]
+    repository = [Mount(path=path, how="shown") for path in (*git_directories(workspace), above) if path]
     mounts = without_repeats(
         [*links, *tools, *pythons.mounts, *repository],
         shown_already=[mount.path for mount in system if mount.how in BOUND],
@@ -90,7 +117,7 @@ def visible(wanted: Wanted, *, tools_at_home: Callable[[], list[Mount]], overlay
             "secrets"
         )
     files = [file for file in rendered(home) if not is_shown(file.path)] if private else []
-    return Visible(mounts=(*system, *mounts, *files), private_home=private, notes=tuple(notes))
+    return VisibleView(mounts=(*system, *mounts, *files), private_home=private, notes=tuple(notes))
 
 
 def has_private_home(home: str, workspaces: Sequence[str]) -> bool:

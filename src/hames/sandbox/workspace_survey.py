@@ -1,4 +1,4 @@
-"""What lies in a writable directory that a sandbox must know of: hard links, sockets, Python environments.
+"""What lies in a writable directory that a sandbox must know of: hard links, sockets, languages.
 
 The first look goes through everything. Later ones look at the directories alone: whoever adds, removes or renames
 something changes the times of a directory. A further name that a file is given elsewhere changes no directory here,
@@ -12,6 +12,7 @@ import time
 from typing import NamedTuple
 
 from hames.domain.value import Value
+from hames.sandbox.home_view import LANGUAGES
 
 BUDGET_SECONDS = 20.0
 """After that a look ends where it is, and says so."""
@@ -22,7 +23,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _ALWAYS_FULL_SECONDS, _ALWAYS_QUICK_SECONDS = 0.001, 0.005
 
 
-class Name(NamedTuple):
+class LinkedName(NamedTuple):
     """One name of a file that has several: `links` in all."""
 
     path: str
@@ -31,26 +32,28 @@ class Name(NamedTuple):
     links: int
 
 
-class Seen(Value):
+class SurveyResult(Value):
     """`complete`: there was time to look at everything."""
 
-    linked: tuple[Name, ...] = ()
+    linked: tuple[LinkedName, ...] = ()
     sockets: tuple[str, ...] = ()
     environments: tuple[str, ...] = ()
+    languages: frozenset[str] = frozenset()
     complete: bool = True
 
 
 class _Directory:
     """What one directory held when it had `state`; no state: it had just changed, so it is looked at again."""
 
-    __slots__ = ("children", "environment", "linked", "sockets", "state")
+    __slots__ = ("children", "environment", "languages", "linked", "sockets", "state")
 
     def __init__(self) -> None:
         self.state: tuple[int, ...] | None = None
         self.children: list[str] = []
-        self.linked: list[Name] = []
+        self.linked: list[LinkedName] = []
         self.sockets: list[str] = []
         self.environment = False
+        self.languages: set[str] = set()
 
 
 class WorkspaceSurvey:
@@ -60,11 +63,11 @@ class WorkspaceSurvey:
         self.root = root
         self._lock = threading.Lock()
         self._known: dict[str, _Directory] = {}
-        self._seen = Seen()
+        self._seen = SurveyResult()
         self._full_at = self._quick_at = float("-inf")
         self._full_cost = self._quick_cost = 0.0
 
-    def look(self) -> Seen:
+    def look(self) -> SurveyResult:
         with self._lock:
             started = time.monotonic()
             full = started - self._full_at >= self._pause_full()
@@ -76,10 +79,11 @@ class WorkspaceSurvey:
             if full:
                 self._full_at, self._full_cost = ended, ended - started
             known = self._known
-            self._seen = Seen(
+            self._seen = SurveyResult(
                 linked=tuple(name for directory in known.values() for name in directory.linked),
                 sockets=tuple(path for directory in known.values() for path in directory.sockets),
                 environments=tuple(path for path, directory in known.items() if directory.environment),
+                languages=frozenset(language for directory in known.values() for language in directory.languages),
                 complete=complete,
             )
             return self._seen
@@ -147,7 +151,10 @@ def _take(directory: _Directory, entry: "os.DirEntry[str]") -> None:
     if stat.S_ISSOCK(about.st_mode):
         directory.sockets.append(entry.path)
     elif about.st_nlink > 1 and stat.S_ISREG(about.st_mode):
-        name = Name(path=entry.path, device=about.st_dev, inode=about.st_ino, links=about.st_nlink)
+        name = LinkedName(path=entry.path, device=about.st_dev, inode=about.st_ino, links=about.st_nlink)
         directory.linked.append(name)
-    if entry.name == "pyvenv.cfg":
+    name = entry.name
+    if name == "pyvenv.cfg":
         directory.environment = True
+    if language := LANGUAGES.get(name) or LANGUAGES.get(name[name.rfind(".") :]):
+        directory.languages.add(language)

@@ -6,7 +6,6 @@ Only the set-uid search has to look at every file each time: a change of mode le
 
 import errno
 import os
-import shutil
 import stat
 import subprocess
 import time
@@ -14,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hames.executables import find_program
 from hames.sandbox.beneath_root import PLACE, open_listed
 from hames.sandbox.environment import SYSTEM_PATH
 from hames.sandbox.task_files import FOREIGN_CODE, TASK_DIRECTORIES, TASK_FILES
@@ -27,7 +27,7 @@ _MARKS = frozenset({"HEAD", "objects", "refs", "commondir", *_GIT_NAMES, *TASK_F
 _RACY_NANOSECONDS = 2_500_000_000
 """A directory that changed this recently may change again without a new time: some file systems count two seconds."""
 
-_MOST_REMEMBERED = 50_000
+_MOST_REMEMBERED = 100_000
 _LONGEST = 700
 """Characters of a path before it is abbreviated through a descriptor: the kernel takes 4,096 bytes at once."""
 
@@ -240,8 +240,8 @@ def _is_special(path: str) -> bool:
 
 def start_special_search(root: str) -> "subprocess.Popen[bytes] | None":
     """The same search for set-uid and set-gid bits by `find`, in a process of its own. None: there is no `find`."""
-    program = shutil.which("find", path=":".join(SYSTEM_PATH))
-    if program is None:
+    program = find_program("find", path=":".join(SYSTEM_PATH))
+    if not program:
         return None
     try:
         return subprocess.Popen(

@@ -206,7 +206,8 @@ class Connection:
     async def _fail(self, reason: str) -> None:
         self._problem = reason
         self._client = None
-        self._ready.set()
+        if not self._again.is_set():  # whoever asked for another try waits for its outcome, not for this one
+            self._ready.set()
         log.warning("mcp.lost", extra={"server": self.server.name, "why": reason})
         await self._report(ServerStatus(name=self.server.name, state="failed", reason=reason, tools=self._offered()))
 

@@ -70,8 +70,12 @@ class ApprovalPanel(Vertical, can_focus=True):
         yield Static(id="why", markup=False)
         with VerticalScroll(id="what", can_focus=False):
             yield Static(id="exact", markup=False)
-        yield Input(id="word", placeholder=A_WORD, compact=True)
+        yield Input(id="word", placeholder=A_WORD, compact=True, select_on_focus=False)
         yield Static(id="keys", markup=False)
+
+    def focus_on_click(self) -> bool:
+        """A click changes nothing of who has the keys."""
+        return False
 
     @property
     def keyboard(self) -> Widget:

@@ -2,10 +2,11 @@
 
 import os
 import shlex
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+from hames.executables import find_program
 
 EDITORS = ("vi", "nano", "ed")
 
@@ -21,12 +22,16 @@ def editor_command() -> list[str]:
         words = shlex.split(named)
     except ValueError as problem:
         raise NoEditor(f"EDITOR is {named!r}: {problem}") from None
-    words = words or [name for name in EDITORS if shutil.which(name)][:1]
+    words = words or [name for name in EDITORS if _found(name)][:1]
     if not words:
         raise NoEditor("No editor found. Set EDITOR, for example: export EDITOR=nano")
-    if shutil.which(words[0]) is None:
+    if not _found(words[0]):
         raise NoEditor(f"The editor {words[0]!r} is not installed. Set EDITOR to another one")
     return words
+
+
+def _found(program: str) -> str:
+    return program if "/" in program else find_program(program, path=os.environ.get("PATH"))
 
 
 def edit_text(command: list[str], text: str) -> str:

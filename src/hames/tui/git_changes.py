@@ -5,11 +5,11 @@ written that configuration. So git runs in the sandbox, read-only, and never dir
 """
 
 import subprocess
-import sys
 from pathlib import Path
 
 import anyio
 
+from hames.executables import hames_command
 from hames.protocols.flint.items import FileUpdateChange
 
 GIT_SECONDS = 20.0
@@ -35,7 +35,7 @@ class NoDiff(Exception):
 
 async def uncommitted_changes(cwd: Path) -> list[FileUpdateChange]:
     """New files beyond the first fifty are left out. Raises `NoDiff`."""
-    program = [sys.executable, "-m", "hames", "sandbox", f"--cwd={cwd}", "--sandbox=readOnly", "--"]
+    program = hames_command("sandbox", f"--cwd={cwd}", "--sandbox=readOnly", "--", workspace=str(cwd))
     with anyio.move_on_after(GIT_SECONDS):
         done = await anyio.run_process(
             [*program, "sh", "-c", SCRIPT, "sh", str(MOST_NEW_FILES)], check=False, stdin=subprocess.DEVNULL

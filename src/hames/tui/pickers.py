@@ -87,7 +87,7 @@ class Picker(ModalScreen[Picked | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = Text(visible(self._title)).markup
-            yield Input(placeholder="type to search", compact=True)
+            yield Input(placeholder="type to search", compact=True, select_on_focus=False)
             yield Choices(markup=False)
             hint = "enter select · esc close" + "".join(f" · {key} {words}" for key, words in self._keys.items())
             yield Static(hint, classes="hint", markup=False)
@@ -206,7 +206,7 @@ class Line(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = Text(visible(self._title)).markup
-            yield Input(value=visible(self._value), compact=True)
+            yield Input(value=visible(self._value), compact=True, select_on_focus=False)
             yield Static("enter save · esc close", classes="hint", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

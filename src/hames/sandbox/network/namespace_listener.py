@@ -2,10 +2,10 @@
 
 import socket
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 
+from hames.executables import script_command
 from hames.sandbox.network import listener_program
 
 _ANSWER_SECONDS = 10.0
@@ -48,7 +48,7 @@ class NamespaceListeners:
         with theirs:
             try:
                 self._program = subprocess.Popen(
-                    [sys.executable, "-I", "-S", listener_program.__file__, str(theirs.fileno())],
+                    script_command(listener_program.__file__, str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

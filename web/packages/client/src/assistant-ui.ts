@@ -158,13 +158,13 @@ function toolPart(call: HarnessToolCall, approval: Approval | undefined): ToolCa
   };
 }
 
-function approvalPart({ id, reason }: Approval): NonNullable<ToolCallMessagePart["approval"]> {
+function approvalPart({ id, reason, alwaysCovers }: Approval): NonNullable<ToolCallMessagePart["approval"]> {
   return {
     id,
     ...(reason && { prompt: reason }),
     options: [
       { id: "once", kind: "allow-once" },
-      { id: "always", kind: "allow-always" },
+      ...(alwaysCovers ? [{ id: "always", kind: "allow-always" } as const] : []),
       { id: "reject", kind: "reject-once" },
     ],
   };

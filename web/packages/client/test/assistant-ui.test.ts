@@ -103,9 +103,21 @@ test("an approval stands at its tool call and makes the message wait", () => {
     approvals: [{ id: "q1", toolCallId: "t1", kind: "command", reason: "not trusted", command: "rm x" }],
   };
   const [first, second] = toThreadMessages(state, { group: false });
+  expect(first?.content[0]).toMatchObject({ approval: { options: [{ id: "once" }, { id: "reject" }] } });
   expect(first?.status).toEqual({ type: "requires-action", reason: "interrupt" });
   expect(first?.content[0]).toMatchObject({ approval: { id: "q1", prompt: "not trusted" } });
   expect(second?.status).toEqual({ type: "complete", reason: "stop" });
+});
+
+test("always is offered where there is something to allow for good", () => {
+  const alwaysCovers = { text: "further changes to a.txt, for the rest of this thread", files: ["/w/a.txt"] };
+  const state: HarnessState = {
+    ...thread(assistant("a1", { status: "streaming", toolCalls: [shell({ status: "running" })] })),
+    approvals: [{ id: "q1", toolCallId: "t1", kind: "file", alwaysCovers }],
+  };
+  const [message] = toThreadMessages(state, { group: false });
+  const options = [{ id: "once" }, { id: "always" }, { id: "reject" }];
+  expect(message?.content[0]).toMatchObject({ approval: { options } });
 });
 
 test("a token changes one message and no other", () => {

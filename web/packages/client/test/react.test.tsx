@@ -29,7 +29,7 @@ const STATE: HarnessState = {
       toolCalls: [{ id: "t1", name: "shell", status: "running", title: "ls" }],
     },
   ],
-  approvals: [{ id: "q1", toolCallId: "t1", kind: "command", command: "ls" }],
+  approvals: [{ id: "q1", toolCallId: "t1", kind: "command", command: "ls", alwaysCovers: { text: "this command" } }],
 };
 
 function Tool({ toolName, result, approval, respondToApproval }: ToolCallMessagePartProps) {

@@ -26,23 +26,6 @@ const QUESTIONS: Record<Approval["kind"], string> = {
   elicitation: "A question for you",
 };
 
-/** What `always` allows from now on, or nothing when it would allow nothing. */
-function scope(approval: Approval): string {
-  switch (approval.kind) {
-    case "command":
-      return "Always: this exact command in this directory runs without asking in this thread.";
-    case "file":
-      return approval.protected
-        ? ""
-        : "Always: all file changes in this workspace are made without asking in this thread.";
-    case "mcp":
-      return "Always: this tool of this server runs without asking in this thread.";
-    case "tool":
-    case "elicitation":
-      return "";
-  }
-}
-
 let typedAt = -Infinity;
 if (typeof document !== "undefined") {
   document.addEventListener(
@@ -69,7 +52,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
   const [note, setNote] = useState("");
   const [answered, setAnswered] = useState<Decision | null>(null);
   const titleId = useId();
-  const always = scope(approval);
+  const always = approval.alwaysCovers?.text ?? "";
 
   useEffect(() => {
     if (!first || readOnly) return;
@@ -186,7 +169,11 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
               aria-label="Reject and tell the agent why"
             />
           </div>
-          {always && <p className="approval-scope">{always}</p>}
+          {always && (
+            <p className="approval-scope" title={approval.alwaysCovers?.files?.join("\n")}>
+              Always: {always}.
+            </p>
+          )}
         </>
       )}
     </div>
