@@ -21,6 +21,7 @@ from hames.domain.errors import HarnessError
 from hames.domain.guardrails import SOCKET
 from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
+from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue, Shelf
 from hames.sandbox.conceal import conceal
 from hames.sandbox.trust import ShellTrust
@@ -114,7 +115,7 @@ def hidden_paths(options: Options) -> tuple[str, ...]:
     log = [Path(options.log_file).absolute()] if options.log_file else []
     if options.state_dir.is_relative_to(options.cwd):
         # A directory that does not exist could be made by a command, and would be believed.
-        options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(options.state_dir)
     return tuple(str(path.absolute()) for path in (*ours, options.state_dir, *data, *log))
 
 

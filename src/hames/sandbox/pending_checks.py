@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hames.domain.value import Value
+from hames.private_files import private_directory
 from hames.sandbox.git_state import Piece
 
 _RUNNING, _DONE = b"1", b"0"
@@ -72,7 +73,7 @@ class PendingChecks:
         if self._directory is None:
             return None
         try:
-            _make(self._directory)
+            private_directory(self._directory)
             return PendingCheck(self._directory / secrets.token_hex(8))
         except OSError:  # a state directory that cannot be written to must not stop the work
             return None
@@ -94,13 +95,6 @@ class PendingChecks:
                         path.unlink(missing_ok=True)
                 finally:
                     os.close(file)
-
-
-def _make(directory: Path) -> None:
-    """With every directory above it, for nobody but the user: `parents=True` would leave those to the umask."""
-    if not directory.is_dir():
-        _make(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _decoded(content: bytes) -> Snapshot | None:
