@@ -133,6 +133,19 @@ def test_keys_typed_before_the_screen_is_loaded_are_not_lost(terminal: Terminal)
     terminal.shows("› typed early", "One.")
 
 
+def test_errors_may_go_to_a_file_and_letters_to_a_narrow_encoding(terminal: Terminal) -> None:
+    terminal.start_shell()
+    terminal.types("PYTHONIOENCODING=latin-1 hames --model scripted/hello 2> errors")
+    terminal.presses("Enter")
+    terminal.shows(READY, "F1 keys")
+    terminal.types("hello")
+    terminal.presses("Enter")
+    terminal.shows("no network")
+    terminal.presses("C-d")
+    terminal.shows("To continue: hames")
+    assert (terminal.workspace / "errors").read_text() == ""
+
+
 # -- modes
 
 

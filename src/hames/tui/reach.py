@@ -105,7 +105,7 @@ async def _greeted(
         if greeted or not failures.subgroup((AppServerError, ConnectionClosed)):
             raise
         why, code = await pipes.ending()
-        raise Unreachable(why or "the server did not come up", code) from None
+        raise Unreachable(why or "the agent's server did not start", code) from None
 
 
 async def _collect(stream: ByteReceiveStream, words: bytearray) -> None:

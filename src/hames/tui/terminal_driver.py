@@ -5,8 +5,9 @@ import signal
 import sys
 import threading
 import time
+from io import TextIOWrapper
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -26,7 +27,7 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
-        self._file = sys.__stdout__ or sys.__stderr__
+        self._file = _output()
         self._active = False
         self._frame: FirstFrame | None = getattr(app, "first_frame", None)
         self._drawn = self._frame is not None
@@ -63,6 +64,15 @@ class TerminalDriver(LinuxDriver):
         super()._sigcont_application()
         if self._auto_restart:
             self._app.call_later(self._app.refresh, layout=True)
+
+
+def _output() -> TextIO:
+    """Stdout, which is known to be the terminal: stderr may go to a file. A letter it cannot write stops nothing."""
+    stream = sys.__stdout__ or sys.__stderr__
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    assert stream is not None
+    return stream
 
 
 def stop_until_foreground() -> bool:
