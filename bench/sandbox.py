@@ -2,6 +2,7 @@
 
   python bench/sandbox.py            medians of 60 rounds
   python bench/sandbox.py --rounds 200 --json
+  python bench/sandbox.py --files 20000    in a workspace with that many files, all searched after each command
 
 The figures of one run are comparable with each other and with nothing else. The sandbox may add at most 10 ms to
 `true` without walls (median); a verdict may take at most 20 ms (p99).
@@ -80,11 +81,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--files", type=int, default=0)
     args = parser.parse_args()
     workspace = tempfile.mkdtemp(dir="/var/tmp")
     try:
         if shutil.which("git"):
             subprocess.run(["git", "init", "-q", workspace], check=True, env={"PATH": os.environ["PATH"]})
+        for number in range(args.files):
+            directory = Path(workspace, f"d{number // 200}", f"e{number // 10 % 20}")
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / f"f{number % 10}").touch()
         times = anyio.run(measure, args.rounds, workspace)
         verdicts = sorted(judge(workspace))
     finally:
