@@ -49,6 +49,11 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
       await press();
       await eventually(() => mode(stage), cycle[(start + step) % cycle.length]);
     }
+    // Two quick presses are two steps.
+    const now = cycle.indexOf(mode(stage)!);
+    await press();
+    await press();
+    await eventually(() => mode(stage), cycle[(now + 2) % cycle.length]);
     expect(await focused(stage)).toBe(true);
   },
   newline: async (stage, press) => {

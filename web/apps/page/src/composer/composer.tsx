@@ -5,7 +5,7 @@
  * What is typed is kept per thread until it is sent.
  */
 
-import type { Attachment, AttachmentInput, Configuration, HarnessState, QueuedPrompt } from "@hames/client";
+import type { Attachment, AttachmentInput, Configuration, HarnessState, QueuedPrompt, Settings } from "@hames/client";
 import {
   type ClipboardEvent,
   type KeyboardEvent,
@@ -21,7 +21,7 @@ import { Icon } from "../shell/icons.js";
 import { remember, remembered } from "../shell/storage.js";
 import type { SlashCommand } from "./commands.js";
 import { attachedStill, usePictures } from "./images.js";
-import { nextMode } from "./modes.js";
+import { type Mode, modeOf, nextMode } from "./modes.js";
 import { Queue } from "./queue.js";
 import { Selectors } from "./selectors.js";
 import { SuggestionList, useSuggestions } from "./suggestions.js";
@@ -86,6 +86,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
   const recalled = useRef(-1);
   const leaving = useRef(false);
   const offered = useRef(new Set<string>());
+  const askedMode = useRef<Mode | null>(null);
   const pictures = usePictures(threadId);
 
   const found = triggerAt(text, caret);
@@ -134,6 +135,9 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     if (!touch() && !isTypingElsewhere()) area.current?.focus();
   }, []);
   useEffect(() => setDismissed(""), [found?.kind, found?.start]);
+  useEffect(() => {
+    if (settings && modeOf(settings).id === askedMode.current?.id) askedMode.current = null;
+  }, [settings]);
 
   const send = (how: "submit" | "steer") => {
     const prompt = text.trim();
@@ -145,6 +149,14 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     change("");
   };
   const sendNow = () => send(running ? "steer" : "submit");
+
+  /** From the mode that was asked for last, not the one that the server has confirmed: two quick presses are two steps. */
+  const goToNextMode = (now: Settings) => {
+    const asked = askedMode.current;
+    const next = nextMode(asked && modeOf(now).id !== asked.id ? { ...now, ...asked.set } : now);
+    askedMode.current = next;
+    configure(next.set);
+  };
 
   const choose = (id: string) => {
     if (!trigger) return;
@@ -178,7 +190,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
       send("submit");
     } else if (event.key === "Tab" && event.shiftKey && plain && settings && !leaving.current) {
       event.preventDefault();
-      configure(nextMode(settings).set);
+      goToNextMode(settings);
     } else if (event.key === "Escape") {
       event.preventDefault();
       if (running) props.stop();

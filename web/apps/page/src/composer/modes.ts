@@ -5,7 +5,7 @@ import type { IconName } from "../shell/icons.js";
 import { MODE_TABLE } from "../shell/keys.js";
 import type { MenuItem } from "../shell/menu.js";
 
-type Mode = MenuItem & { set: Configuration };
+export type Mode = MenuItem & { set: Configuration };
 
 const ICONS: Record<string, IconName> = { plan: "plan", never: "alert" };
 
@@ -26,7 +26,7 @@ const REVIEW: Mode = {
   set: { agent: "review" },
 };
 
-export function modeOf({ agent, approvalPolicy }: Settings): Mode {
+export function modeOf({ agent, approvalPolicy }: Pick<Settings, "agent" | "approvalPolicy">): Mode {
   if (agent === "review") return REVIEW;
   const chosen = MODES.find(
     ({ set }) => set.agent === agent && (set.approvalPolicy ?? approvalPolicy) === approvalPolicy,
@@ -35,7 +35,7 @@ export function modeOf({ agent, approvalPolicy }: Settings): Mode {
 }
 
 /** What Shift+Tab goes to. "Never ask" is not reached by a key pressed once too often. */
-export function nextMode(settings: Settings): Mode {
+export function nextMode(settings: Pick<Settings, "agent" | "approvalPolicy">): Mode {
   const cycle = MODES.filter(({ id }) => MODE_TABLE.find((row) => row.id === id)?.shiftTab);
   return cycle[(cycle.indexOf(modeOf(settings)) + 1) % cycle.length]!;
 }
