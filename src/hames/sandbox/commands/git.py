@@ -92,6 +92,11 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_maybe=names("branches format pretty remotes tags"),
         bare_number=True,
     ),
+    "diff-tree": Program(
+        operands="words",
+        flags="prstz",
+        long=names("name-only name-status no-commit-id numstat patch raw root shortstat stat"),
+    ),
     "branch": Program(
         operands="words",
         flags="arvil",

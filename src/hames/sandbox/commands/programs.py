@@ -367,7 +367,9 @@ FIND_TESTS_ALONE = frozenset(
 )
 FIND_TESTS_WITH_VALUE = frozenset(
     names("-amin -atime -cmin -ctime -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname ")
-    + names("-maxdepth -mindepth -mmin -mtime -name -path -perm -printf -regex -regextype -size -type -uid -user ")
+    + names(
+        "-maxdepth -mindepth -mmin -mtime -name -newermt -path -perm -printf -regex -regextype -size -type -uid -user "
+    )
     + names("-wholename -xtype")
 )
 FIND_TESTS_WITH_PATH = frozenset(names("-anewer -cnewer -newer -samefile"))

@@ -13,6 +13,10 @@ _ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("black", "clang", "clang++", "docker", "eslint", "g++", "gh", "meson", "mypy", "ninja"), "--version"
     ),
+    **dict.fromkeys(
+        ("aws", "clang-format", "conda", "ghc", "gpg", "gzip", "julia", "mysql", "nvim", "psql"), "--version"
+    ),
+    **dict.fromkeys(("redis-cli", "rsync", "swift", "tar", "vim", "R"), "--version"),
     **dict.fromkeys(("bash", "nix", "poetry", "prettier", "rustfmt", "rustup", "sqlite3"), "--version"),
     **dict.fromkeys(("cmake", "curl", "deno", "gcc", "jq", "wget"), "--version --help"),
     **dict.fromkeys(("pip", "pip3", "python", "python2", "python3", "rg", "ruff", "uv"), "--version -V --help"),
@@ -22,6 +26,9 @@ _ANSWERS: dict[str, str] = {
     **dict.fromkeys(("ffmpeg", "java", "javac"), "--version -version"),
     **dict.fromkeys(("go", "zig"), "version"),
     "git": "--version version",
+    "lua": "-v",
+    "openssl": "version",
+    "ssh": "-V",
     "tmux": "-V",
 }
 CHOOSERS = ("rust-toolchain", "rust-toolchain.toml")
