@@ -109,9 +109,9 @@ def moving(frames: list[tuple[str, float]]) -> str:
     whole, at, parts = sum(seconds for _, seconds in different), 0.0, list[str]()
     box = re.search(r'viewBox="[^"]+"', different[0][0])
     assert box is not None
-    for number, (svg, seconds) in enumerate(different):
-        svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-        svg = re.sub(r'(\.|id="|url\(#|class="| )terminal-', rf"\1f{number}-", svg)
+    for number, (picture, seconds) in enumerate(different):
+        svg = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+        own_names = re.sub(r'(\.|id="|url\(#|class="| )terminal-', rf"\1f{number}-", svg)
         begin, end = at / whole, (at + seconds) / whole
         times, values = (f"0;{begin:.4f};{end:.4f}", "hidden;visible;hidden")
         if not number:
@@ -119,7 +119,7 @@ def moving(frames: list[tuple[str, float]]) -> str:
         change = f'<animate attributeName="visibility" calcMode="discrete" dur="{whole:.2f}s" repeatCount="indefinite"'
         # A viewer that does not play it shows the last picture.
         hidden = "visible" if number == len(different) - 1 else "hidden"
-        parts.append(f'<g visibility="{hidden}">{change} keyTimes="{times}" values="{values}"/>{svg}</g>')
+        parts.append(f'<g visibility="{hidden}">{change} keyTimes="{times}" values="{values}"/>{own_names}</g>')
         at += seconds
     return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{"".join(parts)}</svg>\n'
 
