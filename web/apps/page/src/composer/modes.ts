@@ -35,9 +35,9 @@ export function modeOf({ agent, approvalPolicy }: Pick<Settings, "agent" | "appr
 }
 
 /** What Shift+Tab goes to. "Never ask" is not reached by a key pressed once too often. */
-export function nextMode(settings: Pick<Settings, "agent" | "approvalPolicy">): Mode {
+export function nextMode(mode: Mode): Mode {
   const cycle = MODES.filter(({ id }) => MODE_TABLE.find((row) => row.id === id)?.shiftTab);
-  return cycle[(cycle.indexOf(modeOf(settings)) + 1) % cycle.length]!;
+  return cycle[(cycle.indexOf(mode) + 1) % cycle.length]!;
 }
 
 type SandboxItem = MenuItem & { set: SandboxPolicy };
