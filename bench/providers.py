@@ -211,7 +211,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     from hames.domain.events import ItemDelta, TurnEnded
     from hames.domain.items import TextInput
     from hames.domain.options import Settings
-    from hames.sandbox.trust import ShellTrust
+    from hames.sandbox.trust.shell_trust import ShellTrust
     from hames.store.jsonl import JsonlStore
     from hames.store.places import Places
     from hames.system import RandomIds, SystemClock

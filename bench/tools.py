@@ -24,7 +24,7 @@ from hames.domain.items import Call, Stream
 from hames.domain.json import Json
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Job, Place, Tool
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.system import SystemClock
 from hames.tools.registry import BuiltinTools
 from hames.tools.ripgrep import find_ripgrep

@@ -14,7 +14,7 @@ from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.protocol import Flint
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock

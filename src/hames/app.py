@@ -23,16 +23,16 @@ from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
 from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue, Shelf
-from hames.sandbox.conceal import conceal
-from hames.sandbox.trust import ShellTrust
+from hames.sandbox.processes.hide_environment import conceal
+from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
 from hames.tools.notes import WorkspaceNotes
 
 if TYPE_CHECKING:
-    from hames.sandbox.choose import LocalSandbox
-    from hames.sandbox.choose import Settings as SandboxSettings
+    from hames.sandbox.local import LocalSandbox
+    from hames.sandbox.local import Settings as SandboxSettings
     from hames.tools.mcp import Server
     from hames.tools.registry import ToolLimits
 
@@ -87,7 +87,7 @@ async def open_engine(
 
 
 def sandbox_settings(options: Options) -> "SandboxSettings":
-    from hames.sandbox.choose import Settings as SandboxSettings
+    from hames.sandbox.local import Settings as SandboxSettings
 
     return SandboxSettings(
         extra_path=options.extra_path,
@@ -163,7 +163,7 @@ class Toolbox:
             return self._opened[0]
 
     def _made(self) -> "tuple[Tools, LocalSandbox]":
-        from hames.sandbox.choose import LocalSandbox
+        from hames.sandbox.local import LocalSandbox
         from hames.tools.registry import BuiltinTools
 
         options = self._options

@@ -22,7 +22,7 @@ from hames.core.engine import Engine
 from hames.domain.request import ResultBlock
 from hames.protocols.flint.items import WebSearchItem
 from hames.providers.shelves import web_search
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.system import SystemClock
 from hames.testing.scripts import OneModel, ScriptedModel, call, say
 from hames.tools.registry import BuiltinTools, ToolLimits

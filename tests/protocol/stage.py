@@ -16,7 +16,7 @@ from hames.domain.policy import ApprovalPolicy, DangerFullAccess
 from hames.ports import Provider
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.dialect import Dialect
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock

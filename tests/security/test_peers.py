@@ -20,9 +20,9 @@ from walls import as_user, bubblewraps, run, workspace
 
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.sandbox import landlock
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.environment import SYSTEM_PATH
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.processes.environment import SYSTEM_PATH
+from hames.sandbox.walls import landlock
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel
 from hames.transports import guard_peer

@@ -30,8 +30,8 @@ from hames.domain.notes import complaint
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.domain.value import Value
 from hames.executables import find_program, find_ripgrep
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.proof import prove
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.proof.escape_test import prove
 
 KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI"}
 

@@ -37,7 +37,7 @@ from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.flint.protocol import Flint
 from hames.protocols.sync.pages import SandboxReport
 from hames.providers.catalogue import Catalogue
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import SystemClock

@@ -177,8 +177,8 @@ class _Setup:
 
 
 async def _proved() -> tuple[bool, str]:
-    from hames.sandbox.choose import LocalSandbox
-    from hames.sandbox.proof import prove
+    from hames.sandbox.local import LocalSandbox
+    from hames.sandbox.proof.escape_test import prove
 
     walls = await LocalSandbox().walls()
     if walls.kind == "none":
