@@ -30,10 +30,10 @@ from hames.sandbox.trust.commands.hardening import READING
 from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
-from hames.sandbox.walls.launch_plan import Plan
+from hames.sandbox.walls.launch_plan import LaunchPlan
 from hames.sandbox.walls.mounts import inside, writable_roots
 from hames.sandbox.walls.overlays import Overlays
-from hames.sandbox.walls.planning import Reach
+from hames.sandbox.walls.planning import CommandAccess
 from hames.sandbox.walls.view.home import names_below
 from hames.sandbox.walls.view.visible_paths import ViewRequest, VisiblePaths, VisibleView
 from hames.sandbox.walls.workspace_survey import BUDGET_SECONDS, SurveyResult, WorkspaceSurvey
@@ -126,7 +126,7 @@ class LocalSandbox:
 
         return SteadyProcess(process, began=plan.began, again=again)
 
-    async def _start(self, launch: Launch, sockets: frozenset[str] | None = None) -> tuple[LocalProcess, Plan]:
+    async def _start(self, launch: Launch, sockets: frozenset[str] | None = None) -> tuple[LocalProcess, LaunchPlan]:
         """`sockets`: cover these and no others."""
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
@@ -185,7 +185,7 @@ class LocalSandbox:
         if self._after.has_unfinished():
             await to_thread.run_sync(self._after.recover)
 
-    def _closed(self, plan: Plan, job: str, limits: Limits) -> Sequence[str]:
+    def _closed(self, plan: LaunchPlan, job: str, limits: Limits) -> Sequence[str]:
         notes = plan.closing()
         match self._guardian.forget(job):
             case "memory":
@@ -195,7 +195,7 @@ class LocalSandbox:
             case _:
                 return notes
 
-    def _child_environment(self, launch: Launch, plan: Plan, job: str) -> dict[str, str]:
+    def _child_environment(self, launch: Launch, plan: LaunchPlan, job: str) -> dict[str, str]:
         # Whoever may only read has no use for hooks and monitors of a repository. Trusted calls of git rely on it.
         reading = READING if isinstance(launch.policy, ReadOnly) else {}
         usual = child_environment(
@@ -215,7 +215,7 @@ class LocalSandbox:
         named = [self._expanded(path) for path in self._settings.extra_path]
         return safe_directories(named, writable=[os.path.realpath(path) for path in writable])
 
-    def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> Plan:
+    def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> LaunchPlan:
         if not Path(launch.cwd).is_dir():
             raise ToolFailed(f"no directory {launch.cwd!r}")
         match launch.policy:
@@ -236,7 +236,7 @@ class LocalSandbox:
             if self._resolved.setdefault(name, root) != root:
                 raise SandboxUnavailable(f"{name!r} is no longer the directory it was when it was first used")
 
-    def _walled(self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None) -> Plan:
+    def _walled(self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None) -> LaunchPlan:
         walls = self._walls()
         if walls.kind == "none":
             raise SandboxUnavailable(walls.sentence)
@@ -244,7 +244,7 @@ class LocalSandbox:
         # A root that holds the home directory holds its caches, too, and is too large to look through.
         seen = tuple(self._survey(root).look() for root in workspaces if not inside(self._home, root))
         hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
-        reach = Reach(
+        reach = CommandAccess(
             roots=tuple(roots),
             network=network,
             home=self._home,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Plan:
+class LaunchPlan:
     """`contained`: the kernel ends everything with the wrapper. `tmp` is the private temporary directory, if there
     is one. `files` are handed to the program and closed here afterwards. `closing` undoes what planning did and
     returns notes; it may be called twice."""

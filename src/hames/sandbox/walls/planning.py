@@ -24,7 +24,7 @@ from hames.sandbox.walls import hard_links, seatbelt, seccomp
 from hames.sandbox.walls import landlock as locks
 from hames.sandbox.walls.after_command.checks import AfterCommand, Check
 from hames.sandbox.walls.guarded_paths import Guards, guards
-from hames.sandbox.walls.launch_plan import Plan
+from hames.sandbox.walls.launch_plan import LaunchPlan
 from hames.sandbox.walls.mounts import BOUND, Layers, Mount, inside
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.placeholders import Placeholders
@@ -40,7 +40,7 @@ _CHILD_SECONDS = 10.0
 _END_SECONDS = 2.0
 
 
-class Reach(Value):
+class CommandAccess(Value):
     """How far a run may reach. `roots` are writable, real paths; none for a read-only run."""
 
     roots: tuple[str, ...]
@@ -59,12 +59,12 @@ class Reach(Value):
 def plan_bubblewrap(
     found: bwrap.Bubblewrap,
     launch: Launch,
-    reach: Reach,
+    reach: CommandAccess,
     after: AfterCommand,
     overlays: Overlays,
     *,
     network: "CommandNetwork | None" = None,
-) -> Plan:
+) -> LaunchPlan:
     """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left.
     `network`: what the command gets of it."""
     held: list[tuple[Placeholders, Guards]] = []
@@ -125,7 +125,7 @@ def plan_bubblewrap(
         while rest:
             rest = rest[os.write(writer, rest) :]
 
-    return Plan(
+    return LaunchPlan(
         argv=[found.path, "--json-status-fd", str(status.writer), "--args", str(reader), "--", *argv],
         cwd="/",
         contained=True,
@@ -155,7 +155,7 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
             raise
 
 
-def _begin(after: AfterCommand, reach: Reach, guarded: Sequence[Mount]) -> Check:
+def _begin(after: AfterCommand, reach: CommandAccess, guarded: Sequence[Mount]) -> Check:
     """Also looks at a repository beside the roots that a linked worktree writes to."""
     beside = [mount.path for mount in guarded if mount.how == "write"]
     beside = [path for path in beside if not any(inside(path, root) for root in reach.roots)]
@@ -204,7 +204,7 @@ class Status:
         return self._told
 
 
-def plan_landlock(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
+def plan_landlock(launch: Launch, reach: CommandAccess, after: AfterCommand) -> LaunchPlan:
     """Landlock cannot give a private `/tmp` or home directory, so the program is told of other ones.
 
     It has no network at all.
@@ -224,7 +224,7 @@ def plan_landlock(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
     return _unmounted(launch, reach, tmp, argv, after, files=[filter_fd])
 
 
-def plan_seatbelt(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
+def plan_seatbelt(launch: Launch, reach: CommandAccess, after: AfterCommand) -> LaunchPlan:
     tmp = os.path.realpath(mkdtemp(prefix="hames-"))
     text = seatbelt.profile(
         roots=reach.roots,
@@ -238,18 +238,18 @@ def plan_seatbelt(launch: Launch, reach: Reach, after: AfterCommand) -> Plan:
     return _unmounted(launch, reach, tmp, seatbelt.arguments(text, limited(launch.argv, launch.limits)), after)
 
 
-def plan_unconfined(launch: Launch) -> Plan:
+def plan_unconfined(launch: Launch) -> LaunchPlan:
     """No sandbox: `dangerFullAccess` and `externalSandbox`, which have to be asked for by name.
 
     The environment is still a clean one, no descriptor or terminal is inherited, limits hold, and everything that the
     command starts is ended with it.
     """
-    return Plan(argv=limited(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
+    return LaunchPlan(argv=limited(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
 
 
 def _unmounted(
-    launch: Launch, reach: Reach, tmp: str, argv: Sequence[str], after: AfterCommand, *, files: Sequence[int] = ()
-) -> Plan:
+    launch: Launch, reach: CommandAccess, tmp: str, argv: Sequence[str], after: AfterCommand, *, files: Sequence[int] = ()
+) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
     links = hard_links.protect(reach.seen, reach.roots, can_mount=False)
     check = after.begin(reach.roots, home=reach.home) if reach.roots else None
@@ -260,12 +260,12 @@ def _unmounted(
         variables["GIT_CONFIG_GLOBAL"] = str(settings)
     told = [*reach.visible.notes, *links.notes]
     closing = partial(_without, tmp, told, check)
-    return Plan(
+    return LaunchPlan(
         argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
     )
 
 
-def _readable(launch: Launch, reach: Reach) -> list[str]:
+def _readable(launch: Launch, reach: CommandAccess) -> list[str]:
     shown = [mount.path for mount in reach.visible.mounts if mount.how in BOUND]
     return [*shown, os.path.realpath(launch.workspace), *reach.roots]
 
