@@ -145,9 +145,9 @@ async def measured(attempts: Attempts, deltas: int, begin: float) -> None:
 
 
 async def decoder(dialect: str, url: str, deltas: int) -> Attempts:
-    from hames.providers.anthropic_stream import AnthropicStream
-    from hames.providers.compatible_stream import ChatStream
-    from hames.providers.openai_stream import OpenAIStream
+    from hames.providers.anthropic.stream import AnthropicStream
+    from hames.providers.chat.stream import ChatStream
+    from hames.providers.openai.stream import OpenAIStream
 
     kind: Any = {"anthropic": AnthropicStream, "openai": OpenAIStream, "chat": ChatStream}[dialect]
     start, event, end = STREAMS[dialect]()

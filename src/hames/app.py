@@ -22,7 +22,8 @@ from hames.domain.guardrails import SOCKET
 from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
 from hames.private_files import private_directory
-from hames.providers.catalogue import Catalogue, Shelf
+from hames.providers.catalogue import Catalogue
+from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
@@ -228,12 +229,12 @@ def mcp_servers(options: Options) -> "list[Server]":
 
 def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
-    shelves: list[Shelf] = []
+    sources: list[ModelSource] = []
     if command:
         from hames.agents.codex_models import CodexShelf
 
-        shelves = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
-    return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
+        sources = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
+    return Catalogue(options.environment, clock=clock, sources=sources, cache=options.state_dir / "models")
 
 
 def _codex_models(options: Options) -> Path:

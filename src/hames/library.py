@@ -36,7 +36,7 @@ from hames.domain.request import Message
 from hames.domain.state import Change, blank
 from hames.domain.value import Value
 from hames.ports import Job, Place, Provider, Tell, ToolSpec, Verdict
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.store.memory import MemoryStore
 from hames.system import RandomIds, SystemClock
 

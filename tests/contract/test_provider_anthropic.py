@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.providers.retry import Patience
 from hames.testing.check_provider import CHECKS, Stage
 from hames.testing.clock import FakeClock

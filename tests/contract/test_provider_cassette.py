@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.providers.cassette import CassetteProvider, Recorder, RecordingProvider
 from hames.providers.retry import PATIENCE, Patience
 from hames.testing.check_provider import (

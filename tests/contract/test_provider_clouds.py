@@ -4,10 +4,10 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from hames.domain.errors import ProviderError
+from hames.providers.anthropic.clouds import CloudProvider
+from hames.providers.anthropic.source import CLOUDS
 from hames.providers.catalogue import Catalogue
-from hames.providers.clouds import CloudProvider
 from hames.providers.retry import Patience
-from hames.providers.shelves import CLOUDS
 from hames.testing.check_provider import FULL, asking, assert_same, expected
 from hames.testing.clock import FakeClock
 from hames.testing.provider_anthropic import ANTHROPIC

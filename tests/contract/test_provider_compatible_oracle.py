@@ -12,8 +12,8 @@ from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.request import ModelEvent
 from hames.domain.usage import Usage
-from hames.providers.compatible_request import Manner, as_json, encode
-from hames.providers.compatible_stream import ChatStream
+from hames.providers.chat.request import RequestForm, as_json, encode
+from hames.providers.chat.stream import ChatStream
 from hames.testing.check_provider import FULL, asking
 from hames.testing.oracle_openai import accepted_chat_by_sdk, read_chat_by_sdk
 from hames.testing.provider_chat import CHAT, DONE, call_part, chunk
@@ -145,4 +145,7 @@ async def test_streams_the_sdk_understands_read_the_same(name: str) -> None:
 @pytest.mark.parametrize("tools", [True, False])
 async def test_what_we_send_is_what_the_sdk_would_send(options: dict[str, str], tools: bool) -> None:
     request = asking(tools=tools, **options)
-    assert await accepted_chat_by_sdk(as_json(request, Manner())) == msgspec.json.decode(encode(request, Manner()))
+    form = RequestForm()
+    assert await accepted_chat_by_sdk(as_json(request, form)) == msgspec.json.decode(encode(request, form))
+        encode(request, RequestForm())
+    )

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hames.providers.openai import OpenAIProvider
+from hames.providers.openai.provider import OpenAIProvider
 from hames.providers.retry import Patience
 from hames.testing.check_provider import CHECKS, Stage
 from hames.testing.clock import FakeClock

@@ -37,7 +37,7 @@ Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str = "") -> AsyncGenerator[SyncFollower]:
     """A server whose turns run at `url`, and a client that follows it."""
     agent = RunnerAgent(url, stall_s=stall_s, token=token)
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with (
         engine(models, clock=SystemClock(), cwd=directory, agents={agent.name: agent}) as house,
         running(house, directory / "data") as server,
@@ -402,7 +402,7 @@ async def asking(
     directory: Path, *replies: list[Step], tool: PlainTool = ASKING
 ) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
-    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with (
         engine(ScriptedModel(*replies), tool, clock=SystemClock(), policy="never") as there,
         runner_running(there, Address(port=0), version="0") as its_runner,

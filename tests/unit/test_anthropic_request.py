@@ -20,7 +20,7 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
-from hames.providers.anthropic_request import encode
+from hames.providers.anthropic.request import encode
 from hames.testing.provider_anthropic import ANTHROPIC
 
 PICTURE = Picture(media_type="image/png", base64="AA==")

@@ -357,7 +357,7 @@ def test_cards_are_consistent() -> None:
             assert not successor.successor
 
 
-class OtherShelf:
+class OtherSource:
     name = "other"
 
     def cards(self) -> Sequence[ModelCard]:
@@ -377,7 +377,7 @@ class OtherShelf:
 
 
 def test_other_shelves_stand_beside_ours() -> None:
-    models = Catalogue({}, clock=FakeClock(), shelves=[OtherShelf()])
+    models = Catalogue({}, clock=FakeClock(), sources=[OtherSource()])
     assert models.find("m1") == models.find("other/m1")
     assert models.provider(models.find("m1")).name == "other"
     assert "other/m1" in [card.id for card in models.cards()]

@@ -19,7 +19,7 @@ from hames.domain.request import (
     ToolCallStarted,
 )
 from hames.domain.usage import Usage
-from hames.providers.compatible_stream import ChatStream
+from hames.providers.chat.stream import ChatStream
 from hames.testing.provider_chat import DONE, call_part, chunk
 from hames.testing.provider_outcome import Outcome, outcome
 

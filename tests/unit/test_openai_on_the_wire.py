@@ -21,7 +21,7 @@ from hames.domain.request import (
     SummaryDelta,
     TextBlock,
 )
-from hames.providers.openai import OpenAIProvider
+from hames.providers.openai.provider import OpenAIProvider
 from hames.testing.check_provider import asking
 from hames.testing.clock import FakeClock
 from hames.testing.provider_openai import OPENAI, Told, response, say_words, search, sse
@@ -160,6 +160,6 @@ async def test_summaries_are_told_as_summaries() -> None:
 
 
 def test_the_module_needs_no_http_until_it_is_used() -> None:
-    code = "import sys, hames.providers.openai; print([m for m in ('httpx2', 'openai') if m in sys.modules])"
+    code = "import sys, hames.providers.openai.provider; print([m for m in ('httpx2', 'openai') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.strip() == "[]"

@@ -17,7 +17,7 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
-from hames.providers.openai_request import as_json, encode
+from hames.providers.openai.request import as_json, encode
 from hames.testing.check_provider import TOOLS
 from hames.testing.provider_openai import OPENAI
 

@@ -113,7 +113,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
     if args.runner:
         agent = RunnerAgent(args.runner, token=os.environ.get("HAMES_RUNNER_TOKEN", ""), stall_s=args.runner_stall)
         shelf = RunnerShelf()
-        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, shelves=[shelf])
+        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, sources=[shelf])
         agents = {agent.name: agent}
     async with (
         open_engine(options, models=models, store=store, agents=agents) as engine,

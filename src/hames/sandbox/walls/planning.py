@@ -41,7 +41,7 @@ _END_SECONDS = 2.0
 
 
 class CommandAccess(Value):
-    """How far a run may reach. `roots` are writable, real paths; none for a read-only run."""
+    """How far a run may access. `roots` are writable, real paths; none for a read-only run."""
 
     roots: tuple[str, ...]
     network: bool
@@ -59,7 +59,7 @@ class CommandAccess(Value):
 def plan_bubblewrap(
     found: bwrap.Bubblewrap,
     launch: Launch,
-    reach: CommandAccess,
+    access: CommandAccess,
     after: AfterCommand,
     overlays: Overlays,
     *,
@@ -69,7 +69,7 @@ def plan_bubblewrap(
     `network`: what the command gets of it."""
     held: list[tuple[Placeholders, Guards]] = []
     guarded: list[Mount] = []
-    told = list(reach.visible.notes)
+    told = list(access.visible.notes)
     check: Check | None = None
 
     def closing() -> list[str]:
@@ -78,30 +78,30 @@ def plan_bubblewrap(
         return [*notes, *(check.finish() if check is not None else ())]
 
     try:
-        for root in reach.roots:
+        for root in access.roots:
             placeholders = Placeholders(root)
             placeholders.lock()
-            held.append((placeholders, guards(root, home=reach.home, hidden=reach.hidden)))
+            held.append((placeholders, guards(root, home=access.home, hidden=access.hidden)))
         wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
         closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
-        links = hard_links.protect(reach.seen, reach.roots, read_only=closed)
+        links = hard_links.protect(access.seen, access.roots, read_only=closed)
         told += links.notes
         if held:
-            check = _begin(after, reach, wanted_mounts)
+            check = _begin(after, access, wanted_mounts)
         for placeholders, wanted in held:
             guarded += placeholders.stand(wanted)
         guarded += links.mounts
         view = bwrap.View(
             workspace=os.path.realpath(launch.workspace),
-            roots=reach.roots,
+            roots=access.roots,
             guards=tuple(guarded),
-            home=reach.home,
-            hidden=reach.hidden,
-            scratch=reach.scratch,
-            visible=reach.visible.mounts,
-            private_home=reach.visible.private_home,
-            sockets=tuple(path for seen in reach.seen for path in seen.sockets),
-            known_sockets=reach.sockets,
+            home=access.home,
+            hidden=access.hidden,
+            scratch=access.scratch,
+            visible=access.visible.mounts,
+            private_home=access.visible.private_home,
+            sockets=tuple(path for seen in access.seen for path in seen.sockets),
+            known_sockets=access.sockets,
         )
         layers = overlays.laid(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
@@ -155,13 +155,13 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
             raise
 
 
-def _begin(after: AfterCommand, reach: CommandAccess, guarded: Sequence[Mount]) -> Check:
+def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount]) -> Check:
     """Also looks at a repository beside the roots that a linked worktree writes to."""
     beside = [mount.path for mount in guarded if mount.how == "write"]
-    beside = [path for path in beside if not any(inside(path, root) for root in reach.roots)]
+    beside = [path for path in beside if not any(inside(path, root) for root in access.roots)]
     outermost = [path for path in beside if not any(path != other and inside(path, other) for other in beside)]
     shut = [mount.path for mount in guarded if mount.how != "write"]
-    return after.begin((*reach.roots, *outermost), home=reach.home, skip=shut)
+    return after.begin((*access.roots, *outermost), home=access.home, skip=shut)
 
 
 def _ends(pid: int) -> bool:
@@ -204,38 +204,38 @@ class Status:
         return self._told
 
 
-def plan_landlock(launch: Launch, reach: CommandAccess, after: AfterCommand) -> LaunchPlan:
+def plan_landlock(launch: Launch, access: CommandAccess, after: AfterCommand) -> LaunchPlan:
     """Landlock cannot give a private `/tmp` or home directory, so the program is told of other ones.
 
     It has no network at all.
     """
     tmp = mkdtemp(prefix="hames-")
     filter_fd = seccomp.file()
-    readable = [*_readable(launch, reach), "/dev/pts", "/proc"]
+    readable = [*_readable(launch, access), "/dev/pts", "/proc"]
     secrets = frozenset(system_secrets())
     if "/etc" in readable:
         # A rule holds for everything below, so the secrets in there are left out one by one.
         readable.remove("/etc")
         readable += [path for path in _entries("/etc") if not any(inside(secret, path) for secret in secrets)]
         readable += [path for path in _entries("/etc/ssl", "/etc/ssh", "/etc/apt") if path not in secrets]
-    settings = {"writable": [*reach.roots, tmp], "readable": readable}
+    settings = {"writable": [*access.roots, tmp], "readable": readable}
     inner = limited(launch.argv, launch.limits)
     argv = script_command(locks.__file__, str(filter_fd), json.dumps(settings), *inner)
-    return _unmounted(launch, reach, tmp, argv, after, files=[filter_fd])
+    return _unmounted(launch, access, tmp, argv, after, files=[filter_fd])
 
 
-def plan_seatbelt(launch: Launch, reach: CommandAccess, after: AfterCommand) -> LaunchPlan:
+def plan_seatbelt(launch: Launch, access: CommandAccess, after: AfterCommand) -> LaunchPlan:
     tmp = os.path.realpath(mkdtemp(prefix="hames-"))
     text = seatbelt.profile(
-        roots=reach.roots,
-        home=reach.home,
+        roots=access.roots,
+        home=access.home,
         scratch=tmp,
-        network=reach.network,
-        hidden=reach.hidden,
-        readable=_readable(launch, reach),
-        private_home=reach.visible.private_home,
+        network=access.network,
+        hidden=access.hidden,
+        readable=_readable(launch, access),
+        private_home=access.visible.private_home,
     )
-    return _unmounted(launch, reach, tmp, seatbelt.arguments(text, limited(launch.argv, launch.limits)), after)
+    return _unmounted(launch, access, tmp, seatbelt.arguments(text, limited(launch.argv, launch.limits)), after)
 
 
 def plan_unconfined(launch: Launch) -> LaunchPlan:
@@ -248,26 +248,32 @@ def plan_unconfined(launch: Launch) -> LaunchPlan:
 
 
 def _unmounted(
-    launch: Launch, reach: CommandAccess, tmp: str, argv: Sequence[str], after: AfterCommand, *, files: Sequence[int] = ()
+    launch: Launch,
+    access: CommandAccess,
+    tmp: str,
+    argv: Sequence[str],
+    after: AfterCommand,
+    *,
+    files: Sequence[int] = (),
 ) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
-    links = hard_links.protect(reach.seen, reach.roots, can_mount=False)
-    check = after.begin(reach.roots, home=reach.home) if reach.roots else None
+    links = hard_links.protect(access.seen, access.roots, can_mount=False)
+    check = after.begin(access.roots, home=access.home) if access.roots else None
     variables: dict[str, str] = {}
-    if reach.visible.private_home:
+    if access.visible.private_home:
         settings = Path(tmp, ".gitconfig")
-        settings.write_bytes(git_settings(reach.home))
+        settings.write_bytes(git_settings(access.home))
         variables["GIT_CONFIG_GLOBAL"] = str(settings)
-    told = [*reach.visible.notes, *links.notes]
+    told = [*access.visible.notes, *links.notes]
     closing = partial(_without, tmp, told, check)
     return LaunchPlan(
         argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
     )
 
 
-def _readable(launch: Launch, reach: CommandAccess) -> list[str]:
-    shown = [mount.path for mount in reach.visible.mounts if mount.how in BOUND]
-    return [*shown, os.path.realpath(launch.workspace), *reach.roots]
+def _readable(launch: Launch, access: CommandAccess) -> list[str]:
+    shown = [mount.path for mount in access.visible.mounts if mount.how in BOUND]
+    return [*shown, os.path.realpath(launch.workspace), *access.roots]
 
 
 def _entries(*directories: str) -> list[str]:

@@ -25,7 +25,7 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.domain.value import Value
-from hames.providers.callids import CallNames, plain
+from hames.providers.call_ids import CallNames, plain
 from hames.providers.jsontext import encoded, is_object
 
 SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -39,7 +39,7 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 _DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTALL)
 
 
-class Manner(Value):
+class RequestForm(Value):
     """How one server wants to be asked. `provider`: whose thoughts it takes back; none, if that is empty."""
 
     provider: str = ""
@@ -52,9 +52,9 @@ class Manner(Value):
     """Members every request carries, whatever else it says."""
 
 
-def encode(request: ModelRequest, manner: Manner) -> bytes:
+def encode(request: ModelRequest, form: RequestForm) -> bytes:
     """The body of `POST /chat/completions`. Raises `ProviderError` when it cannot fit the chosen context length."""
-    body = as_json(request, manner)
+    body = as_json(request, form)
     data = encoded(body)
     window = _chosen(request, "context_length", CONTEXT_LENGTHS)
     if window:
@@ -65,19 +65,19 @@ def encode(request: ModelRequest, manner: Manner) -> bytes:
                 "choose a longer context_length or compact it",
                 info="ContextWindowExceeded",
             )
-        if body.get(manner.bound, 0) > room:
-            data = encoded({**body, manner.bound: room})
+        if body.get(form.bound, 0) > room:
+            data = encoded({**body, form.bound: room})
     return data
 
 
-def as_json(request: ModelRequest, manner: Manner) -> dict[str, Json]:
+def as_json(request: ModelRequest, form: RequestForm) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": request.model,
-        "messages": list(_messages(request, manner)),
-        manner.bound: request.max_tokens,
+        "messages": list(_messages(request, form)),
+        form.bound: request.max_tokens,
         "stream": True,
     }
-    if manner.usage:
+    if form.usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
         body["tools"] = [
@@ -90,7 +90,7 @@ def as_json(request: ModelRequest, manner: Manner) -> dict[str, Json]:
         body["tool_choice"] = "auto"
     if temperature := _chosen(request, "temperature", TEMPERATURES):
         body["temperature"] = float(temperature)
-    return {**body, **manner.extra}
+    return {**body, **form.extra}
 
 
 def _chosen(request: ModelRequest, name: str, choices: tuple[str, ...]) -> str:
@@ -98,7 +98,7 @@ def _chosen(request: ModelRequest, name: str, choices: tuple[str, ...]) -> str:
     return value if value in choices else ""
 
 
-def _messages(request: ModelRequest, manner: Manner) -> Iterator[dict[str, Json]]:
+def _messages(request: ModelRequest, form: RequestForm) -> Iterator[dict[str, Json]]:
     names = CallNames(longest=CALL_ID_CHARS)
     if request.system.strip():
         yield {"role": "system", "content": request.system}
@@ -106,11 +106,11 @@ def _messages(request: ModelRequest, manner: Manner) -> Iterator[dict[str, Json]
     for number, message in enumerate(request.messages):
         if message.role == "assistant":
             # A thought is part of the work it began, and of no work after that.
-            said = _said(message, names, manner, thoughts=number > fresh)
+            said = _said(message, names, form, thoughts=number > fresh)
             if said is not None:
                 yield said
         else:
-            yield from _heard(message, names, manner)
+            yield from _heard(message, names, form)
 
 
 def _last_prompt(messages: tuple[Message, ...]) -> int:
@@ -122,7 +122,7 @@ def _last_prompt(messages: tuple[Message, ...]) -> int:
     return -1
 
 
-def _said(message: Message, names: CallNames, manner: Manner, *, thoughts: bool) -> dict[str, Json] | None:
+def _said(message: Message, names: CallNames, form: RequestForm, *, thoughts: bool) -> dict[str, Json] | None:
     text = "\n\n".join(block.text for block in message.blocks if isinstance(block, TextBlock) and block.text.strip())
     calls = [_call(block, names) for block in message.blocks if isinstance(block, CallBlock)]
     if not text and not calls:
@@ -132,7 +132,7 @@ def _said(message: Message, names: CallNames, manner: Manner, *, thoughts: bool)
         said["tool_calls"] = calls
     if thoughts and calls:
         for block in message.blocks:
-            if isinstance(block, ReasoningBlock) and block.provider == manner.provider:
+            if isinstance(block, ReasoningBlock) and block.provider == form.provider:
                 _remind(said, block)
     return said
 
@@ -156,14 +156,14 @@ def _call(block: CallBlock, names: CallNames) -> dict[str, Json]:
     return {"id": names.call(block.call.id), "type": "function", "function": function}
 
 
-def _heard(message: Message, names: CallNames, manner: Manner) -> Iterator[dict[str, Json]]:
+def _heard(message: Message, names: CallNames, form: RequestForm) -> Iterator[dict[str, Json]]:
     shown: list[dict[str, Json]] = []
     for block in message.blocks:
         if isinstance(block, ResultBlock):
             text = block.text if block.text.strip() else "(failed without a message)" if block.failed else "(no output)"
             yield {"role": "tool", "tool_call_id": names.result(block.call.id), "content": text}
-            shown += [_picture(picture, manner) for picture in block.pictures]
-    parts = [*shown, *(part for block in message.blocks for part in _part(block, manner))]
+            shown += [_picture(picture, form) for picture in block.pictures]
+    parts = [*shown, *(part for block in message.blocks for part in _part(block, form))]
     if not parts:
         return
     if all(part["type"] == "text" for part in parts):  # many servers take nothing but a text
@@ -172,31 +172,31 @@ def _heard(message: Message, names: CallNames, manner: Manner) -> Iterator[dict[
         yield {"role": "user", "content": parts}
 
 
-def _part(block: Block, manner: Manner) -> Iterator[dict[str, Json]]:
+def _part(block: Block, form: RequestForm) -> Iterator[dict[str, Json]]:
     match block:
         case TextBlock(text=text) if text.strip():
             yield {"type": "text", "text": text}
         case PictureBlock(picture=picture, url=url):
-            yield _picture(picture, manner) if picture is not None else _picture_at(url, manner)
+            yield _picture(picture, form) if picture is not None else _picture_at(url, form)
         case _:
             pass
 
 
-def _picture(picture: Picture, manner: Manner) -> dict[str, Json]:
+def _picture(picture: Picture, form: RequestForm) -> dict[str, Json]:
     if picture.media_type not in SHOWN_PICTURES:
         return {"type": "text", "text": f"(a picture of type {picture.media_type!r}, which cannot be shown)"}
-    return _picture_of(f"data:{picture.media_type};base64,{picture.base64}", manner)
+    return _picture_of(f"data:{picture.media_type};base64,{picture.base64}", form)
 
 
-def _picture_at(url: str, manner: Manner) -> dict[str, Json]:
+def _picture_at(url: str, form: RequestForm) -> dict[str, Json]:
     if found := _DATA_URL.fullmatch(url):
-        return _picture(Picture(media_type=found["type"], base64=found["data"]), manner)
+        return _picture(Picture(media_type=found["type"], base64=found["data"]), form)
     if url.startswith(("https://", "http://")):
-        return _picture_of(url, manner)
+        return _picture_of(url, form)
     return {"type": "text", "text": "(a picture at an address that cannot be read)"}
 
 
-def _picture_of(url: str, manner: Manner) -> dict[str, Json]:
-    if not manner.images:
+def _picture_of(url: str, form: RequestForm) -> dict[str, Json]:
+    if not form.images:
         return {"type": "text", "text": "(a picture, which this model cannot see)"}
     return {"type": "image_url", "image_url": {"url": url}}

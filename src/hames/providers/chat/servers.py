@@ -7,7 +7,7 @@ every request to it carries, for what only that server understands.
 from hames.domain.value import Value
 
 
-class Server(Value):
+class ChatServer(Value):
     """`url` ends where `/chat/completions` begins; empty, if only its owner knows."""
 
     name: str
@@ -30,29 +30,29 @@ class Server(Value):
         return f"{self.name.upper()}_EXTRA_BODY"
 
 
-SERVERS: tuple[Server, ...] = (
-    Server(
+SERVERS: tuple[ChatServer, ...] = (
+    ChatServer(
         name="ollama",
         title="Ollama",
         url="http://127.0.0.1:11434/v1",
         tools_hint=" (ollama.com/search?c=tools lists them)",
     ),
-    Server(
+    ChatServer(
         name="local",
         title="the local model server",
         url="http://127.0.0.1:8080/v1",
         tools_hint=" (llama-server needs --jinja)",
     ),
-    Server(name="compatible", title="the model server at COMPATIBLE_BASE_URL"),
-    Server(name="lmstudio", title="LM Studio", url="http://127.0.0.1:1234/v1"),
-    Server(
+    ChatServer(name="compatible", title="the model server at COMPATIBLE_BASE_URL"),
+    ChatServer(name="lmstudio", title="LM Studio", url="http://127.0.0.1:1234/v1"),
+    ChatServer(
         name="vllm",
         title="vLLM",
         url="http://127.0.0.1:8000/v1",
         tools_hint=" (vllm serve needs --enable-auto-tool-choice and --tool-call-parser)",
     ),
-    Server(name="openrouter", title="OpenRouter", url="https://openrouter.ai/api/v1", needs_key=True),
-    Server(name="groq", title="Groq", url="https://api.groq.com/openai/v1", needs_key=True),
-    Server(name="deepseek", title="DeepSeek", url="https://api.deepseek.com/v1", needs_key=True),
-    Server(name="mistral", title="Mistral", url="https://api.mistral.ai/v1", needs_key=True),
+    ChatServer(name="openrouter", title="OpenRouter", url="https://openrouter.ai/api/v1", needs_key=True),
+    ChatServer(name="groq", title="Groq", url="https://api.groq.com/openai/v1", needs_key=True),
+    ChatServer(name="deepseek", title="DeepSeek", url="https://api.deepseek.com/v1", needs_key=True),
+    ChatServer(name="mistral", title="Mistral", url="https://api.mistral.ai/v1", needs_key=True),
 )

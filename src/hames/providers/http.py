@@ -35,32 +35,32 @@ _BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.
 class Answer:
     """A response whose headers are in. `read` until it gives nothing."""
 
-    def __init__(self, response: "httpx2.Response", wire: "Wire") -> None:
+    def __init__(self, response: "httpx2.Response", client: "HttpClient") -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         # Nobody was asked to compress, so decoding would only cost.
         self._chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
-        self._wire = wire
+        self._client = client
         self._quiet_since: float | None = None
 
     async def read(self) -> bytes:
         """The next bytes, or none at the end. Raises `ProviderError`, also for silence."""
         try:
             return await anext(self._chunks, b"")
-        except self._wire.known as error:
-            raise self._wire.lost(error, "ResponseStreamDisconnected") from None
+        except self._client.known as error:
+            raise self._client.lost(error, "ResponseStreamDisconnected") from None
 
     def judge(self, *, alive: bool) -> None:
         """Whether what was read last was a sign of life. Raises `ProviderError` when there was none for too long.
 
-        Silence is the wire's to notice; this is for a service that pings and says nothing.
+        Silence is noticed by the client; this is for a service that pings and says nothing.
         """
         if alive:
             self._quiet_since = None
         elif self._quiet_since is None:
             self._quiet_since = anyio.current_time()
-        elif anyio.current_time() - self._quiet_since > self._wire.patience.idle_s:
-            raise self._wire.idle()
+        elif anyio.current_time() - self._quiet_since > self._client.patience.idle_s:
+            raise self._client.idle()
 
     async def all(self, longest: int = ERROR_BODY_BYTES) -> bytes:
         """What there is, up to a bound: errors are short."""
@@ -75,11 +75,11 @@ class Answer:
             with anyio.move_on_after(DRAIN_SECONDS):
                 async for _ in self._chunks:
                     pass
-        except self._wire.known:
+        except self._client.known:
             pass  # the answer is in; whether the goodbye was proper is nobody's concern
 
 
-class Wire:
+class HttpClient:
     """A connection pool to one service."""
 
     def __init__(self, service: Service, headers: Mapping[str, str], *, patience: Patience) -> None:

@@ -20,9 +20,9 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.domain.value import Value
-from hames.providers.callids import CallNames, plain
-from hames.providers.gpt import PROVIDER, gpt, phased
+from hames.providers.call_ids import CallNames, plain
 from hames.providers.jsontext import encoded
+from hames.providers.openai.models import PROVIDER, gpt, phased
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

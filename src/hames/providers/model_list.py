@@ -25,7 +25,7 @@ OUTPUTS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 """What services call the same thing."""
 
 
-class Listed(Value):
+class ListedModel(Value):
     """A model as its service lists it. 0, empty and None: it did not say."""
 
     id: str
@@ -39,15 +39,15 @@ class Listed(Value):
     successor: str = ""
 
 
-class Remembered(Value):
+class RememberedList(Value):
     """What a service listed, and whose it was: another address has another list."""
 
     url: str
     at_ms: int
-    models: tuple[Listed, ...]
+    models: tuple[ListedModel, ...]
 
 
-def read(body: bytes) -> tuple[Listed, ...]:
+def read_list(body: bytes) -> tuple[ListedModel, ...]:
     """Raises `ValueError` for what is no list."""
     told = msgspec.json.decode(body)
     rows = (told.get("data") or told.get("models")) if isinstance(told, dict) else told
@@ -57,7 +57,7 @@ def read(body: bytes) -> tuple[Listed, ...]:
     return tuple(listed.values())
 
 
-def _listed(row: Json) -> Listed | None:
+def _listed(row: Json) -> ListedModel | None:
     name = word(row, "id") or word(row, "name")
     if not isinstance(row, dict) or not name or len(name) > NAME_CHARS or not name.isprintable() or " " in name:
         return None
@@ -65,7 +65,7 @@ def _listed(row: Json) -> Listed | None:
     built = row.get("architecture")
     shows = built.get("input_modalities") if isinstance(built, dict) else None
     parameters = does if isinstance(does, list) else None
-    return Listed(
+    return ListedModel(
         id=name,
         name=word(row, "display_name") or word(row, "name"),
         window=_first(row, *WINDOWS) or _first(row.get("meta"), "n_ctx", "n_ctx_train"),
@@ -102,7 +102,7 @@ def _price(row: Json) -> Price | None:
     return Price(input=asked, output=said, cache_read=read or asked, cache_write=written or asked)
 
 
-def told(card: ModelCard, listed: Listed) -> ModelCard:
+def with_listed_facts(card: ModelCard, listed: ListedModel) -> ModelCard:
     """The card with what the list says about it."""
     window = listed.window or card.context_window
     output = min(listed.output or card.max_output, window)
@@ -121,16 +121,16 @@ def told(card: ModelCard, listed: Listed) -> ModelCard:
     )
 
 
-def remember(directory: Path, name: str, what: Remembered) -> None:
+def remember_list(directory: Path, name: str, what: RememberedList) -> None:
     """A list that cannot be kept is asked for again; nothing else is lost."""
     with suppress(OSError):
         write_private(_path(directory, name), msgspec.json.encode(what))
 
 
-def recall(directory: Path, name: str, url: str) -> Sequence[Listed]:
+def recall_list(directory: Path, name: str, url: str) -> Sequence[ListedModel]:
     """What was remembered of that service at that address; nothing, if it was somewhere else or is unreadable."""
     try:
-        kept = msgspec.json.decode(_path(directory, name).read_bytes(), type=Remembered)
+        kept = msgspec.json.decode(_path(directory, name).read_bytes(), type=RememberedList)
     except (OSError, ValueError):
         return ()
     return kept.models if kept.url == url else ()

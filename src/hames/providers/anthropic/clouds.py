@@ -12,9 +12,10 @@ from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.request import ModelEvent, ModelRequest
 from hames.ports import Clock
-from hames.providers import claude, failures
-from hames.providers.anthropic_request import as_json
-from hames.providers.anthropic_stream import AnthropicStream
+from hames.providers import failures
+from hames.providers.anthropic import models
+from hames.providers.anthropic.request import as_json
+from hames.providers.anthropic.stream import AnthropicStream
 from hames.providers.failures import Refusal, Service
 from hames.providers.retry import PATIENCE, Patience, retrying
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class CloudProvider:
     """`client` makes one of the SDK's clients. Thoughts are signed by the model, not by the cloud."""
 
-    name = claude.PROVIDER
+    name = models.PROVIDER
 
     def __init__(
         self, cloud: str, *, clock: Clock, client: "Callable[[], AsyncAnthropic]", patience: Patience = PATIENCE

@@ -29,10 +29,10 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
+from hames.providers.chat.think_tags import ThinkTags
 from hames.providers.failures import cut_off, malformed
 from hames.providers.jsontext import is_json, lenient, number
 from hames.providers.sse import EventTooLong, SseDecoder
-from hames.providers.thinktags import ThinkTags
 
 REASONS: dict[str, StopReason] = {
     "stop": "end",

@@ -23,8 +23,8 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
-from hames.providers.callids import CallNames
-from hames.providers.claude import PROVIDER, Claude, claude
+from hames.providers.anthropic.models import PROVIDER, Claude, claude
+from hames.providers.call_ids import CallNames
 from hames.providers.jsontext import encoded, is_object
 
 WEB_SEARCH = "web_search_20250305"
