@@ -164,8 +164,8 @@ MODELS = {"anthropic": "anthropic/claude-sonnet-5-5", "openai": "openai/gpt-6.1-
 
 
 def catalogue(url: str) -> Any:
+    from hames.clock_and_ids import SystemClock
     from hames.providers.catalogue import Catalogue
-    from hames.system import SystemClock
 
     environment = {
         "ANTHROPIC_API_KEY": "test",
@@ -205,6 +205,7 @@ class NoTools:
 
 async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     """A whole turn: provider, loop, fold, log on disk, one watcher."""
+    from hames.clock_and_ids import RandomIds, SystemClock
     from hames.core.engine import Engine
     from hames.core.rules import Rules
     from hames.domain.commands import CreateThread, StartTurn
@@ -214,7 +215,6 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     from hames.sandbox.trust.shell_trust import ShellTrust
     from hames.store.jsonl import JsonlStore
     from hames.store.places import Places
-    from hames.system import RandomIds, SystemClock
 
     models = catalogue(url)
     with tempfile.TemporaryDirectory() as directory:

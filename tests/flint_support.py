@@ -10,6 +10,7 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.options import Choice, Selector, Settings
@@ -17,8 +18,7 @@ from hames.protocols.flint.protocol import Flint
 from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
-from hames.testing.scripts import OneModel, ScriptedModel
+from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.registry import BuiltinTools
 from hames.transports.connection import Connection
 from support import NoTrust

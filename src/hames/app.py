@@ -12,6 +12,7 @@ import anyio
 
 from hames.agents.codex_command import NAME as CODEX
 from hames.agents.codex_command import codex_command
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config
@@ -28,13 +29,12 @@ from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
 from hames.tools.notes import WorkspaceNotes
 
 if TYPE_CHECKING:
     from hames.sandbox.local import LocalSandbox
     from hames.sandbox.local import Settings as SandboxSettings
-    from hames.tools.mcp import Server
+    from hames.tools.mcp.servers import Server
     from hames.tools.registry import ToolLimits
 
 CLOSING_SECONDS = 1.0
@@ -199,7 +199,7 @@ def offered_tools(options: Options, own: Tools) -> Tools:
     """Our own tools, and those of the MCP servers that are configured."""
     if not _enabled_servers(options):
         return own
-    from hames.tools.mcp import McpTools
+    from hames.tools.mcp.servers import McpTools
 
     return McpTools(own, mcp_servers(options))
 
@@ -210,7 +210,7 @@ def _enabled_servers(options: Options) -> tuple[str, ...]:
 
 def mcp_servers(options: Options) -> "list[Server]":
     """The configured MCP servers that are not disabled."""
-    from hames.tools.mcp import Server
+    from hames.tools.mcp.servers import Server
 
     return [
         Server(

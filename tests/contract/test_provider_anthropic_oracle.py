@@ -16,9 +16,9 @@ from hames.domain.usage import Usage
 from hames.providers.anthropic import models
 from hames.providers.anthropic.request import as_json, encode
 from hames.providers.anthropic.stream import AnthropicStream
-from hames.testing.check_provider import FULL, asking
-from hames.testing.oracle_anthropic import accepted_by_sdk, read_by_sdk
-from hames.testing.provider_anthropic import (
+from hames.testing.checks.provider import FULL, asking
+from hames.testing.oracles.anthropic import accepted_by_sdk, read_by_sdk
+from hames.testing.services.anthropic import (
     ANTHROPIC,
     block_delta,
     block_start,
@@ -30,8 +30,8 @@ from hames.testing.provider_anthropic import (
     sse,
     text_delta,
 )
-from hames.testing.provider_outcome import Outcome, outcome
-from hames.testing.provider_server import Talk, Thoughts, Use, Words
+from hames.testing.services.outcome import Outcome, outcome
+from hames.testing.services.server import Talk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,9 +7,9 @@ import pytest
 from hames.providers.chat.provider import ChatProvider
 from hames.providers.chat.servers import SERVERS
 from hames.providers.retry import PATIENCE, Patience
-from hames.testing.check_provider import CHECKS, Stage
-from hames.testing.clock import FakeClock
-from hames.testing.provider_chat import CHAT
+from hames.testing.checks.provider import CHECKS, Stage
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.chat import CHAT
 
 OPENROUTER = next(server for server in SERVERS if server.name == "openrouter")
 

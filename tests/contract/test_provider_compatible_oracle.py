@@ -14,11 +14,11 @@ from hames.domain.request import ModelEvent
 from hames.domain.usage import Usage
 from hames.providers.chat.request import RequestForm, as_json, encode
 from hames.providers.chat.stream import ChatStream
-from hames.testing.check_provider import FULL, asking
-from hames.testing.oracle_openai import accepted_chat_by_sdk, read_chat_by_sdk
-from hames.testing.provider_chat import CHAT, DONE, call_part, chunk
-from hames.testing.provider_outcome import Outcome, outcome
-from hames.testing.provider_server import Talk, Thoughts, Use, Words
+from hames.testing.checks.provider import FULL, asking
+from hames.testing.oracles.openai import accepted_chat_by_sdk, read_chat_by_sdk
+from hames.testing.services.chat import CHAT, DONE, call_part, chunk
+from hames.testing.services.outcome import Outcome, outcome
+from hames.testing.services.server import Talk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -147,5 +147,3 @@ async def test_what_we_send_is_what_the_sdk_would_send(options: dict[str, str], 
     request = asking(tools=tools, **options)
     form = RequestForm()
     assert await accepted_chat_by_sdk(as_json(request, form)) == msgspec.json.decode(encode(request, form))
-        encode(request, RequestForm())
-    )

@@ -30,11 +30,11 @@ from hames.providers.openai.models import BASE_URL
 from hames.providers.openai.provider import OpenAIProvider
 from hames.providers.openai.request import as_json, encode
 from hames.providers.openai.stream import OpenAIStream
-from hames.testing.check_provider import FULL, TOOLS, asking
-from hames.testing.oracle_openai import accepted_by_sdk, address_of_sdk, read_by_sdk
-from hames.testing.provider_openai import OPENAI, Told, call, response, say_words, search, sse, think
-from hames.testing.provider_outcome import Outcome, outcome
-from hames.testing.provider_server import Talk, Thoughts, Use, Words
+from hames.testing.checks.provider import FULL, TOOLS, asking
+from hames.testing.oracles.openai import accepted_by_sdk, address_of_sdk, read_by_sdk
+from hames.testing.services.openai import OPENAI, Told, call, response, say_words, search, sse, think
+from hames.testing.services.outcome import Outcome, outcome
+from hames.testing.services.server import Talk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -11,6 +11,7 @@ from hypothesis import given
 
 from hames.agents.runner import RunnerAgent, RunnerShelf
 from hames.agents.runner_events import EVENT_BYTES, EventParser, TooLong
+from hames.clock_and_ids import SystemClock
 from hames.domain.approvals import Elicit
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.events import Record
@@ -21,9 +22,8 @@ from hames.protocols.runner.outbound import frame, project
 from hames.providers.catalogue import Catalogue
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import SystemClock
-from hames.testing.histories import changes, check_each_item_once, histories
-from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, think, usage
+from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say, think, usage
+from hames.testing.generators.histories import changes, check_each_item_once, histories
 from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running

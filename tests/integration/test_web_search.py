@@ -17,14 +17,14 @@ from flint_support import talking
 from hames.app import open_engine
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_events import ItemCompleted, ItemStarted, TurnCompleted
+from hames.clock_and_ids import SystemClock
 from hames.config.options import load
 from hames.core.engine import Engine
 from hames.domain.request import ResultBlock
 from hames.protocols.flint.items import WebSearchItem
 from hames.providers.source import web_search_selector
 from hames.sandbox.local import LocalSandbox
-from hames.system import SystemClock
-from hames.testing.scripts import OneModel, ScriptedModel, call, say
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from hames.tools.registry import BuiltinTools, ToolLimits
 from hames.tools.websearch import WebSearchLimits
 

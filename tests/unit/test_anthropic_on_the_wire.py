@@ -28,11 +28,11 @@ from hames.domain.request import (
 )
 from hames.providers.anthropic.provider import AnthropicProvider
 from hames.providers.retry import Patience
-from hames.testing.check_provider import asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.provider_server import Hang, Pause, ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.checks.provider import asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.outcome import failed, heard, outcome
+from hames.testing.services.server import Hang, Pause, ProviderServer, Reply, Seen, Talk, raw, talk
 
 KEY = "sk-ant-canary-key"
 

@@ -21,7 +21,7 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.anthropic.request import encode
-from hames.testing.provider_anthropic import ANTHROPIC
+from hames.testing.services.anthropic import ANTHROPIC
 
 PICTURE = Picture(media_type="image/png", base64="AA==")
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}

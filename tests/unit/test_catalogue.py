@@ -20,10 +20,10 @@ from hames.domain.state import apply, blank
 from hames.domain.usage import Usage
 from hames.ports import Models, Provider
 from hames.providers.catalogue import DEFAULT_MODEL, Catalogue
-from hames.testing.clock import FakeClock
-from hames.testing.provider_chat import ChatDialect
-from hames.testing.provider_server import ProviderServer, Reply, raw
-from hames.testing.scripts import ScriptedModel, say
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import ScriptedModel, say
+from hames.testing.services.chat import ChatDialect
+from hames.testing.services.server import ProviderServer, Reply, raw
 
 
 def catalogue(**environment: str) -> Catalogue:

@@ -21,11 +21,11 @@ from hames.domain.request import (
 from hames.providers.chat.provider import ChatProvider
 from hames.providers.chat.request import RequestForm, as_json
 from hames.providers.chat.servers import SERVERS, ChatServer
-from hames.testing.check_provider import TOOLS, asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_chat import CHAT
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.provider_server import ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.checks.provider import TOOLS, asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.chat import CHAT
+from hames.testing.services.outcome import failed, heard, outcome
+from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, raw, talk
 
 BY_NAME = {server.name: server for server in SERVERS}
 LOCAL = BY_NAME["local"]

@@ -20,8 +20,8 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.providers.chat.stream import ChatStream
-from hames.testing.provider_chat import DONE, call_part, chunk
-from hames.testing.provider_outcome import Outcome, outcome
+from hames.testing.services.chat import DONE, call_part, chunk
+from hames.testing.services.outcome import Outcome, outcome
 
 
 def events(*chunks: bytes) -> list[ModelEvent]:

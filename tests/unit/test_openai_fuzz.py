@@ -13,7 +13,7 @@ from hames.domain.request import ModelEvent
 from hames.providers.chat.stream import ChatStream
 from hames.providers.model_list import ListedModel, read_list
 from hames.providers.openai.stream import DELTAS, OpenAIStream
-from hames.testing.provider_outcome import outcome
+from hames.testing.services.outcome import outcome
 
 Stream = OpenAIStream | ChatStream
 STREAMS: list[type[Stream]] = [OpenAIStream, ChatStream]

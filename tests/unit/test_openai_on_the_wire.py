@@ -22,11 +22,11 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.openai.provider import OpenAIProvider
-from hames.testing.check_provider import asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_openai import OPENAI, Told, response, say_words, search, sse
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.provider_server import ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.checks.provider import asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.openai import OPENAI, Told, response, say_words, search, sse
+from hames.testing.services.outcome import failed, heard, outcome
+from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, raw, talk
 
 KEY = "sk-proj-canary-key"
 
@@ -151,7 +151,7 @@ async def test_items_that_only_the_last_event_holds_are_told() -> None:
 
 
 async def test_summaries_are_told_as_summaries() -> None:
-    from hames.testing.provider_server import Thoughts, Words
+    from hames.testing.services.server import Thoughts, Words
 
     thoughtful = Talk(parts=(Thoughts(text="Hm, yes"), Words(text="Yes")), cuts=1)
     async with ProviderServer(OPENAI, thoughtful) as server:

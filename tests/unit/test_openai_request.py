@@ -18,8 +18,8 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.openai.request import as_json, encode
-from hames.testing.check_provider import TOOLS
-from hames.testing.provider_openai import OPENAI
+from hames.testing.checks.provider import TOOLS
+from hames.testing.services.openai import OPENAI
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
 CALL = Call(id=CallId("c1"), name="shell", arguments='{"command": "ls"}')

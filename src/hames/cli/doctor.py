@@ -20,9 +20,9 @@ from hames import __version__
 from hames.app import sandbox_settings
 from hames.cli import flags
 from hames.cli.config import notes
+from hames.cli.directories import usable
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
-from hames.cli.places import usable
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError

@@ -29,6 +29,7 @@ from hames import __version__, logs
 from hames.agents.runner import STALL_SECONDS, RunnerAgent, RunnerShelf
 from hames.app import catalogue, open_engine, sandbox_settings
 from hames.cli import flags
+from hames.clock_and_ids import SystemClock
 from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.domain.display import visible
@@ -40,7 +41,6 @@ from hames.providers.catalogue import Catalogue
 from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import SystemClock
 from hames.transports import server_traces
 from hames.transports.guard_token import checked, token_in
 from hames.transports.server import Extras, Server, serving

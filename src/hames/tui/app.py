@@ -28,9 +28,9 @@ from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui import editor, markdown, user_shell
 from hames.tui.approval import Answered, ApprovalPanel
-from hames.tui.block import Block
-from hames.tui.blocks_done import UserCommand
-from hames.tui.blocks_said import Note
+from hames.tui.blocks.actions import UserCommand
+from hames.tui.blocks.block import Block
+from hames.tui.blocks.messages import Note
 from hames.tui.commands import COMMANDS, Commands, help_text
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
@@ -38,8 +38,8 @@ from hames.tui.conversation import Conversation
 from hames.tui.first_frame import FirstFrame
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
-from hames.tui.reach import Reach, Unreachable
-from hames.tui.remembered import Remembered
+from hames.tui.prompt_history import Remembered
+from hames.tui.server_process import Reach, Unreachable
 from hames.tui.session import Session, Wishes
 from hames.tui.status import Activity, Header, Terms
 from hames.tui.terminal_driver import ENDING, TerminalDriver, end_anyway, stop_until_foreground

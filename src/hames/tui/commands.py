@@ -16,8 +16,8 @@ from hames.domain.display import printable
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import FileChangeItem
-from hames.tui.block import Block
-from hames.tui.blocks_done import WorkspaceChanges
+from hames.tui.blocks.actions import WorkspaceChanges
+from hames.tui.blocks.block import Block
 from hames.tui.composer import Composer
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.git_changes import NoDiff, uncommitted_changes
@@ -36,7 +36,7 @@ from hames.tui.modes import (
 )
 from hames.tui.palette import Palette
 from hames.tui.pickers import Choice, Line, Picked, Picker
-from hames.tui.remembered import Remembered
+from hames.tui.prompt_history import Remembered
 from hames.tui.session import Session
 from hames.tui.status import tokens
 from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group

@@ -3,9 +3,9 @@
 from typing import assert_never
 
 from hames.protocols.flint import items as wire
-from hames.tui.block import Block
-from hames.tui.blocks_done import Artifact, Command, FileChange, Search, Tool
-from hames.tui.blocks_said import AgentMessage, Compaction, Plan, Reasoning, UserMessage
+from hames.tui.blocks.actions import Artifact, Command, FileChange, Search, Tool
+from hames.tui.blocks.block import Block
+from hames.tui.blocks.messages import AgentMessage, Compaction, Plan, Reasoning, UserMessage
 
 
 def block_of(item: wire.ThreadItem, root: str = "") -> Block:

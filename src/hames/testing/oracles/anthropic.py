@@ -14,8 +14,8 @@ from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.provider_anthropic import WORDS
-from hames.testing.provider_outcome import Outcome
+from hames.testing.services.anthropic import WORDS
+from hames.testing.services.outcome import Outcome
 
 REASONS: dict[str, StopReason] = {"stop_sequence": "end", **{word: reason for reason, word in WORDS.items()}}
 

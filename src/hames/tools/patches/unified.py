@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from hames.ports import ToolFailed
-from hames.tools.hunks import FilePatch, Hunk, Sign
+from hames.tools.patches.hunks import FilePatch, Hunk, Sign
 
 NOTHING = "/dev/null"
 PLAIN_MODES = {"100644": 0o644, "100755": 0o755}

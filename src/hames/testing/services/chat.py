@@ -12,8 +12,8 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.provider_openai import cut
-from hames.testing.provider_server import Reply, Talk, Thoughts, Use, Words
+from hames.testing.services.openai import cut
+from hames.testing.services.server import Reply, Talk, Thoughts, Use, Words
 
 WORDS: dict[StopReason, str] = {
     "end": "stop",

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from hames.domain.display import printable
 from hames.protocols.flint import items as wire
-from hames.tui.block import INDENT, Block, bars, folded
+from hames.tui.blocks.block import INDENT, Block, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
 from hames.tui.markdown import Growing
 from hames.tui.palette import Palette

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from hames.tools.mcp_transport import MESSAGE_BYTES
+from hames.tools.mcp.transport import MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -5,7 +5,7 @@
 
 What is said is written once, in no dialect (`Talk`); a dialect turns it into the bytes the
 real service sends and refuses what the real service refuses. Faults are parts of an answer:
-a pause, a drip, a reset, silence. `hames.testing.provider_anthropic` is the first dialect.
+a pause, a drip, a reset, silence. `hames.testing.services.anthropic` is the first dialect.
 """
 
 import socket

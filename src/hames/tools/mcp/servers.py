@@ -29,9 +29,9 @@ from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerStatus, ServerTool
 from hames.domain.value import Value
 from hames.ports import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec
-from hames.tools.elicitation import Elicitations, declined
-from hames.tools.mcp_transport import bound_response, server_command, server_environment
-from hames.tools.server_process import ServerProcess
+from hames.tools.mcp.elicitation import Elicitations, declined
+from hames.tools.mcp.process import ServerProcess
+from hames.tools.mcp.transport import bound_response, server_command, server_environment
 
 if TYPE_CHECKING:
     import httpx2

@@ -1,7 +1,7 @@
 """Reading the other patch format that models write: `*** Begin Patch` … `*** End Patch`."""
 
 from hames.ports import ToolFailed
-from hames.tools.hunks import FilePatch, Hunk, Sign
+from hames.tools.patches.hunks import FilePatch, Hunk, Sign
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "

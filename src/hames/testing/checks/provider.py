@@ -30,8 +30,8 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 from hames.ports import Provider
-from hames.testing.provider_outcome import LIMIT_SECONDS, Outcome, failed, heard, outcome, said_and_done
-from hames.testing.provider_server import (
+from hames.testing.services.outcome import LIMIT_SECONDS, Outcome, failed, heard, outcome, said_and_done
+from hames.testing.services.server import (
     Answer,
     Close,
     Dialect,

@@ -24,7 +24,7 @@ from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.provider_outcome import Outcome
+from hames.testing.services.outcome import Outcome
 
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 FINISHED: dict[str, StopReason] = {

@@ -13,7 +13,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.provider_server import Reply, Talk, Thoughts, Use, Words
+from hames.testing.services.server import Reply, Talk, Thoughts, Use, Words
 
 KINDS = {
     400: "invalid_request_error",

@@ -13,7 +13,7 @@ from rich.text import Text
 from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.tui.ansi import Output
-from hames.tui.block import INDENT, Block, bars, folded
+from hames.tui.blocks.block import INDENT, Block, bars, folded
 from hames.tui.diffs import counted, diff_lines
 from hames.tui.lines import cut, indented, line, paragraphs, wrapped
 from hames.tui.palette import Palette
