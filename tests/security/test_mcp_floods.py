@@ -15,7 +15,7 @@ from hames.domain.items import Call, McpToolCall
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.servers import ServerStatus
 from hames.ports import Job, Place, Report, Tool, ToolFailed
-from hames.tools.mcp import servers, transport
+from hames.tools.mcp import results, servers, transport
 from toolbench import unheard
 
 SERVER = """
@@ -90,7 +90,7 @@ async def test_RES_1_a_structured_answer_too_large_for_the_log_is_not_kept_in_it
     item, _ = await poured(tmp_path, '{"content": [], "structuredContent": {"a": "x" * (2 << 20)}}')
     assert item.structured is None
     assert item.result is not None
-    assert len(item.result.text) < 2 * servers.RESULT_CHARS
+    assert len(item.result.text) < 2 * results.RESULT_CHARS
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
 async def test_RES_1_a_long_answer_within_the_bound_is_cut_and_kept(tmp_path: Path) -> None:
     item, _ = await poured(tmp_path, '{"content": [{"type": "text", "text": "x" * (19 << 20)}]}')
     assert item.result is not None
-    assert servers.RESULT_CHARS < len(item.result.text) < servers.RESULT_CHARS + 100
+    assert results.RESULT_CHARS < len(item.result.text) < results.RESULT_CHARS + 100
 
 
 HTTP_SERVER = """

@@ -21,7 +21,7 @@ from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits
 from hames.sandbox.local import LocalSandbox, Settings
-from hames.sandbox.proof import attempts
+from hames.sandbox.proof.attempts import run as attempts
 from hames.sandbox.walls import probe
 from hames.sandbox.walls.placeholders import SLOWLY
 

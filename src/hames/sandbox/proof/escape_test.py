@@ -16,7 +16,9 @@ from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch
 from hames.sandbox.local import LocalSandbox, Settings
-from hames.sandbox.proof import attempts
+from hames.sandbox.proof.attempts import run
+from hames.sandbox.proof.attempts.network import ODD_SOCKETS
+from hames.sandbox.proof.attempts.run import ATTEMPTS
 from hames.sandbox.proof.targets import Stage, interpreter, staged
 
 WHERE = "/var/tmp"
@@ -40,7 +42,7 @@ def accepted(policy: SandboxPolicy) -> frozenset[str]:
         case WorkspaceWrite():
             return KNOWN
         case _:
-            return frozenset(attempts.ATTEMPTS)
+            return frozenset(ATTEMPTS)
 
 
 async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, where: str = WHERE) -> list[Finding]:
@@ -52,12 +54,12 @@ async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, wher
         chosen = settings or Settings()
         chosen = replace(
             chosen,
-            extra_read=(*chosen.extra_read, attempts.__file__),
+            extra_read=(*chosen.extra_read, str(Path(run.__file__).parent)),
             hidden=(*chosen.hidden, str(stage.moved_state), str(stage.missing_settings)),
         )
         sandbox = LocalSandbox(chosen, environ={"HOME": str(stage.home), "SECRET_TOKEN": stage.canary})
         launch = Launch(
-            argv=(python, "-I", "-S", attempts.__file__, json.dumps(stage.told)),
+            argv=(python, "-I", "-S", run.__file__, json.dumps(stage.told)),
             cwd=str(stage.ws),
             workspace=str(stage.ws),
             policy=policy,
@@ -68,7 +70,7 @@ async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, wher
         finally:
             await process.kill()
         claims = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
-        if not claims.keys() & set(attempts.ATTEMPTS):
+        if not claims.keys() & set(ATTEMPTS):
             raise SandboxUnavailable(f"the attempts could not be made, so nothing is proved: {said.strip()[-200:]}")
         survived = await _survived(stage)
         return [
@@ -77,7 +79,7 @@ async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, wher
                 escaped=survived if name == "stay_in_a_session_of_its_own" else _escaped(name, claims, stage),
                 known=name in accepted(policy),
             )
-            for name in attempts.ATTEMPTS
+            for name in ATTEMPTS
         ]
 
 
@@ -162,7 +164,7 @@ _JUDGES: dict[str, Callable[[Stage], bool]] = {
     **{
         f"connect_to_a_{name}_socket_{where}": _heard(f"{name}_{place}")
         for place, where in (("out", "outside"), ("ws", "in_the_workspace"))
-        for name in attempts.ODD_SOCKETS
+        for name in ODD_SOCKETS
     },
     "plant_a_git_hook": _exists("ws/.git/hooks/pre-commit"),
     "change_the_git_configuration": _says("ws/.git/config"),

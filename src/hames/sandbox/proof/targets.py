@@ -7,7 +7,6 @@ import ctypes
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -257,14 +256,6 @@ def _shared(stage: Stage, stack: ExitStack) -> None:
     os.set_inheritable(held, True)
     stack.callback(os.close, held)
     stage.told |= {"shm_key": key, "shm_name": memory.name, "tmp_file": name}
-
-
-def end_survivors(stage: Stage) -> None:
-    """Of a run that had no walls to hold them."""
-    for entry in os.scandir("/proc"):
-        with suppress(OSError):
-            if entry.name.isdigit() and stage.survivor.encode() in Path(entry.path, "cmdline").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def interpreter() -> str | None:

@@ -5,8 +5,6 @@ servers runs its first turn. Servers are the user's own programs: they are start
 a small environment and outside the sandbox, and end with their thread.
 """
 
-import base64
-import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
-import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp
-from hames.domain.items import McpToolCall, Picture, ToolResult
+from hames.domain.items import McpToolCall, ToolResult
 from hames.domain.json import Json
-from hames.domain.pictures import shape
 from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerStatus, ServerTool
 from hames.domain.value import Value
 from hames.ports import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec
 from hames.tools.mcp.elicitation import Elicitations, declined
 from hames.tools.mcp.process import ServerProcess
+from hames.tools.mcp.results import read_result, structured_content
 from hames.tools.mcp.transport import bound_response, server_command, server_environment
 
 if TYPE_CHECKING:
@@ -47,12 +44,8 @@ SLOW_SECONDS = 2.0
 ENDING_SECONDS = 4.0
 """How long a call whose connection was lost waits to hear how its server ended."""
 CALL_SECONDS = 120.0
-RESULT_CHARS = 60_000
 PROGRESS_CHARS = 20_000
 """Of what a call tells on its way: all of it is kept in the log."""
-STRUCTURED_BYTES = 1 << 20
-PICTURE_CHARS = 14 << 20
-"""Of the pictures of an answer together, in base64."""
 NAME_CHARS = 64
 HTTP_ERRORS = 400
 WHY_CHARS = 120
@@ -379,11 +372,11 @@ class McpWork:
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> McpToolCall:  # noqa: ARG002 - the server is outside
         answer = await self._tool.connection.call(self._tool.tool, self._arguments, tell, self._ask)
-        text, pictures = _read(answer)
+        text, pictures = read_result(answer)
         return replace(
             self.item,
             status="failed" if answer.is_error else "completed",
-            structured=_structured(answer),
+            structured=structured_content(answer),
             result=ToolResult(text=text, failed=answer.is_error, pictures=pictures),
         )
 
@@ -401,61 +394,6 @@ async def _listed(client: "Client") -> "list[McpTool]":
 
 def _object_schema(schema: Mapping[str, Json] | None) -> Json:
     return {**(schema or {}), "type": "object"}
-
-
-def _read(answer: "CallToolResult") -> tuple[str, tuple[Picture, ...]]:
-    """What the model reads. Content it cannot be shown is named, so that nothing disappears silently."""
-    texts: list[str] = []
-    pictures: list[Picture] = []
-    for block in answer.content:
-        match block.type:
-            case "text":
-                texts.append(block.text)
-            case "image":
-                held = sum(len(one.base64) for one in pictures)
-                picture, complaint = _picture(block.data, held)
-                if picture is not None:
-                    pictures.append(picture)
-                else:
-                    texts.append(f"[a picture that cannot be shown: {complaint}]")
-            case "resource":
-                texts.append(getattr(block.resource, "text", "") or f"[resource {block.resource.uri}]")
-            case "resource_link":
-                texts.append(f"[link {block.uri}]")
-            case kind:
-                texts.append(f"[{kind}]")
-    if not texts and answer.structured_content is not None:
-        texts.append(json.dumps(answer.structured_content, ensure_ascii=False))
-    text = "\n".join(texts)
-    if len(text) > RESULT_CHARS:
-        cut = len(text) - RESULT_CHARS
-        text = f"{text[: RESULT_CHARS // 2]}\n[… {cut} characters omitted …]\n{text[-RESULT_CHARS // 2 :]}"
-    return text or "(no output)", tuple(pictures)
-
-
-def _structured(answer: "CallToolResult") -> Json:
-    """What it is worth keeping: the log has to be read again as a whole."""
-    try:
-        size = len(msgspec.json.encode(answer.structured_content))
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        return None
-    return answer.structured_content if size <= STRUCTURED_BYTES else None
-
-
-def _picture(data: str, held: int) -> tuple[Picture | None, str]:
-    """A picture by what its bytes say: one that no service takes would be refused again with every later request.
-
-    `held`: how much of the same answer is kept already.
-    """
-    if held + len(data) > PICTURE_CHARS:
-        return None, "there is too much of it"
-    try:
-        found = shape(base64.b64decode(data, validate=True))
-    except ValueError:
-        found = None
-    if found is None or found.complaint:
-        return None, found.complaint if found else "it cannot be read"
-    return Picture(media_type=found.media_type, base64=data), ""
 
 
 def _is_disconnected(problem: BaseException) -> bool:
