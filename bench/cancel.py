@@ -19,7 +19,7 @@ from hames.domain.commands import CreateThread, InterruptTurn, StartTurn
 from hames.domain.events import ItemStarted, TurnEnded
 from hames.domain.items import CommandExecution, TextInput
 from hames.domain.state import ThreadState
-from hames.testing.scripts import OneModel, ScriptedModel, call
+from hames.testing.fakes.model import OneModel, ScriptedModel, call
 
 COMMANDS = ("sleep 60", "trap '' TERM; sleep 60; sleep 60", "(setsid sleep 60 &) ; sleep 60", "yes > /dev/null")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import anyio
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.context import messages
 from hames.core.thread import Thread
 from hames.domain.commands import ThreadSummary
@@ -26,7 +27,6 @@ from hames.domain.options import Settings
 from hames.domain.state import blank
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
 
 SETTINGS = Settings(model="a/b", cwd="/")
 

@@ -145,9 +145,9 @@ async def measured(attempts: Attempts, deltas: int, begin: float) -> None:
 
 
 async def decoder(dialect: str, url: str, deltas: int) -> Attempts:
-    from hames.providers.anthropic_stream import AnthropicStream
-    from hames.providers.compatible_stream import ChatStream
-    from hames.providers.openai_stream import OpenAIStream
+    from hames.providers.anthropic.stream import AnthropicStream
+    from hames.providers.chat.stream import ChatStream
+    from hames.providers.openai.stream import OpenAIStream
 
     kind: Any = {"anthropic": AnthropicStream, "openai": OpenAIStream, "chat": ChatStream}[dialect]
     start, event, end = STREAMS[dialect]()
@@ -164,8 +164,8 @@ MODELS = {"anthropic": "anthropic/claude-sonnet-5-5", "openai": "openai/gpt-6.1-
 
 
 def catalogue(url: str) -> Any:
+    from hames.clock_and_ids import SystemClock
     from hames.providers.catalogue import Catalogue
-    from hames.system import SystemClock
 
     environment = {
         "ANTHROPIC_API_KEY": "test",
@@ -205,16 +205,16 @@ class NoTools:
 
 async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     """A whole turn: provider, loop, fold, log on disk, one watcher."""
+    from hames.clock_and_ids import RandomIds, SystemClock
     from hames.core.engine import Engine
     from hames.core.rules import Rules
     from hames.domain.commands import CreateThread, StartTurn
     from hames.domain.events import ItemDelta, TurnEnded
     from hames.domain.items import TextInput
     from hames.domain.options import Settings
-    from hames.sandbox.trust import ShellTrust
+    from hames.sandbox.trust.shell_trust import ShellTrust
     from hames.store.jsonl import JsonlStore
     from hames.store.places import Places
-    from hames.system import RandomIds, SystemClock
 
     models = catalogue(url)
     with tempfile.TemporaryDirectory() as directory:

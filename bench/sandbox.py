@@ -23,9 +23,9 @@ import anyio
 
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.probe import candidates
-from hames.sandbox.trust import ShellTrust
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.trust.shell_trust import ShellTrust
+from hames.sandbox.walls.probe import candidates
 
 COMMANDS = Path(__file__).parent.parent / "tests/security/commands.jsonl"
 

@@ -30,7 +30,7 @@ def serve(workspace: str, bubblewrap: str) -> None:
 
     from hames.domain.policy import ReadOnly, WorkspaceWrite
     from hames.ports import Launch
-    from hames.sandbox.choose import LocalSandbox, Settings
+    from hames.sandbox.local import LocalSandbox, Settings
 
     sandbox = LocalSandbox(Settings(bubblewrap=bubblewrap))
 

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_openai import OPENAI
-from hames.testing.provider_server import ProviderServer, Reply, Seen, Talk, Use, talk
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.openai import OPENAI
+from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, Use, talk
 
 Json = dict[str, object]
 

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import anyio
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import Call, Stream
 from hames.domain.json import Json
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Job, Place, Tool
-from hames.sandbox.choose import LocalSandbox
-from hames.system import SystemClock
+from hames.sandbox.local import LocalSandbox
 from hames.tools.registry import BuiltinTools
 from hames.tools.ripgrep import find_ripgrep
 

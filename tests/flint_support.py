@@ -10,15 +10,15 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.protocol import Flint
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
-from hames.testing.scripts import OneModel, ScriptedModel
+from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.registry import BuiltinTools
 from hames.transports.connection import Connection
 from support import NoTrust

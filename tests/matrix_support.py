@@ -12,10 +12,10 @@ import anyio
 import anyio.abc
 import msgspec
 
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_chat import CHAT
-from hames.testing.provider_openai import OPENAI
-from hames.testing.provider_server import (
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.chat import CHAT
+from hames.testing.services.openai import OPENAI
+from hames.testing.services.server import (
     Answer,
     Dialect,
     Hang,

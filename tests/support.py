@@ -20,8 +20,8 @@ from hames.domain.policy import ApprovalPolicy, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
 from hames.ports import Agent, Clock, Job, Models, Place, Provider, Report, Store, Tell, Tool, ToolSpec, Trust, Verdict
 from hames.store.memory import MemoryStore
-from hames.testing.clock import CountingIds, FakeClock
-from hames.testing.scripts import OneModel
+from hames.testing.fakes.clock import CountingIds, FakeClock
+from hames.testing.fakes.model import OneModel
 
 Run = Callable[[dict[str, object], Tell], Awaitable[str]]
 

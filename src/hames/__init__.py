@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # not typing's: that takes as long to import as the inter
 
 if TYPE_CHECKING:
     from hames.domain.errors import HarnessError, ProviderError, TurnBusy
-    from hames.functions import tool
+    from hames.function_tool import tool
     from hames.library import Config, EventHandler, Harness, PromptCancelled, Tool
 
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ _HOMES = {
     "ProviderError": "hames.domain.errors",
     "Tool": "hames.library",
     "TurnBusy": "hames.domain.errors",
-    "tool": "hames.functions",
+    "tool": "hames.function_tool",
 }
 
 __all__ = [

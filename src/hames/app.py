@@ -12,6 +12,7 @@ import anyio
 
 from hames.agents.codex_command import NAME as CODEX
 from hames.agents.codex_command import codex_command
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config
@@ -22,18 +23,18 @@ from hames.domain.guardrails import SOCKET
 from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
 from hames.private_files import private_directory
-from hames.providers.catalogue import Catalogue, Shelf
-from hames.sandbox.conceal import conceal
-from hames.sandbox.trust import ShellTrust
+from hames.providers.catalogue import Catalogue
+from hames.providers.source import ModelSource
+from hames.sandbox.processes.hide_environment import conceal
+from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
 from hames.tools.notes import WorkspaceNotes
 
 if TYPE_CHECKING:
-    from hames.sandbox.choose import LocalSandbox
-    from hames.sandbox.choose import Settings as SandboxSettings
-    from hames.tools.mcp import Server
+    from hames.sandbox.local import LocalSandbox
+    from hames.sandbox.local import Settings as SandboxSettings
+    from hames.tools.mcp.servers import Server
     from hames.tools.registry import ToolLimits
 
 CLOSING_SECONDS = 1.0
@@ -87,7 +88,7 @@ async def open_engine(
 
 
 def sandbox_settings(options: Options) -> "SandboxSettings":
-    from hames.sandbox.choose import Settings as SandboxSettings
+    from hames.sandbox.local import Settings as SandboxSettings
 
     return SandboxSettings(
         extra_path=options.extra_path,
@@ -163,7 +164,7 @@ class Toolbox:
             return self._opened[0]
 
     def _made(self) -> "tuple[Tools, LocalSandbox]":
-        from hames.sandbox.choose import LocalSandbox
+        from hames.sandbox.local import LocalSandbox
         from hames.tools.registry import BuiltinTools
 
         options = self._options
@@ -198,7 +199,7 @@ def offered_tools(options: Options, own: Tools) -> Tools:
     """Our own tools, and those of the MCP servers that are configured."""
     if not _enabled_servers(options):
         return own
-    from hames.tools.mcp import McpTools
+    from hames.tools.mcp.servers import McpTools
 
     return McpTools(own, mcp_servers(options))
 
@@ -209,7 +210,7 @@ def _enabled_servers(options: Options) -> tuple[str, ...]:
 
 def mcp_servers(options: Options) -> "list[Server]":
     """The configured MCP servers that are not disabled."""
-    from hames.tools.mcp import Server
+    from hames.tools.mcp.servers import Server
 
     return [
         Server(
@@ -228,12 +229,12 @@ def mcp_servers(options: Options) -> "list[Server]":
 
 def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
-    shelves: list[Shelf] = []
+    sources: list[ModelSource] = []
     if command:
         from hames.agents.codex_models import CodexShelf
 
-        shelves = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
-    return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
+        sources = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
+    return Catalogue(options.environment, clock=clock, sources=sources, cache=options.state_dir / "models")
 
 
 def _codex_models(options: Options) -> Path:

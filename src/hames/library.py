@@ -17,6 +17,7 @@ from anyio import from_thread, to_thread
 from anyio.lowlevel import current_token
 from msgspec.structs import replace
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core import context, lifecycle
 from hames.core.approvals import Questions
 from hames.core.live import Run
@@ -36,9 +37,8 @@ from hames.domain.request import Message
 from hames.domain.state import Change, blank
 from hames.domain.value import Value
 from hames.ports import Job, Place, Provider, Tell, ToolSpec, Verdict
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.store.memory import MemoryStore
-from hames.system import RandomIds, SystemClock
 
 log = logging.getLogger(__name__)
 

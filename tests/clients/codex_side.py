@@ -11,8 +11,8 @@ from uuid import uuid4
 import msgspec
 
 from hames.domain.json import Json
-from hames.testing.provider_openai import OPENAI, Told
-from hames.testing.provider_server import Answer, ProviderServer, Reply, Talk, Thoughts, Words, talk
+from hames.testing.services.openai import OPENAI, Told
+from hames.testing.services.server import Answer, ProviderServer, Reply, Talk, Thoughts, Words, talk
 from matrix_clients import Place
 from matrix_support import COMMAND, Side, Story, home, last_request, mcp_servers
 

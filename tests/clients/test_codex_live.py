@@ -18,8 +18,8 @@ from hames.client.appserver import AppServerClient, text_of  # noqa: E402
 from hames.client.appserver_events import ApprovalAsked  # noqa: E402
 from hames.client.appserver_link import Filled  # noqa: E402
 from hames.protocols.flint import messages as m  # noqa: E402
-from hames.testing.provider_openai import OPENAI  # noqa: E402
-from hames.testing.provider_server import Seen, talk  # noqa: E402
+from hames.testing.services.openai import OPENAI  # noqa: E402
+from hames.testing.services.server import Seen, talk  # noqa: E402
 from matrix_clients import BIN, CLIENTS, PATIENCE_SECONDS  # noqa: E402
 from matrix_support import COMMAND, Story, kinds, turn  # noqa: E402
 from matrix_table import PROTOCOLS  # noqa: E402

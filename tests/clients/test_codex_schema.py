@@ -17,8 +17,8 @@ from hames.protocols.dialect import Ask, Notify
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.shape import About
-from hames.testing.histories import changes, histories
-from hames.testing.scripts import ScriptedModel, say
+from hames.testing.fakes.model import ScriptedModel, say
+from hames.testing.generators.histories import changes, histories
 from support import engine
 
 SHAPE = Codex(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.providers.retry import Patience
-from hames.testing.check_provider import CHECKS, Stage
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
+from hames.testing.checks.provider import CHECKS, Stage
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
 
 
 def make(url: str) -> AnthropicProvider:

@@ -13,12 +13,12 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.request import ModelEvent
 from hames.domain.usage import Usage
-from hames.providers import claude
-from hames.providers.anthropic_request import as_json, encode
-from hames.providers.anthropic_stream import AnthropicStream
-from hames.testing.check_provider import FULL, asking
-from hames.testing.oracle_anthropic import accepted_by_sdk, read_by_sdk
-from hames.testing.provider_anthropic import (
+from hames.providers.anthropic import models
+from hames.providers.anthropic.request import as_json, encode
+from hames.providers.anthropic.stream import AnthropicStream
+from hames.testing.checks.provider import FULL, asking
+from hames.testing.oracles.anthropic import accepted_by_sdk, read_by_sdk
+from hames.testing.services.anthropic import (
     ANTHROPIC,
     block_delta,
     block_start,
@@ -30,8 +30,8 @@ from hames.testing.provider_anthropic import (
     sse,
     text_delta,
 )
-from hames.testing.provider_outcome import Outcome, outcome
-from hames.testing.provider_server import Talk, Thoughts, Use, Words
+from hames.testing.services.outcome import Outcome, outcome
+from hames.testing.services.server import Talk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -243,7 +243,7 @@ OPTIONS: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("card", [model.card for model in claude.MODELS], ids=lambda card: card.model)
+@pytest.mark.parametrize("card", [model.card for model in models.MODELS], ids=lambda card: card.model)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 async def test_what_we_send_is_what_the_sdk_would_send(card: ModelCard, options: dict[str, str]) -> None:
     request = msgspec.structs.replace(asking(), model=card.model, options=options)
@@ -257,16 +257,16 @@ def test_the_catalogue_knows_every_model_the_sdk_names() -> None:
     from anthropic.types.model_param import ModelParam
 
     named = get_args(get_args(ModelParam)[0])
-    assert [name for name in named if claude.known(name) is None] == []
+    assert [name for name in named if models.known(name) is None] == []
 
 
 def test_the_catalogue_has_a_successor_for_every_model_the_sdk_calls_deprecated() -> None:
     from anthropic.resources.messages.messages import DEPRECATED_MODELS
 
-    ours = [found for name in DEPRECATED_MODELS if (found := claude.known(name)) is not None]
+    ours = [found for name in DEPRECATED_MODELS if (found := models.known(name)) is not None]
     assert ours
     for model in ours:
-        successor = claude.known(model.card.successor)
+        successor = models.known(model.card.successor)
         assert successor is not None, model.card.model
         assert not successor.card.successor
 
@@ -274,6 +274,6 @@ def test_the_catalogue_has_a_successor_for_every_model_the_sdk_calls_deprecated(
 def test_the_version_we_ask_for_is_the_one_the_sdk_was_made_for() -> None:
     from anthropic._constants import ANTHROPIC_API_VERSION
 
-    from hames.providers.anthropic import VERSION
+    from hames.providers.anthropic.provider import VERSION
 
     assert VERSION == ANTHROPIC_API_VERSION

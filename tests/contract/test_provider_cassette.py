@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.providers.cassette import CassetteProvider, Recorder, RecordingProvider
 from hames.providers.retry import PATIENCE, Patience
-from hames.testing.check_provider import (
+from hames.testing.checks.provider import (
     CHECKS,
     FULL,
     Stage,
@@ -19,10 +19,10 @@ from hames.testing.check_provider import (
     check_stream,
     expected,
 )
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_outcome import heard
-from hames.testing.provider_server import ProviderServer
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.outcome import heard
+from hames.testing.services.server import ProviderServer
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -4,15 +4,15 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from hames.domain.errors import ProviderError
+from hames.providers.anthropic.clouds import CloudProvider
+from hames.providers.anthropic.source import CLOUDS
 from hames.providers.catalogue import Catalogue
-from hames.providers.clouds import CloudProvider
 from hames.providers.retry import Patience
-from hames.providers.shelves import CLOUDS
-from hames.testing.check_provider import FULL, asking, assert_same, expected
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_outcome import heard, outcome
-from hames.testing.provider_server import Close, ProviderServer, raw, talk
+from hames.testing.checks.provider import FULL, asking, assert_same, expected
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.outcome import heard, outcome
+from hames.testing.services.server import Close, ProviderServer, raw, talk
 
 
 def through(url: str) -> CloudProvider:

@@ -4,23 +4,21 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hames.providers.compatible import CompatibleProvider
-from hames.providers.compatible_servers import SERVERS
+from hames.providers.chat.provider import ChatProvider
+from hames.providers.chat.servers import SERVERS
 from hames.providers.retry import PATIENCE, Patience
-from hames.testing.check_provider import CHECKS, Stage
-from hames.testing.clock import FakeClock
-from hames.testing.provider_chat import CHAT
+from hames.testing.checks.provider import CHECKS, Stage
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.chat import CHAT
 
 OPENROUTER = next(server for server in SERVERS if server.name == "openrouter")
 
 
-def make(url: str, patience: Patience = PATIENCE) -> CompatibleProvider:
-    return CompatibleProvider(
-        OPENROUTER, url=url + "/v1", api_key="sk-or-canary-key", clock=FakeClock(), patience=patience
-    )
+def make(url: str, patience: Patience = PATIENCE) -> ChatProvider:
+    return ChatProvider(OPENROUTER, url=url + "/v1", api_key="sk-or-canary-key", clock=FakeClock(), patience=patience)
 
 
-def impatient(url: str) -> CompatibleProvider:
+def impatient(url: str) -> ChatProvider:
     return make(url, Patience(retries=0, idle_s=0.2))
 
 

@@ -12,13 +12,13 @@ from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.request import ModelEvent
 from hames.domain.usage import Usage
-from hames.providers.compatible_request import Manner, as_json, encode
-from hames.providers.compatible_stream import ChatStream
-from hames.testing.check_provider import FULL, asking
-from hames.testing.oracle_openai import accepted_chat_by_sdk, read_chat_by_sdk
-from hames.testing.provider_chat import CHAT, DONE, call_part, chunk
-from hames.testing.provider_outcome import Outcome, outcome
-from hames.testing.provider_server import Talk, Thoughts, Use, Words
+from hames.providers.chat.request import RequestForm, as_json, encode
+from hames.providers.chat.stream import ChatStream
+from hames.testing.checks.provider import FULL, asking
+from hames.testing.oracles.openai import accepted_chat_by_sdk, read_chat_by_sdk
+from hames.testing.services.chat import CHAT, DONE, call_part, chunk
+from hames.testing.services.outcome import Outcome, outcome
+from hames.testing.services.server import Talk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -145,4 +145,5 @@ async def test_streams_the_sdk_understands_read_the_same(name: str) -> None:
 @pytest.mark.parametrize("tools", [True, False])
 async def test_what_we_send_is_what_the_sdk_would_send(options: dict[str, str], tools: bool) -> None:
     request = asking(tools=tools, **options)
-    assert await accepted_chat_by_sdk(as_json(request, Manner())) == msgspec.json.decode(encode(request, Manner()))
+    form = RequestForm()
+    assert await accepted_chat_by_sdk(as_json(request, form)) == msgspec.json.decode(encode(request, form))

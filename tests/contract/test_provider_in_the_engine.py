@@ -12,11 +12,11 @@ from hames.domain.options import Overrides
 from hames.domain.state import ThreadState
 from hames.domain.usage import Usage
 from hames.providers.catalogue import Catalogue
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_chat import CHAT
-from hames.testing.provider_openai import OPENAI, Told, say_words, search
-from hames.testing.provider_server import (
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.chat import CHAT
+from hames.testing.services.openai import OPENAI, Told, say_words, search
+from hames.testing.services.server import (
     Answer,
     Dialect,
     ProviderServer,

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hames.providers.openai import OpenAIProvider
+from hames.providers.openai.provider import OpenAIProvider
 from hames.providers.retry import Patience
-from hames.testing.check_provider import CHECKS, Stage
-from hames.testing.clock import FakeClock
-from hames.testing.provider_openai import OPENAI
+from hames.testing.checks.provider import CHECKS, Stage
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.openai import OPENAI
 
 KEY = "sk-proj-canary-key"
 

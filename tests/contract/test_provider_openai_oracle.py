@@ -25,16 +25,16 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.domain.usage import Usage
-from hames.providers import gpt
-from hames.providers.gpt import BASE_URL
-from hames.providers.openai import PATH
-from hames.providers.openai_request import as_json, encode
-from hames.providers.openai_stream import OpenAIStream
-from hames.testing.check_provider import FULL, TOOLS, asking
-from hames.testing.oracle_openai import accepted_by_sdk, address_of_sdk, read_by_sdk
-from hames.testing.provider_openai import OPENAI, Told, call, response, say_words, search, sse, think
-from hames.testing.provider_outcome import Outcome, outcome
-from hames.testing.provider_server import Talk, Thoughts, Use, Words
+from hames.providers.openai import models
+from hames.providers.openai.models import BASE_URL
+from hames.providers.openai.provider import OpenAIProvider
+from hames.providers.openai.request import as_json, encode
+from hames.providers.openai.stream import OpenAIStream
+from hames.testing.checks.provider import FULL, TOOLS, asking
+from hames.testing.oracles.openai import accepted_by_sdk, address_of_sdk, read_by_sdk
+from hames.testing.services.openai import OPENAI, Told, call, response, say_words, search, sse, think
+from hames.testing.services.outcome import Outcome, outcome
+from hames.testing.services.server import Talk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -208,7 +208,7 @@ OPTIONS: list[dict[str, str]] = [{}, {"reasoning_effort": "high"}, {"reasoning_e
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("card", gpt.MODELS, ids=lambda card: card.model)
+@pytest.mark.parametrize("card", models.MODELS, ids=lambda card: card.model)
 async def test_what_we_send_is_what_the_sdk_would_send(card: ModelCard, options: dict[str, str]) -> None:
     request = msgspec.structs.replace(asking(), model=card.model, options=options, cache_key="thread_1")
     ours = msgspec.json.decode(encode(request))
@@ -256,7 +256,7 @@ async def test_a_history_with_everything_in_it_is_what_the_sdk_would_send() -> N
 
 async def test_the_base_url_means_what_it_means_to_the_sdk() -> None:
     responses, chat = await address_of_sdk(BASE_URL)
-    assert responses == BASE_URL + PATH
+    assert responses == BASE_URL + OpenAIProvider.path
     assert chat == BASE_URL + "/chat/completions"
 
 
@@ -269,13 +269,13 @@ def _named_by_the_sdk() -> list[str]:
 
 
 def test_every_model_of_the_catalogue_is_one_the_sdk_names() -> None:
-    assert [card.model for card in gpt.MODELS if card.model not in _named_by_the_sdk()] == []
+    assert [card.model for card in models.MODELS if card.model not in _named_by_the_sdk()] == []
 
 
 def test_the_catalogue_knows_every_current_model_the_sdk_names() -> None:
     """Of the generations that are not announced to shut down before next year."""
     current = [name for name in _named_by_the_sdk() if name.startswith(("gpt-6", "gpt-5.6", "gpt-5.5", "gpt-5.4"))]
-    assert [name for name in current if gpt.known(name) is None] == []
+    assert [name for name in current if models.known(name) is None] == []
 
 
 def test_every_model_the_sdk_calls_deprecated_has_a_successor_that_is_not() -> None:
@@ -284,9 +284,9 @@ def test_every_model_the_sdk_calls_deprecated_has_a_successor_that_is_not() -> N
     from openai.types.shared import chat_model
 
     deprecated = inspect.getsource(chat_model).partition('"""Deprecated values:')[2]
-    for card in gpt.MODELS:
+    for card in models.MODELS:
         assert bool(card.successor) == (f'"{card.model}"' in deprecated), card.model
         if card.successor:
-            successor = gpt.known(card.successor)
+            successor = models.known(card.successor)
             assert successor is not None
             assert not successor.successor

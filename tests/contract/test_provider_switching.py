@@ -22,11 +22,11 @@ from hames.providers.catalogue import Catalogue
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_chat import CHAT
-from hames.testing.provider_openai import OPENAI
-from hames.testing.provider_server import (
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.chat import CHAT
+from hames.testing.services.openai import OPENAI
+from hames.testing.services.server import (
     Answer,
     Close,
     Dialect,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hames.testing.scripts import Step, call, say, think, usage
+from hames.testing.fakes.model import Step, call, say, think, usage
 
 SIGN_IN = '''"""Signing in."""
 

@@ -14,8 +14,8 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import Answer, ProviderServer
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import Answer, ProviderServer
 
 BIN = Path(sys.executable).parent
 INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n'

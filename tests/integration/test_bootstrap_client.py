@@ -14,8 +14,8 @@ from bootstrap_process import BIN, environment, server
 from hames.client.bootstrap import BootstrapClient, ConnectionClosed, RequestFailed
 from hames.client.show import Screen
 from hames.protocols.bootstrap import messages as m
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import Answer, Hang, ProviderServer, Talk, Thoughts, Use, Words, raw, talk, use
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import Answer, Hang, ProviderServer, Talk, Thoughts, Use, Words, raw, talk, use
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2Jok\x9b31m"
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from bootstrap_process import BIN, INITIALIZE, environment, run, running, server
 
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import Hang, raw, talk, use
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import Hang, raw, talk, use
 
 ANSWER = {
     "jsonrpc": "2.0",

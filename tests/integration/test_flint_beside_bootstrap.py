@@ -10,7 +10,7 @@ import msgspec
 from flint_support import Box, Message, Talk, Wire, talking
 from hames.core.engine import Engine
 from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.testing.scripts import ScriptedModel, call, hang, say, think
+from hames.testing.fakes.model import ScriptedModel, call, hang, say, think
 from hames.transports.connection import Connection
 from support import ASKING, engine
 

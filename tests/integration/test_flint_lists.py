@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flint_support import Talk, real_engine, talking
-from hames.testing.scripts import ScriptedModel, call, hang, say
+from hames.testing.fakes.model import ScriptedModel, call, hang, say
 
 
 async def statuses(talk: Talk) -> dict[str, object]:

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from flint_support import Message, real_engine, talking
-from hames.testing.scripts import ScriptedModel, say, wait_for
+from hames.testing.fakes.model import ScriptedModel, say, wait_for
 
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"

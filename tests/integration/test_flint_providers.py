@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from flint_support import talking
+from hames.clock_and_ids import SystemClock
 from hames.ports import Models
 from hames.providers.catalogue import Catalogue
-from hames.system import SystemClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import ProviderServer, talk, use
-from hames.testing.scripts import OneModel, ScriptedModel, call, say
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import ProviderServer, talk, use
 from support import ECHO, engine
 
 

@@ -18,7 +18,7 @@ from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
 from hames.domain.events import ApprovalRequested, Noticed
 from hames.domain.items import McpToolCall
 from hames.domain.state import ThreadState
-from hames.testing.scripts import OneModel, ScriptedModel, Step, call, say
+from hames.testing.fakes.model import OneModel, ScriptedModel, Step, call, say
 from support import started
 
 SERVER = Path(__file__).with_name("mcp_server.py")

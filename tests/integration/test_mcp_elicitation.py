@@ -30,8 +30,8 @@ from hames.domain.state import Change, ThreadState
 from hames.ports import Tools
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
-from hames.testing.scripts import OneModel, ScriptedModel, call, say
-from hames.tools.mcp import McpTools, Server
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
+from hames.tools.mcp.servers import McpTools, Server
 from hames.transports.connection import Connection
 from server_support import events, following, http, running
 from support import TheseTools, started

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import ProviderServer, Talk, Use, Words, talk
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import ProviderServer, Talk, Use, Words, talk
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -8,10 +8,10 @@ import anyio
 import httpx2
 import pytest
 
+from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.json import Json
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, hang, say, think
+from hames.testing.fakes.model import ScriptedModel, call, hang, say, think
 from hames.tools.artifact import ArtifactTool
 from hames.tools.read import ReadLimits, ReadTool
 from hames.tools.works import Seen

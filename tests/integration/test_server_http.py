@@ -9,14 +9,14 @@ import jsonschema
 import msgspec
 import pytest
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Provider
 from hames.protocols.sync.pages import FileHit, Mark, SandboxReport
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, fail, hang, say, usage
+from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, usage
 from hames.transports.http_files import ranked
 from server_support import events, following, http, running
 from support import PlainTool, created, engine, whole_turn

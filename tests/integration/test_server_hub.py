@@ -6,13 +6,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.protocols.sse.stream import Place
 from hames.protocols.sync.view import Offer
 from hames.store.memory import MemoryStore
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, say
+from hames.testing.fakes.model import ScriptedModel, call, say
 from hames.transports import server_hub
 from hames.transports.server_hub import Hub, Hubs
 from server_support import events, following, http, running

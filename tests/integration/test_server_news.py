@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ArchiveThread, RenameThread
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, say
+from hames.testing.fakes.model import ScriptedModel, call, say
 from hames.transports.server_clients import OUTBOX_BYTES, SyncClient
 from hames.transports.server_news import LOOK, News
 from hames.transports.websocket_protocol import TextFrame

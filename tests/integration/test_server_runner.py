@@ -11,6 +11,7 @@ from hypothesis import given
 
 from hames.agents.runner import RunnerAgent, RunnerShelf
 from hames.agents.runner_events import EVENT_BYTES, EventParser, TooLong
+from hames.clock_and_ids import SystemClock
 from hames.domain.approvals import Elicit
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.events import Record
@@ -21,9 +22,8 @@ from hames.protocols.runner.outbound import frame, project
 from hames.providers.catalogue import Catalogue
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import SystemClock
-from hames.testing.histories import changes, check_each_item_once, histories
-from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, think, usage
+from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say, think, usage
+from hames.testing.generators.histories import changes, check_each_item_once, histories
 from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running
@@ -37,7 +37,7 @@ Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str = "") -> AsyncGenerator[SyncFollower]:
     """A server whose turns run at `url`, and a client that follows it."""
     agent = RunnerAgent(url, stall_s=stall_s, token=token)
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with (
         engine(models, clock=SystemClock(), cwd=directory, agents={agent.name: agent}) as house,
         running(house, directory / "data") as server,
@@ -402,7 +402,7 @@ async def asking(
     directory: Path, *replies: list[Step], tool: PlainTool = ASKING
 ) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
-    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with (
         engine(ScriptedModel(*replies), tool, clock=SystemClock(), policy="never") as there,
         runner_running(there, Address(port=0), version="0") as its_runner,

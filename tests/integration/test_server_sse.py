@@ -5,11 +5,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.approvals import RunCommand
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, fail, hang, say, think, wait_for
+from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, think, wait_for
 from server_support import HandClock, events, http, running
 from support import ASKING, ECHO, PlainTool, created, echo, engine
 

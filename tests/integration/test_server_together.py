@@ -15,13 +15,13 @@ import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, hang, say, think
+from hames.testing.fakes.model import ScriptedModel, call, hang, say, think
 from hames.transports import unix
 from hames.transports.server import Server
 from server_support import events, following, http, running

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, fail, say, usage
+from hames.clock_and_ids import SystemClock
+from hames.testing.fakes.model import ScriptedModel, call, fail, say, usage
 from hames.transports.server_traces import Traces, set_up
 from support import BROKEN, ECHO, created, engine, whole_turn
 

@@ -13,7 +13,7 @@ import pytest
 
 from hames.domain.items import CommandExecution, Stream
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from toolbench import Workshop, workshop
 
 WALLED = [WorkspaceWrite(), ReadOnly()]

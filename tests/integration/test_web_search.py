@@ -17,14 +17,14 @@ from flint_support import talking
 from hames.app import open_engine
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_events import ItemCompleted, ItemStarted, TurnCompleted
+from hames.clock_and_ids import SystemClock
 from hames.config.options import load
 from hames.core.engine import Engine
 from hames.domain.request import ResultBlock
 from hames.protocols.flint.items import WebSearchItem
-from hames.providers.shelves import web_search
-from hames.sandbox.choose import LocalSandbox
-from hames.system import SystemClock
-from hames.testing.scripts import OneModel, ScriptedModel, call, say
+from hames.providers.source import web_search_selector
+from hames.sandbox.local import LocalSandbox
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from hames.tools.registry import BuiltinTools, ToolLimits
 from hames.tools.websearch import WebSearchLimits
 
@@ -183,7 +183,7 @@ async def test_it_is_offered_to_every_agent_when_there_is_one(tmp_path: Path, co
 async def test_it_is_not_offered_where_the_service_searches_itself(tmp_path: Path) -> None:
     model = ScriptedModel([say("Hello.")], [say("Hello.")])
     options = load({"cwd": str(tmp_path / "work")}, environment(tmp_path, str(search_program(tmp_path))))
-    models = OneModel(model, selectors=(web_search([OneModel(model).cards()[0]]),))
+    models = OneModel(model, selectors=(web_search_selector([OneModel(model).cards()[0]]),))
     async with open_engine(options, models=models) as engine, talking(engine) as talk:
         thread = await talk.start()
         await talk.call("config/set", id="web_search", value="on")

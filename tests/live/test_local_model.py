@@ -12,6 +12,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
 from hames.core.rules import Rules
@@ -26,10 +27,9 @@ from hames.ports import Models, Provider
 from hames.providers.catalogue import Catalogue
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
-from hames.testing.check_provider import check_stopping
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.scripts import OneModel
+from hames.testing.checks.provider import check_stopping
+from hames.testing.fakes.model import OneModel
+from hames.testing.services.outcome import failed, heard, outcome
 from support import NoTrust, PlainTool, TheseTools
 
 MODEL = "local/smollm2"

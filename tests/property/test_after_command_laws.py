@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hames.sandbox.after_command import AfterCommand
-from hames.sandbox.git_config import Judge, UnreadableConfig, read
+from hames.sandbox.walls.after_command.checks import AfterCommand
+from hames.sandbox.walls.after_command.git.config import Judge, UnreadableConfig, read
 
 HARMFUL = b"[core]\n\tfsmonitor = ./x\n[alias]\n\tst = !x\n"
 HARMLESS = b"[user]\n\tname = me\n"

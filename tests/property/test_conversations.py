@@ -15,7 +15,7 @@ from hames.domain.items import TextInput
 from hames.domain.request import CallBlock, Message, ResultBlock
 from hames.domain.state import ThreadState, apply, blank
 from hames.store.memory import MemoryStore
-from hames.testing.scripts import ScriptedModel, Step, call, call_raw, fail, hang, say, search, stop, think
+from hames.testing.fakes.model import ScriptedModel, Step, call, call_raw, fail, hang, say, search, stop, think
 from support import ASKING, BROKEN, ECHO, engine
 
 steps = st.sampled_from(

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from flint_support import talking
-from hames.testing.scripts import ScriptedModel
+from hames.testing.fakes.model import ScriptedModel
 from support import engine
 
 GOOD = [

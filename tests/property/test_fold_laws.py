@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Record, TurnEnded, TurnStarted
 from hames.domain.items import STREAMS, Stream
 from hames.domain.state import Change, apply, blank, endings
-from hames.testing.arbitrary import values
-from hames.testing.histories import (
+from hames.testing.generators.histories import (
     THREAD,
     changes,
     check_each_item_once,
@@ -20,6 +19,7 @@ from hames.testing.histories import (
     histories,
     kept,
 )
+from hames.testing.generators.values import values
 
 
 @given(histories())

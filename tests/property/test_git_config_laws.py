@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hames.sandbox.git_config import Judge, UnreadableConfig, read, without
+from hames.sandbox.walls.after_command.git.config import Judge, UnreadableConfig, read, without
 
 pytestmark = pytest.mark.needs("git")
 

@@ -17,7 +17,7 @@ from hames.domain.policy import Grant, SandboxPolicy
 from hames.domain.request import Block, ModelRequest
 from hames.domain.state import ThreadState
 from hames.ports import Launch, ToolSpec
-from hames.testing.arbitrary import json_values, values
+from hames.testing.generators.values import json_values, values
 
 UNIONS = (Event, Item, UserInput, Intent, Grant, SandboxPolicy, Block)
 KINDS = [

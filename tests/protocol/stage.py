@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.options import Settings
@@ -16,11 +17,10 @@ from hames.domain.policy import ApprovalPolicy, DangerFullAccess
 from hames.ports import Provider
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.dialect import Dialect
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import RandomIds, SystemClock
-from hames.testing.scripts import OneModel
+from hames.testing.fakes.model import OneModel
 from hames.tools.registry import BuiltinTools
 from hames.transports.connection import Connection
 from support import NoTrust

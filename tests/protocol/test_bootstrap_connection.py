@@ -17,7 +17,7 @@ from hames.core.engine import Engine
 from hames.domain.state import Change
 from hames.ports import Tell
 from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.testing.scripts import OneModel, ScriptedModel, call, hang, say, wait_for
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, wait_for
 from hames.transports.connection import Connection
 from support import ASKING, PlainTool, engine
 

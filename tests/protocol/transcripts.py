@@ -29,7 +29,7 @@ from typing import Any
 import anyio
 from stage import Stage
 
-from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, think
+from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say, think
 
 NUMBERS = (int, float)
 PROBE = "is anybody there?"

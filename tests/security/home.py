@@ -11,7 +11,7 @@ from pathlib import Path
 
 from walls import bubblewraps
 
-from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, Settings
 
 CANARY = "canary-3f9a7c21"
 

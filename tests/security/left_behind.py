@@ -14,7 +14,7 @@ import pytest
 from walls import Outcome, run, users, workspace
 
 from hames.domain.value import Value
-from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, Settings
 
 GIT = "git -c user.email=me@example.org -c user.name=me -c init.defaultBranch=main -c protocol.file.allow=always"
 

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream, SocketStream
 
-from hames.sandbox.network.destinations import Address
-from hames.sandbox.network.outside import Outside, UpstreamProxies
-from hames.sandbox.network.proxy import Proxy, ProxyLimits
+from hames.sandbox.walls.network.destinations import Address
+from hames.sandbox.walls.network.outside import Outside, UpstreamProxies
+from hames.sandbox.walls.network.proxy import Proxy, ProxyLimits
 
 PUBLIC = "93.184.216.34"
 OWN = "93.184.216.99"

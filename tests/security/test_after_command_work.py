@@ -14,8 +14,9 @@ from left_behind import BITS, BY_USER, GIT, HONEST, PRELUDE, TOUCHES, USERS_OWN,
 from walls import Outcome, as_user, run, users
 
 from hames.domain.policy import DangerFullAccess, WorkspaceWrite
-from hames.sandbox import after_command, landlock, workspace_walk
-from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.walls import landlock
+from hames.sandbox.walls.after_command import checks, tree_walk
 
 pytestmark = pytest.mark.needs("bwrap", "bash", "git")
 
@@ -211,7 +212,7 @@ from pathlib import Path
 import anyio
 sys.path.insert(0, {here!r})
 from walls import run
-from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, Settings
 sandbox = LocalSandbox(Settings(state={state!r}))
 anyio.run(lambda: run({command!r}, Path({workspace!r}), sandbox=sandbox))
 """
@@ -263,7 +264,7 @@ async def test_a_large_workspace_is_searched_to_its_end(monkeypatch: pytest.Monk
         assert [note.split(" ")[0] for note in done.notes] == ["Disabled", "Removed"]
         assert special(stage.here) == []
         # Nobody waits for it: the result says so, and the next one says what was found.
-        monkeypatch.setattr(after_command, "AFTER_SECONDS", 0.0)
+        monkeypatch.setattr(checks, "AFTER_SECONDS", 0.0)
         (waiting,) = (await stage.inside("rm -rf d150/sub; " + plant)).notes
         assert "It goes on" in waiting
         monkeypatch.undo()
@@ -272,8 +273,8 @@ async def test_a_large_workspace_is_searched_to_its_end(monkeypatch: pytest.Monk
         assert not (stage.here / "d150/sub/.git/hooks/post-commit").exists()
         assert (stage.here / "own/.git/hooks/pre-commit").exists()
         # There was no time to record everything: what is older than the command is left alone.
-        monkeypatch.setattr(after_command, "BEFORE_SECONDS", -1.0)
-        monkeypatch.setattr(workspace_walk, "_PAUSE_EVERY_SECONDS", 0.0)
+        monkeypatch.setattr(checks, "BEFORE_SECONDS", -1.0)
+        monkeypatch.setattr(tree_walk, "_PAUSE_EVERY_SECONDS", 0.0)
         stage.sandbox = stage.fresh_sandbox()
         done = await stage.inside(plant.replace("d150/sub", "d151/sub"))
         assert not (stage.here / "d151/sub/.git/hooks/post-commit").exists()

@@ -18,7 +18,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import CommandExecution, FileChange
 from hames.domain.policy import Decision
 from hames.domain.state import ThreadState
-from hames.testing.scripts import OneModel, ScriptedModel, call, say
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from support import started, until
 
 BUILD = {"command": "bash build.sh", "unsandboxed": True, "justification": "it needs the network"}

@@ -18,7 +18,7 @@ from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import CommandExecution
 from hames.domain.policy import Decision
 from hames.domain.state import ThreadState
-from hames.testing.scripts import OneModel, ScriptedModel, call, say
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from support import events, question, started, turn_end
 
 COMMAND = "touch ran.marker"

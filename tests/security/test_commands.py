@@ -11,9 +11,9 @@ from walls import run
 
 from hames.domain.display import described, visible
 from hames.domain.policy import DangerFullAccess
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.commands import words
-from hames.sandbox.trust import MAX_BYTES, ShellTrust
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.trust.commands import words
+from hames.sandbox.trust.shell_trust import MAX_BYTES, ShellTrust
 
 
 def rows(name: str) -> list[dict[str, str]]:

@@ -7,9 +7,9 @@ import pytest
 from walls import as_user, bubblewraps, policy, settings, users
 
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
-from hames.sandbox.attempts import ATTEMPTS
-from hames.sandbox.proof import KNOWN, prove
-from hames.sandbox.stage import interpreter
+from hames.sandbox.proof.attempts.run import ATTEMPTS
+from hames.sandbox.proof.escape_test import KNOWN, prove
+from hames.sandbox.proof.targets import interpreter
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

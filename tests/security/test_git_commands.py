@@ -9,8 +9,8 @@ import pytest
 from walls import WRITE, run
 
 from hames.domain.policy import ReadOnly
-from hames.sandbox.commands import git as tables
-from hames.sandbox.trust import ShellTrust
+from hames.sandbox.trust.commands import git as tables
+from hames.sandbox.trust.shell_trust import ShellTrust
 
 pytestmark = pytest.mark.needs("git")
 

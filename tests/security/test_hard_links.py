@@ -13,9 +13,9 @@ from home import place, put, sandbox
 from walls import as_user, bubblewraps, run, users
 
 from hames.domain.policy import ReadOnly, WorkspaceWrite
-from hames.sandbox import hard_links
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.environment import SYSTEM_PATH
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.processes.environment import SYSTEM_PATH
+from hames.sandbox.walls import hard_links
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

@@ -16,9 +16,9 @@ from walls import as_user, bubblewraps, policy, run, users
 
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch, ToolFailed
-from hames.sandbox.choose import Settings
-from hames.sandbox.covers import SECRETS as KNOWN_SECRETS
-from hames.sandbox.home_view import CACHES, LANGUAGES, TOOLS
+from hames.sandbox.local import Settings
+from hames.sandbox.walls.view.home import CACHES, LANGUAGES, TOOLS
+from hames.sandbox.walls.view.secret_paths import HOME_SECRETS as KNOWN_SECRETS
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

@@ -10,10 +10,10 @@ from walls import run
 
 from hames.domain.policy import DangerFullAccess, SandboxPolicy, WorkspaceWrite
 from hames.ports import Limits
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.environment import SYSTEM_PATH
-from hames.sandbox.limits import default_memory_bytes
-from hames.sandbox.stage import interpreter
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.processes.environment import SYSTEM_PATH
+from hames.sandbox.processes.limits import default_memory_bytes
+from hames.sandbox.proof.targets import interpreter
 from hames.tools.registry import ToolLimits
 from hames.tools.shell import ShellLimits
 from toolbench import workshop

@@ -15,7 +15,7 @@ from hames.domain.items import Call, McpToolCall
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.servers import ServerStatus
 from hames.ports import Job, Place, Report, Tool, ToolFailed
-from hames.tools import mcp, mcp_transport
+from hames.tools.mcp import results, servers, transport
 from toolbench import unheard
 
 SERVER = """
@@ -54,7 +54,7 @@ async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
     """What came of a call that answers with `pour`, and how much was told on the way."""
     here = str(directory)
     place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
-    server = mcp.Server(name="hostile", command=sys.executable, args=("-c", SERVER.replace("POUR", pour)))
+    server = servers.Server(name="hostile", command=sys.executable, args=("-c", SERVER.replace("POUR", pour)))
     told = 0
 
     async def tell(text: str, stream: str = "output") -> None:
@@ -65,7 +65,7 @@ async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
         assert status.state != "failed", status.reason
 
     with anyio.fail_after(20):
-        async with mcp.McpTools(Nothing(), [server]).open(place, report) as tools:
+        async with servers.McpTools(Nothing(), [server]).open(place, report) as tools:
             call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
             work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
             try:
@@ -83,14 +83,14 @@ async def test_RES_1_progress_without_end_is_told_up_to_a_point(tmp_path: Path, 
     flood = f"[progress(n, 'y' * {len(each)}) for n in range({50 if each else 9000})]"
     item, told = await poured(tmp_path, f'{{"content": [{{"type": "text", "text": str(len({flood}))}}]}}')
     assert item.status == "completed"
-    assert 0 < told < mcp.PROGRESS_CHARS + 100
+    assert 0 < told < servers.PROGRESS_CHARS + 100
 
 
 async def test_RES_1_a_structured_answer_too_large_for_the_log_is_not_kept_in_it(tmp_path: Path) -> None:
     item, _ = await poured(tmp_path, '{"content": [], "structuredContent": {"a": "x" * (2 << 20)}}')
     assert item.structured is None
     assert item.result is not None
-    assert len(item.result.text) < 2 * mcp.RESULT_CHARS
+    assert len(item.result.text) < 2 * results.RESULT_CHARS
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
     here = str(tmp_path)
     place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
     code = SERVER.replace("POUR", flood) + f"# {tmp_path}"
-    server = mcp.Server(name="hostile", command=sys.executable, args=("-c", code))
+    server = servers.Server(name="hostile", command=sys.executable, args=("-c", code))
 
     async def tell(text: str, stream: str = "output") -> None:
         pass
@@ -153,7 +153,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
         return [one.parent.name for one in found if one.exists() and f"# {tmp_path}".encode() in one.read_bytes()]
 
     with anyio.fail_after(30):
-        async with mcp.McpTools(Nothing(), [server]).open(place, unheard) as tools:
+        async with servers.McpTools(Nothing(), [server]).open(place, unheard) as tools:
             for arguments in ({"flood": True}, {}):
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 job = Job(call=call, arguments=arguments, item_id=ItemId("i"), step=1, place=place)
@@ -172,7 +172,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
 async def test_RES_1_a_long_answer_within_the_bound_is_cut_and_kept(tmp_path: Path) -> None:
     item, _ = await poured(tmp_path, '{"content": [{"type": "text", "text": "x" * (19 << 20)}]}')
     assert item.result is not None
-    assert mcp.RESULT_CHARS < len(item.result.text) < mcp.RESULT_CHARS + 100
+    assert results.RESULT_CHARS < len(item.result.text) < results.RESULT_CHARS + 100
 
 
 HTTP_SERVER = """
@@ -235,8 +235,8 @@ async def test_RES_1_a_server_behind_http_is_bounded_as_well(tmp_path: Path, kin
             port = int(await process.stdout.receive())
             await poured(tmp_path, '{"content": []}')
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            server = mcp.Server(name="hostile", url=f"http://127.0.0.1:{port}/mcp")
-            async with mcp.McpTools(Nothing(), [server], call_seconds=20).open(place, unheard) as tools:
+            server = servers.Server(name="hostile", url=f"http://127.0.0.1:{port}/mcp")
+            async with servers.McpTools(Nothing(), [server], call_seconds=20).open(place, unheard) as tools:
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
                 with pytest.raises(ToolFailed) as failed:
@@ -255,11 +255,11 @@ def test_a_server_is_started_from_outside_the_workspace_first(tmp_path: Path) ->
             (directory / name).chmod(0o755)
     (inside / "own").write_text("#!/bin/sh\n")
     (inside / "own").chmod(0o755)
-    environment = mcp_transport.server_environment({"PATH": f".:{inside}::{outside}"})
+    environment = transport.server_environment({"PATH": f".:{inside}::{outside}"})
     assert environment["PATH"] == f"{inside}:{outside}"
 
     def started(command: str, *args: str) -> list[str]:
-        return mcp_transport.server_command(command, args, environment=environment, workspace=str(tmp_path / "work"))
+        return transport.server_command(command, args, environment=environment, workspace=str(tmp_path / "work"))
 
     assert started("npx", "-y", "x") == [f"{outside}/node", f"{outside}/npx", "-y", "x"]
     assert started("own") == [f"{inside}/own"], "a directory that the user put on the PATH, and nowhere else"

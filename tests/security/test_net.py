@@ -22,11 +22,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.json import Json
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel, call, hang, say
+from hames.testing.fakes.model import ScriptedModel, call, hang, say
 from hames.transports import guard_peer
 from hames.transports.guard_peer import found
 from hames.transports.guard_token import Keyring, token_in

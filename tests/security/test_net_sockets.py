@@ -7,9 +7,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ListThreads, ThreadPage
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel
+from hames.testing.fakes.model import ScriptedModel
 from server_support import running
 from support import engine
 

@@ -26,10 +26,10 @@ from walls import as_user, bubblewraps, run, users, workspace
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.environment import SYSTEM_PATH
-from hames.sandbox.network.access import PORT
-from hames.sandbox.network.namespace_listener import NamespaceListeners
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.processes.environment import SYSTEM_PATH
+from hames.sandbox.walls.network.access import PORT
+from hames.sandbox.walls.network.namespace_listener import NamespaceListeners
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 
@@ -555,7 +555,7 @@ def test_a_bubblewrap_with_the_setuid_bit_gives_no_network_and_says_why() -> Non
 
 
 async def test_landlock_gives_no_network_and_says_why(here: Path) -> None:
-    from hames.sandbox import landlock
+    from hames.sandbox.walls import landlock
 
     if landlock.abi() == 0:
         pytest.skip("this kernel has no Landlock")

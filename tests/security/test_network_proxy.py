@@ -11,9 +11,9 @@ import pytest
 from anyio.abc import SocketStream
 from network_support import OWN, PUBLIC, StandIn, listening, proxying, say
 
-from hames.sandbox.network.destinations import Malformed, parse_authority
-from hames.sandbox.network.outside import Outside, UpstreamProxies, upstream_proxies
-from hames.sandbox.network.proxy import ProxyLimits
+from hames.sandbox.walls.network.destinations import Malformed, parse_authority
+from hames.sandbox.walls.network.outside import Outside, UpstreamProxies, upstream_proxies
+from hames.sandbox.walls.network.proxy import ProxyLimits
 
 NAMES: dict[str, list[list[str]]] = {
     "allowed.test": [[PUBLIC]],

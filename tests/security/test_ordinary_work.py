@@ -9,8 +9,8 @@ import pytest
 from walls import as_user, bubblewraps, run, settings, users, workspace
 
 from hames.domain.policy import ReadOnly
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.environment import SYSTEM_PATH
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.processes.environment import SYSTEM_PATH
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

@@ -18,13 +18,13 @@ import pytest
 import walls
 from walls import as_user, bubblewraps, run, workspace
 
+from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.sandbox import landlock
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.environment import SYSTEM_PATH
-from hames.system import SystemClock
-from hames.testing.scripts import ScriptedModel
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.processes.environment import SYSTEM_PATH
+from hames.sandbox.walls import landlock
+from hames.testing.fakes.model import ScriptedModel
 from hames.transports import guard_peer
 from hames.transports.peer_namespaces import is_unix_peer_ours
 from server_support import events, port_of, running, serve_process

@@ -132,8 +132,8 @@ def test_a_recorded_model_and_a_learned_list_are_private(home: Home, tmp_path: P
 import sys
 from pathlib import Path
 from hames.providers.cassette import Recorder
-from hames.providers.discovery import Remembered, remember
-remember(Path(sys.argv[1], "state/models"), "x", Remembered(url="http://x", at_ms=1, models=()))
+from hames.providers.model_list import RememberedList, remember_list
+remember_list(Path(sys.argv[1], "state/models"), "x", RememberedList(url="http://x", at_ms=1, models=()))
 Recorder(sys.argv[1] + "/deep/er/cassette.jsonl", {})
 """
     done = subprocess.run(

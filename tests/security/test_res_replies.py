@@ -7,7 +7,7 @@ from hames.core import compaction, loop
 from hames.domain.commands import CompactThread
 from hames.domain.events import ItemCompleted, TurnEnded
 from hames.domain.items import Compaction
-from hames.testing.scripts import ScriptedModel, Step, call_raw, say, think
+from hames.testing.fakes.model import ScriptedModel, Step, call_raw, say, think
 from support import created, engine, events, turn_end, whole_turn
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import Answer, ProviderServer, Reply, Seen, talk, use
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import Answer, ProviderServer, Reply, Seen, talk, use
 
 CANARY = "sk-ant-canary-0123456789abcdef"
 Json = dict[str, object]

@@ -9,9 +9,9 @@ import anyio
 import httpx2
 import pytest
 
-from hames.system import SystemClock
-from hames.testing.clock import FakeClock
-from hames.testing.scripts import ScriptedModel
+from hames.clock_and_ids import SystemClock
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import ScriptedModel
 from hames.transports.guard_token import (
     CODE_ALPHABET,
     CODE_CHARS,

@@ -16,8 +16,8 @@ import pytest
 
 from hames.domain.policy import WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox import probe
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.walls import probe
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

@@ -15,8 +15,8 @@ from home import place, put, sandbox, without_overlays
 from walls import Outcome, as_user, bubblewraps, run, users
 
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.environment import SYSTEM_PATH
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.processes.environment import SYSTEM_PATH
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

@@ -16,10 +16,10 @@ from walls import as_user, run, users, workspace
 from hames.domain.display import printable
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch, Limits
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.conceal import conceal
-from hames.sandbox.proof import Finding, prove
-from hames.sandbox.stage import interpreter
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.processes.hide_environment import conceal
+from hames.sandbox.proof.escape_test import Finding, prove
+from hames.sandbox.proof.targets import interpreter
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 

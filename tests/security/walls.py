@@ -20,9 +20,10 @@ import pytest
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits
-from hames.sandbox import attempts, probe
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.placeholders import SLOWLY
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.proof.attempts import run as attempts
+from hames.sandbox.walls import probe
+from hames.sandbox.walls.placeholders import SLOWLY
 
 NOBODY = 65534
 WRITE = WorkspaceWrite()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
-from hames.tui.reach import spawned
+from hames.tui.server_process import spawned
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 SHOWN = "/home/ada/demo"

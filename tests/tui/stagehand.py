@@ -12,7 +12,7 @@ from flint_support import SELECTORS, wired
 from hames.client.appserver import AppServerClient
 from hames.core.engine import Engine
 from hames.ports import Tool
-from hames.testing.scripts import OneModel, ScriptedModel
+from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
 from hames.tui.session import Wishes

@@ -11,7 +11,7 @@ from textual.events import Key, Paste
 
 from flint_support import wired
 from hames.client.appserver import AppServerClient
-from hames.testing.scripts import ScriptedModel, call, hang, say
+from hames.testing.fakes.model import ScriptedModel, call, hang, say
 from hames.tui.approval import ApprovalPanel
 from hames.tui.composer import Suggestions
 from hames.tui.pastes import Pastes

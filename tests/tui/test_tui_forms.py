@@ -13,7 +13,7 @@ from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
 from hames.domain.request import ResultBlock
 from hames.ports import Job, Tell, ToolSpec
-from hames.testing.scripts import ScriptedModel, call, say
+from hames.testing.fakes.model import ScriptedModel, call, say
 
 FORM = {
     "properties": {

@@ -11,10 +11,10 @@ from stagehand import Stage, staged
 
 from hames.domain.approvals import CallMcp
 from hames.domain.policy import ApprovalPolicy
-from hames.testing.scripts import ScriptedModel, call, say, wait_for
+from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
 from hames.tui.approval import KEYS as APPROVAL_KEYS
 from hames.tui.approval import ApprovalPanel
-from hames.tui.commands import KEYS
+from hames.tui.help import KEYS
 from hames.tui.modes import MODE_DETAILS, POLICIES, POLICY_DETAILS
 from support import ECHO, PlainTool, echo
 

@@ -14,7 +14,7 @@ from hames.domain.approvals import UseTool
 from hames.domain.models import ModelCard
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import TextInput
-from hames.testing.scripts import OneModel, ScriptedModel, call, say, wait_for
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say, wait_for
 from hames.tui.conversation import Conversation
 from hames.tui.git_changes import changed_files
 from hames.tui.markdown import Growing

@@ -11,7 +11,7 @@ from stagehand import staged
 from flint_support import real_engine
 from hames.domain.servers import ServerStatus
 from hames.ports import Place, Report, Tool
-from hames.testing.scripts import ScriptedModel, call, say
+from hames.testing.fakes.model import ScriptedModel, call, say
 from hames.tools.notes import WorkspaceNotes
 from hames.tui.modes import POLICIES
 from support import ASKING, BROKEN, ECHO, engine

@@ -5,8 +5,8 @@ import re
 from stagehand import Stage, staged
 
 from hames.protocols.flint import items as wire
-from hames.testing.scripts import ScriptedModel, say
-from hames.tui.blocks import block_of
+from hames.testing.fakes.model import ScriptedModel, say
+from hames.tui.blocks.by_item import block_of
 from hames.tui.transcript import KEPT_DRAWN
 
 MANY = 10_000

@@ -10,10 +10,10 @@ from rich.text import Text
 from hames.client.appserver_events import ApprovalAsked, UsageUpdated
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.tui import blocks
 from hames.tui.ansi import Output, only_colours
 from hames.tui.approval import exact
-from hames.tui.block import Block
+from hames.tui.blocks import by_item
+from hames.tui.blocks.block import Block
 from hames.tui.completing import best, inputs, pasted_picture, wanted
 from hames.tui.conversation import Conversation
 from hames.tui.diffs import counted, diff_lines
@@ -100,7 +100,7 @@ def test_no_question_hides_anything(text: str) -> None:
 def test_nothing_but_colours_reaches_the_terminal_from_any_item(text: str) -> None:
     for item in items(text):
         for open_ in (False, True):
-            block = blocks.block_of(item)
+            block = by_item.block_of(item)
             block.open = open_
             block.add(text)
             assert_harmless(block)

@@ -13,7 +13,7 @@ from flint_support import SELECTORS, wired
 from hames.client.appserver import AppServerClient
 from hames.core.engine import Engine
 from hames.protocols.flint import messages as m
-from hames.testing.scripts import OneModel, ScriptedModel, hang, say
+from hames.testing.fakes.model import OneModel, ScriptedModel, hang, say
 from hames.tui.pickers import Help, Line, Picker
 from hames.tui.session import Wishes
 from support import engine
@@ -88,7 +88,7 @@ async def test_threads_are_renamed_forked_and_archived_from_the_list() -> None:
 
 async def test_a_running_thread_is_joined_in_the_middle() -> None:
     gate = anyio.Event()
-    from hames.testing.scripts import wait_for
+    from hames.testing.fakes.model import wait_for
 
     model = ScriptedModel([say("Half of it. "), wait_for(gate), say("The rest.")])
     async with engine(model) as the_engine, wired(the_engine) as wire, AppServerClient.connect(wire) as client:

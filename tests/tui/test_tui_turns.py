@@ -17,13 +17,13 @@ from hames.domain.items import FileUpdate
 from hames.domain.models import ModelCard, Price
 from hames.protocols.flint import greeting
 from hames.protocols.flint import items as wire
-from hames.testing.scripts import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
-from hames.tui.blocks_done import Command, FileChange, Tool
-from hames.tui.blocks_said import Note
+from hames.tui.blocks.actions import Command, FileChange, Tool
+from hames.tui.blocks.messages import Note
 from hames.tui.composer import Composer, Suggestions
-from hames.tui.reach import Unreachable, spawned
+from hames.tui.server_process import Unreachable, spawned
 from support import ASKING, ECHO, PlainTool, echo, engine
 
 

@@ -26,13 +26,13 @@ from hames.domain.request import (
     TextBlock,
     TextDelta,
 )
-from hames.providers.anthropic import AnthropicProvider
+from hames.providers.anthropic.provider import AnthropicProvider
 from hames.providers.retry import Patience
-from hames.testing.check_provider import asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.provider_server import Hang, Pause, ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.checks.provider import asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.outcome import failed, heard, outcome
+from hames.testing.services.server import Hang, Pause, ProviderServer, Reply, Seen, Talk, raw, talk
 
 KEY = "sk-ant-canary-key"
 
@@ -332,9 +332,9 @@ async def test_warming_up_makes_no_request() -> None:
 
 
 def test_plain_http_needs_no_tls_and_the_module_no_http_until_it_is_used() -> None:
-    code = "import sys, hames.providers.anthropic; print([m for m in ('httpx2', 'anthropic') if m in sys.modules])"
+    code = "import sys, hames.providers.anthropic.provider; print({'httpx2', 'anthropic'} & sys.modules.keys())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
-    assert run.stdout.strip() == "[]"
+    assert run.stdout.strip() == "set()"
 
 
 async def test_an_error_has_no_cause_that_could_tell_more_than_it_does() -> None:

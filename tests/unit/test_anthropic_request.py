@@ -20,8 +20,8 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
-from hames.providers.anthropic_request import encode
-from hames.testing.provider_anthropic import ANTHROPIC
+from hames.providers.anthropic.request import encode
+from hames.testing.services.anthropic import ANTHROPIC
 
 PICTURE = Picture(media_type="image/png", base64="AA==")
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}

@@ -22,9 +22,9 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
-from hames.providers.anthropic_stream import AnthropicStream
-from hames.testing.check_provider import FULL, assert_same, expected
-from hames.testing.provider_anthropic import (
+from hames.providers.anthropic.stream import AnthropicStream
+from hames.testing.checks.provider import FULL, assert_same, expected
+from hames.testing.services.anthropic import (
     ANTHROPIC,
     block_delta,
     block_start,
@@ -36,7 +36,7 @@ from hames.testing.provider_anthropic import (
     sse,
     text_delta,
 )
-from hames.testing.provider_outcome import outcome
+from hames.testing.services.outcome import outcome
 
 TEXT = {"type": "text", "text": ""}
 END = (message_delta("end_turn"), message_stop())

@@ -20,12 +20,12 @@ from hames.domain.request import (
 from hames.ports import Provider
 from hames.providers.cassette import CassetteProvider
 from hames.providers.catalogue import Catalogue
-from hames.testing.check_provider import FULL, TOOLS, asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_chat import CHAT
-from hames.testing.provider_outcome import failed, heard
-from hames.testing.provider_server import Answer, Hang, ProviderServer, raw, talk, use
+from hames.testing.checks.provider import FULL, TOOLS, asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.chat import CHAT
+from hames.testing.services.outcome import failed, heard
+from hames.testing.services.server import Answer, Hang, ProviderServer, raw, talk, use
 
 KEY = "sk-ant-canary-key"
 

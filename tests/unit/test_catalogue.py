@@ -20,10 +20,10 @@ from hames.domain.state import apply, blank
 from hames.domain.usage import Usage
 from hames.ports import Models, Provider
 from hames.providers.catalogue import DEFAULT_MODEL, Catalogue
-from hames.testing.clock import FakeClock
-from hames.testing.provider_chat import ChatDialect
-from hames.testing.provider_server import ProviderServer, Reply, raw
-from hames.testing.scripts import ScriptedModel, say
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import ScriptedModel, say
+from hames.testing.services.chat import ChatDialect
+from hames.testing.services.server import ProviderServer, Reply, raw
 
 
 def catalogue(**environment: str) -> Catalogue:
@@ -357,7 +357,7 @@ def test_cards_are_consistent() -> None:
             assert not successor.successor
 
 
-class OtherShelf:
+class OtherSource:
     name = "other"
 
     def cards(self) -> Sequence[ModelCard]:
@@ -377,7 +377,7 @@ class OtherShelf:
 
 
 def test_other_shelves_stand_beside_ours() -> None:
-    models = Catalogue({}, clock=FakeClock(), shelves=[OtherShelf()])
+    models = Catalogue({}, clock=FakeClock(), sources=[OtherSource()])
     assert models.find("m1") == models.find("other/m1")
     assert models.provider(models.find("m1")).name == "other"
     assert "other/m1" in [card.id for card in models.cards()]

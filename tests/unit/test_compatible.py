@@ -18,22 +18,22 @@ from hames.domain.request import (
     ResultBlock,
     TextBlock,
 )
-from hames.providers.compatible import CompatibleProvider
-from hames.providers.compatible_request import Manner, as_json
-from hames.providers.compatible_servers import SERVERS, Server
-from hames.testing.check_provider import TOOLS, asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_chat import CHAT
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.provider_server import ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.providers.chat.provider import ChatProvider
+from hames.providers.chat.request import RequestForm, as_json
+from hames.providers.chat.servers import SERVERS, ChatServer
+from hames.testing.checks.provider import TOOLS, asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.chat import CHAT
+from hames.testing.services.outcome import failed, heard, outcome
+from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, raw, talk
 
 BY_NAME = {server.name: server for server in SERVERS}
 LOCAL = BY_NAME["local"]
 CALL = Call(id=CallId("c1"), name="shell", arguments='{"command": "ls"}')
 
 
-def provider(url: str, server: Server = LOCAL, **how: object) -> CompatibleProvider:
-    return CompatibleProvider(server, url=url + "/v1", clock=FakeClock(), **how)  # type: ignore[arg-type]
+def provider(url: str, server: ChatServer = LOCAL, **how: object) -> ChatProvider:
+    return ChatProvider(server, url=url + "/v1", clock=FakeClock(), **how)  # type: ignore[arg-type]
 
 
 def user(*blocks: Block) -> Message:
@@ -44,9 +44,9 @@ def assistant(*blocks: Block) -> Message:
     return Message(role="assistant", blocks=blocks)
 
 
-def sent(*messages: Message, manner: Manner | None = None) -> list[Json]:
+def sent(*messages: Message, manner: RequestForm | None = None) -> list[Json]:
     request = ModelRequest(model="m", messages=messages, tools=TOOLS)
-    body = as_json(request, manner or Manner(provider="local"))
+    body = as_json(request, manner or RequestForm(provider="local"))
     assert CHAT.refuses(msgspec.json.decode(msgspec.json.encode(body))) == ""
     return body["messages"]
 
@@ -66,11 +66,11 @@ async def test_a_key_signs_in() -> None:
 
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(Misconfigured, match="set OPENROUTER_API_KEY"):
-        CompatibleProvider(BY_NAME["openrouter"], clock=FakeClock())
+        ChatProvider(BY_NAME["openrouter"], clock=FakeClock())
     with pytest.raises(Misconfigured, match="set COMPATIBLE_BASE_URL"):
-        CompatibleProvider(BY_NAME["compatible"], clock=FakeClock())
+        ChatProvider(BY_NAME["compatible"], clock=FakeClock())
     with pytest.raises(Misconfigured, match="LOCAL_API_KEY"):
-        CompatibleProvider(LOCAL, api_key="ä", clock=FakeClock())
+        ChatProvider(LOCAL, api_key="ä", clock=FakeClock())
 
 
 @pytest.mark.spec("flint/config-local-temperature")
@@ -270,5 +270,5 @@ def test_pictures_of_a_tool_are_shown_by_the_user() -> None:
 
 def test_a_model_that_sees_nothing_is_told_that_there_was_a_picture() -> None:
     png = Picture(media_type="image/png", base64="AA==")
-    history = sent(user(TextBlock(text="Hi"), PictureBlock(picture=png)), manner=Manner(images=False))
+    history = sent(user(TextBlock(text="Hi"), PictureBlock(picture=png)), manner=RequestForm(images=False))
     assert history[0]["content"] == "Hi\n\n(a picture, which this model cannot see)"

@@ -19,9 +19,9 @@ from hames.domain.request import (
     ToolCallStarted,
 )
 from hames.domain.usage import Usage
-from hames.providers.compatible_stream import ChatStream
-from hames.testing.provider_chat import DONE, call_part, chunk
-from hames.testing.provider_outcome import Outcome, outcome
+from hames.providers.chat.stream import ChatStream
+from hames.testing.services.chat import DONE, call_part, chunk
+from hames.testing.services.outcome import Outcome, outcome
 
 
 def events(*chunks: bytes) -> list[ModelEvent]:

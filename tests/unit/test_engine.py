@@ -59,8 +59,8 @@ from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
-from hames.testing.clock import FakeClock
-from hames.testing.scripts import ScriptedModel, Step, call, call_raw, fail, hang, say, search, stop, think, usage
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import ScriptedModel, Step, call, call_raw, fail, hang, say, search, stop, think, usage
 from support import ECHO, created, engine, events, names, question, started, turn_end, until, whole_turn
 
 TEXT = (TextInput(text="go"),)
@@ -627,7 +627,7 @@ async def test_files_of_a_prompt_are_read_once(tmp_path: Path) -> None:
 async def test_prompts_queue_behind_a_running_turn_and_run_in_order() -> None:
     model = ScriptedModel([say("1", cut=True), hang()], [say("2")], [say("3")])
     gate = anyio.Event()
-    from hames.testing.scripts import wait_for
+    from hames.testing.fakes.model import wait_for
 
     model = ScriptedModel([say("1"), wait_for(gate)], [say("2")], [say("3")])
     async with engine(model) as the_engine:
@@ -696,7 +696,7 @@ async def test_the_queue_has_an_end() -> None:
 
 async def test_steering_reaches_the_model_before_the_turn_ends() -> None:
     gate = anyio.Event()
-    from hames.testing.scripts import wait_for
+    from hames.testing.fakes.model import wait_for
 
     model = ScriptedModel([say("working"), wait_for(gate)], [say("as you say")])
     async with engine(model) as the_engine:

@@ -15,8 +15,8 @@ from hames.ports import Place, Report, Store, Tool
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
-from hames.testing.clock import FakeClock
-from hames.testing.scripts import ScriptedModel, hang, say
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import ScriptedModel, hang, say
 from support import created, engine, started, turn_end
 
 

@@ -26,10 +26,10 @@ EXCEPTIONS = {
     # Which Python the demo's scripted model types into its shell: the agent's command, in the sandbox.
     ("cli/demo.py", "sys.executable"),
     # Which Python tries to escape from the sandbox: started inside it, and isolated there.
-    ("sandbox/stage.py", "sys.executable"),
-    ("sandbox/stage.py", "shutil.which"),
+    ("sandbox/proof/targets.py", "sys.executable"),
+    ("sandbox/proof/targets.py", "shutil.which"),
     # bubblewrap is looked for in a fixed list of directories of the system.
-    ("sandbox/probe.py", "shutil.which"),
+    ("sandbox/walls/probe.py", "shutil.which"),
 }
 INTERPRETERS = ("python", "python3", "git", "node", "npx", "rg", "codex")
 

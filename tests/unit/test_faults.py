@@ -14,7 +14,7 @@ from hames.domain.state import ThreadState
 from hames.store.disk import Disk
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.testing.scripts import ScriptedModel, call, say
+from hames.testing.fakes.model import ScriptedModel, call, say
 from support import created, engine, events, started, turn_end, whole_turn
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hames.ports import ToolFailed
 from hames.tools.diffs import MATCHED_PAIRS, MAX_CHARS, update
-from hames.tools.hunks import applied
+from hames.tools.patches.hunks import applied
+from hames.tools.patches.unified import parsed
 from hames.tools.texts import decoded, lines_of
-from hames.tools.unified import parsed
 
 
 @pytest.mark.parametrize(

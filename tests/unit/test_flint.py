@@ -41,8 +41,8 @@ from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About
 from hames.protocols.jsonrpc import Response
 from hames.providers.catalogue import Catalogue
-from hames.testing.clock import FakeClock
-from hames.testing.scripts import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for
 from support import ASKING, ECHO, engine
 
 ABOUT = About(version="1", provider="anthropic", home="/h")

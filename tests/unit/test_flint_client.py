@@ -39,7 +39,7 @@ from hames.core.engine import Engine
 from hames.domain.options import Choice, Selector
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import ToolCallItem, UnknownItem, UserMessageItem
-from hames.testing.scripts import OneModel, ScriptedModel, call, hang, notice, say, think
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, notice, say, think
 from support import ASKING, ECHO, engine
 
 EFFORT = Selector(

@@ -4,7 +4,14 @@
 
 import pytest
 
-from hames.sandbox.git_config import Judge, Setting, UnreadableConfig, is_plain_address, read, without
+from hames.sandbox.walls.after_command.git.config import (
+    Judge,
+    Setting,
+    UnreadableConfig,
+    is_plain_address,
+    read,
+    without,
+)
 
 HARMFUL = """
 core.fsmonitor=x core.hookspath=x core.sshcommand=x core.pager=x core.editor=x core.askpass=x core.gitproxy=x

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hames.domain.errors import Misconfigured
-from hames.testing.clock import FakeClock
+from hames.testing.fakes.clock import FakeClock
 from hames.transports.guard import Gate, Head, cookie_name, head, judge
 from hames.transports.guard_middleware import Bucket
 from hames.transports.guard_token import LINK_SECONDS, LINKS, Keyring, checked, token_in

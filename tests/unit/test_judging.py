@@ -9,7 +9,7 @@ from hames.core import toolcall
 from hames.domain.approvals import RunCommand
 from hames.domain.commands import ResolveApproval
 from hames.ports import Verdict
-from hames.testing.scripts import ScriptedModel, call, say
+from hames.testing.fakes.model import ScriptedModel, call, say
 from support import PlainTool, created, echo, engine, question, started, turn_end
 
 SHELL = PlainTool("shell", echo, intent=RunCommand(command="ls", cwd="/"))

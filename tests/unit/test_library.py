@@ -22,9 +22,9 @@ from hames.domain.request import (
     TextEnded,
     ToolCallEnded,
 )
-from hames.testing.provider_anthropic import ANTHROPIC
-from hames.testing.provider_server import ProviderServer, Talk, Use, Words, talk
-from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, tell, think, wait_for
+from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say, tell, think, wait_for
+from hames.testing.services.anthropic import ANTHROPIC
+from hames.testing.services.server import ProviderServer, Talk, Use, Words, talk
 
 KEY = Config(api_key="test")
 
@@ -624,7 +624,7 @@ def test_a_program_that_forgets_to_close_still_ends() -> None:
     import sys
 
     code = (
-        "from hames import Config, Harness; from hames.testing.scripts import ScriptedModel, say;"
+        "from hames import Config, Harness; from hames.testing.fakes.model import ScriptedModel, say;"
         "h = Harness(Config(api_key='k'), provider=ScriptedModel([say('hi')])); h.prompt_sync('x'); print('returned')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

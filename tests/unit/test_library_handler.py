@@ -6,7 +6,7 @@ from anyio.abc import TaskGroup
 
 from hames import Config, Harness
 from hames.domain.json import Json
-from hames.testing.scripts import ScriptedModel, say
+from hames.testing.fakes.model import ScriptedModel, say
 
 
 class Delegating:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.sandbox.network.destinations import (
+from hames.sandbox.walls.network.destinations import (
     Destination,
     Malformed,
     address_refusal,

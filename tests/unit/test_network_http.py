@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.sandbox.network.destinations import Destination, Malformed
-from hames.sandbox.network.http_messages import (
+from hames.sandbox.walls.network.destinations import Destination, Malformed
+from hames.sandbox.walls.network.http_messages import (
     HEAD_BYTES,
     ChunkedBody,
     find_head,

@@ -24,7 +24,7 @@ from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About
 from hames.protocols.sse import outbound as sse
 from hames.protocols.sync.view import notices_of
-from hames.testing.scripts import ScriptedModel, say
+from hames.testing.fakes.model import ScriptedModel, say
 from support import created, engine, events, whole_turn
 
 ABOUT = About(version="1", provider="p", home="/h")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.request import ModelEvent
-from hames.providers.compatible_stream import ChatStream
-from hames.providers.discovery import Listed, read
-from hames.providers.openai_stream import DELTAS, OpenAIStream
-from hames.testing.provider_outcome import outcome
+from hames.providers.chat.stream import ChatStream
+from hames.providers.model_list import ListedModel, read_list
+from hames.providers.openai.stream import DELTAS, OpenAIStream
+from hames.testing.services.outcome import outcome
 
 Stream = OpenAIStream | ChatStream
 STREAMS: list[type[Stream]] = [OpenAIStream, ChatStream]
@@ -129,7 +129,7 @@ def test_any_bytes(kind: Callable[..., Stream], chunks: list[bytes]) -> None:
 )
 def test_any_list_of_models(body: Json) -> None:
     try:
-        listed = read(msgspec.json.encode(body))
+        listed = read_list(msgspec.json.encode(body))
     except ValueError:
         return
-    assert all(isinstance(one, Listed) and one.id for one in listed)
+    assert all(isinstance(one, ListedModel) and one.id for one in listed)

@@ -21,12 +21,12 @@ from hames.domain.request import (
     SummaryDelta,
     TextBlock,
 )
-from hames.providers.openai import OpenAIProvider
-from hames.testing.check_provider import asking
-from hames.testing.clock import FakeClock
-from hames.testing.provider_openai import OPENAI, Told, response, say_words, search, sse
-from hames.testing.provider_outcome import failed, heard, outcome
-from hames.testing.provider_server import ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.providers.openai.provider import OpenAIProvider
+from hames.testing.checks.provider import asking
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.services.openai import OPENAI, Told, response, say_words, search, sse
+from hames.testing.services.outcome import failed, heard, outcome
+from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, raw, talk
 
 KEY = "sk-proj-canary-key"
 
@@ -151,7 +151,7 @@ async def test_items_that_only_the_last_event_holds_are_told() -> None:
 
 
 async def test_summaries_are_told_as_summaries() -> None:
-    from hames.testing.provider_server import Thoughts, Words
+    from hames.testing.services.server import Thoughts, Words
 
     thoughtful = Talk(parts=(Thoughts(text="Hm, yes"), Words(text="Yes")), cuts=1)
     async with ProviderServer(OPENAI, thoughtful) as server:
@@ -160,6 +160,6 @@ async def test_summaries_are_told_as_summaries() -> None:
 
 
 def test_the_module_needs_no_http_until_it_is_used() -> None:
-    code = "import sys, hames.providers.openai; print([m for m in ('httpx2', 'openai') if m in sys.modules])"
+    code = "import sys, hames.providers.openai.provider; print([m for m in ('httpx2', 'openai') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.strip() == "[]"

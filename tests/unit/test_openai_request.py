@@ -17,9 +17,9 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
-from hames.providers.openai_request import as_json, encode
-from hames.testing.check_provider import TOOLS
-from hames.testing.provider_openai import OPENAI
+from hames.providers.openai.request import as_json, encode
+from hames.testing.checks.provider import TOOLS
+from hames.testing.services.openai import OPENAI
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
 CALL = Call(id=CallId("c1"), name="shell", arguments='{"command": "ls"}')

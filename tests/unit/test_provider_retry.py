@@ -9,7 +9,7 @@ from hames.domain.request import ModelEvent, ProviderNotice, ReplyEnded, TextDel
 from hames.domain.usage import Usage
 from hames.providers.failures import retry_after_s
 from hames.providers.retry import Patience, retrying
-from hames.testing.clock import FakeClock
+from hames.testing.fakes.clock import FakeClock
 
 HELLO, END = TextDelta(block=0, text="Hello"), ReplyEnded(reason="end")
 COUNT = UsageSeen(usage=Usage(input_tokens=1))

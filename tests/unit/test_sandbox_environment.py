@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hames.sandbox.environment import SYSTEM_PATH, child_environment, safe_directories
+from hames.sandbox.processes.environment import SYSTEM_PATH, child_environment, safe_directories
 
 PARENT = {
     "ANTHROPIC_API_KEY": "sk-secret",

@@ -9,9 +9,9 @@ import pytest
 from hames.domain.guardrails import GUARDED
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox import landlock, macos
-from hames.sandbox.choose import LocalSandbox, Settings
-from hames.sandbox.proof import prove
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.proof.escape_test import prove
+from hames.sandbox.walls import landlock, seatbelt
 
 DEGRADED = Settings(bubblewrap="/nonexistent/bwrap", allow_degraded=True)
 landlocked = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
@@ -92,7 +92,7 @@ async def test_landlock_is_weaker_in_the_ways_that_are_known() -> None:
 
 
 def test_the_profile_for_a_mac_shuts_what_it_opened(tmp_path: Path) -> None:
-    text = macos.profile(roots=["/w"], home="/Users/me", scratch="/private/tmp/x", network=False)
+    text = seatbelt.profile(roots=["/w"], home="/Users/me", scratch="/private/tmp/x", network=False)
     opened = text.index('(allow file-read* file-write* (subpath "/w"))')
     assert opened < text.index('(deny file-write* (subpath "/w/.git/hooks"))')
     for name in GUARDED:
@@ -100,10 +100,10 @@ def test_the_profile_for_a_mac_shuts_what_it_opened(tmp_path: Path) -> None:
     assert '(deny file-read* (subpath "/Users/me/.ssh"))' in text
     assert "(deny default)" in text
     assert "network" not in text
-    assert "(allow network*)" in macos.profile(roots=[], home="/h", scratch="/x", network=True)
-    assert not macos.VERIFIED
+    assert "(allow network*)" in seatbelt.profile(roots=[], home="/h", scratch="/x", network=True)
+    assert not seatbelt.VERIFIED
 
 
 def test_a_path_cannot_leave_its_quotes_in_a_profile() -> None:
-    text = macos.profile(roots=['/w") (allow default) ("'], home="/h", scratch="/x", network=False)
+    text = seatbelt.profile(roots=['/w") (allow default) ("'], home="/h", scratch="/x", network=False)
     assert '(subpath "/w\\") (allow default) (\\"")' in text

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hames.domain.guardrails import GUARDED
-from hames.sandbox.guards import SAME_DIRECTORY, guards
-from hames.sandbox.placeholders import SLOWLY, Placeholders
+from hames.sandbox.walls.guarded_paths import SAME_DIRECTORY, guards
+from hames.sandbox.walls.placeholders import SLOWLY, Placeholders
 
 HOME = "/home/nobody-here"
 

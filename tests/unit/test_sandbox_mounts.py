@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hames.domain.errors import SandboxUnavailable
-from hames.sandbox.bubblewrap import Bubblewrap, View, mounts, options
-from hames.sandbox.mounts import Mount, inside, ordered, writable_roots
+from hames.sandbox.walls.bubblewrap import Bubblewrap, View, mounts, options
+from hames.sandbox.walls.mounts import Mount, inside, ordered, writable_roots
 
 
 def test_parents_are_mounted_before_their_children_and_the_last_word_counts() -> None:

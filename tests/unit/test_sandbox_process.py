@@ -13,8 +13,8 @@ import pytest
 
 from hames.domain.policy import DangerFullAccess
 from hames.ports import Launch, Limits, ToolFailed
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.process import LocalProcess
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.processes.local_process import LocalProcess
 
 pytestmark = pytest.mark.needs("bash")
 
@@ -277,7 +277,7 @@ def test_what_runs_without_walls_dies_with_a_harness_that_is_killed(tmp_path: Pa
 import anyio
 from hames.domain.policy import DangerFullAccess
 from hames.ports import Launch
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 
 async def main():
     words = ("/bin/sh", "-c", "(setsid sleep {sleep} >/dev/null 2>&1 &); sleep {sleep}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hames.sandbox.seccomp import DENIED, Machine, build
+from hames.sandbox.walls.seccomp import DENIED, Machine, build
 
 ALLOWED = "allow"
 ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}

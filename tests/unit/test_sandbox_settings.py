@@ -8,7 +8,7 @@ import pytest
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.choose import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, Settings
 
 WRITE = WorkspaceWrite()
 

@@ -16,8 +16,8 @@ from hames.domain.events import Record
 from hames.protocols.bootstrap import messages, outbound
 from hames.protocols.bootstrap.greeting import RESULT
 from hames.protocols.schema import json_schema
-from hames.testing.arbitrary import values
-from hames.testing.histories import changes, histories
+from hames.testing.generators.histories import changes, histories
+from hames.testing.generators.values import values
 
 COMMITTED = Path(__file__).resolve().parents[2] / "schemas"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hames.domain.approvals import ChangeFiles
 from hames.domain.items import FileChange
 from hames.ports import ToolFailed
-from hames.tools import envelope, unified
+from hames.tools.patches import begin_patch, unified
 from toolbench import Workshop, workshop
 
 ABC = "a\nb\nc\nd\ne\nf\ng\n"
@@ -283,4 +283,4 @@ def test_no_unified_diff_is_more_than_a_complaint(lines: list[str]) -> None:
 @given(st.lists(markers | pieces, max_size=20))
 def test_no_envelope_is_more_than_a_complaint(lines: list[str]) -> None:
     with suppress(ToolFailed):
-        envelope.parsed("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
+        begin_patch.parsed("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))

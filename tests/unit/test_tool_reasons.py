@@ -29,7 +29,7 @@ from hames.protocols.flint.shape import About
 from hames.protocols.runner import outbound as runner
 from hames.protocols.sse import outbound as sse
 from hames.protocols.sync.tools import tool_call
-from hames.testing.scripts import ScriptedModel, call, call_raw, say
+from hames.testing.fakes.model import ScriptedModel, call, call_raw, say
 from support import ASKING, BROKEN, ECHO, created, engine, started, turn_end, whole_turn
 
 ABOUT = About(version="1", provider="p", home="/h")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hames.sandbox.commands.doubt import Doubt
-from hames.sandbox.commands.limits import MAX_PLACES
-from hames.sandbox.commands.lists import ShellState, follow
-from hames.sandbox.commands.paths import expand
-from hames.sandbox.commands.words import SimpleCommand, read_commands
-from hames.sandbox.trust import ShellTrust
+from hames.sandbox.trust.commands.doubt import Doubt
+from hames.sandbox.trust.commands.limits import MAX_PLACES
+from hames.sandbox.trust.commands.lists import ShellState, follow
+from hames.sandbox.trust.commands.paths import expand
+from hames.sandbox.trust.commands.words import SimpleCommand, read_commands
+from hames.sandbox.trust.shell_trust import ShellTrust
 
 TRUST = ShellTrust()
 STUBS = ("ls", "cat", "grep", "head", "wc", "sort")

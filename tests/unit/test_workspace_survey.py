@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hames.sandbox import workspace_survey
-from hames.sandbox.hard_links import shared
-from hames.sandbox.workspace_survey import WorkspaceSurvey
+from hames.sandbox.walls import workspace_survey
+from hames.sandbox.walls.hard_links import shared
+from hames.sandbox.walls.workspace_survey import WorkspaceSurvey
 
 
 def linked_names(survey: WorkspaceSurvey) -> list[str]:

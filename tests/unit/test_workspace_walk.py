@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hames.sandbox import workspace_walk
-from hames.sandbox.workspace_walk import (
+from hames.sandbox.walls.after_command import tree_walk
+from hames.sandbox.walls.after_command.tree_walk import (
     OutOfTime,
     TooManyFiles,
     Tree,
@@ -81,7 +81,7 @@ def test_a_settled_directory_is_remembered_and_any_change_is_seen(
     tree.look(now() + LATER, special=False)
     listed: list[str] = []
     scan = os.scandir
-    monkeypatch.setattr(workspace_walk.os, "scandir", lambda path: (listed.append(str(path)), scan(path))[1])
+    monkeypatch.setattr(tree_walk.os, "scandir", lambda path: (listed.append(str(path)), scan(path))[1])
     assert tree.look(now() + LATER, special=False).git == []
     assert listed == []
     git_directory(tmp_path / "d3/e/.git")
@@ -95,7 +95,7 @@ def test_a_directory_that_has_just_changed_is_listed_again(tmp_path: Path, monke
     tree.look(file_system_time(str(tmp_path)), special=False)
     listed: list[str] = []
     scan = os.scandir
-    monkeypatch.setattr(workspace_walk.os, "scandir", lambda path: (listed.append(str(path)), scan(path))[1])
+    monkeypatch.setattr(tree_walk.os, "scandir", lambda path: (listed.append(str(path)), scan(path))[1])
     tree.look(tmp_path.stat().st_ctime_ns, special=False)
     assert listed == [str(tmp_path)]
 
@@ -114,7 +114,7 @@ def test_a_changed_mode_is_seen_where_nothing_else_changed(tmp_path: Path) -> No
 
 
 def test_without_find_the_search_is_made_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(workspace_walk, "SYSTEM_PATH", ("/nonexistent",))
+    monkeypatch.setattr(tree_walk, "SYSTEM_PATH", ("/nonexistent",))
     assert start_special_search(str(tmp_path)) is None
 
 
@@ -133,7 +133,7 @@ def test_limits_are_kept_and_what_was_seen_counts_the_next_time(
     tree = Tree(str(tmp_path))
     with pytest.raises(TooManyFiles):
         tree.look(now(), special=False, limit=100)
-    monkeypatch.setattr(workspace_walk, "_PAUSE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(tree_walk, "_PAUSE_EVERY_SECONDS", 0.0)
     with pytest.raises(OutOfTime):
         tree.look(now(), special=False, deadline=time.monotonic() - 1)
     assert tree.look(now(), special=False).entries == 300

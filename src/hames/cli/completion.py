@@ -11,9 +11,9 @@ import argparse
 from argparse import Action, ArgumentParser, Namespace
 from importlib import import_module
 
-from hames.cli.completion_shells import Word, bash, fish, zsh
-from hames.cli.completion_values import KINDS, values
 from hames.cli.main import COMMANDS
+from hames.cli.shells.scripts import Word, bash, fish, zsh
+from hames.cli.shells.values import KINDS, values
 
 SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}
 FIXED = {

@@ -33,8 +33,8 @@ from hames.domain.display import printable, visible
 from hames.executables import find_program, hames_command
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.environment import SYSTEM_PATH
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.processes.environment import SYSTEM_PATH
 
 TASK = "Make the tests pass, and tell me what was wrong."
 

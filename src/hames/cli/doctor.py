@@ -20,9 +20,9 @@ from hames import __version__
 from hames.app import sandbox_settings
 from hames.cli import flags
 from hames.cli.config import notes
+from hames.cli.directories import usable
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
-from hames.cli.places import usable
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
@@ -30,8 +30,8 @@ from hames.domain.notes import complaint
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.domain.value import Value
 from hames.executables import find_program, find_ripgrep
-from hames.sandbox.choose import LocalSandbox
-from hames.sandbox.proof import prove
+from hames.sandbox.local import LocalSandbox
+from hames.sandbox.proof.escape_test import prove
 
 KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI"}
 

@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
 
 def providers() -> dict[str, str]:
     """Providers that take a key, with the variable that holds it."""
-    from hames.providers.compatible_servers import SERVERS
+    from hames.providers.chat.servers import SERVERS
 
     own = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
     return {**own, **{server.name: server.key_variable for server in SERVERS}}

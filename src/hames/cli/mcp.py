@@ -32,7 +32,7 @@ from hames.domain.ids import ThreadId, TurnId
 from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
-from hames.tools.mcp import Server, probe
+from hames.tools.mcp.servers import Server, probe
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 

@@ -16,7 +16,7 @@ import msgspec
 
 from hames.app import catalogue
 from hames.cli import flags
-from hames.cli.asking import asked
+from hames.cli.ask_server import asked
 from hames.cli.paint import Paint
 from hames.client.appserver import AppServerClient
 from hames.config.options import Options

@@ -29,11 +29,11 @@ import anyio
 import msgspec
 
 from hames.cli import flags
-from hames.cli.asking import reader_left
+from hames.cli.ask_server import reader_left
 from hames.cli.in_process import in_process
+from hames.cli.output.json_lines import EventLines
+from hames.cli.output.terminal import Readable, Shows, next_step
 from hames.cli.paint import Paint
-from hames.cli.run_events import EventLines
-from hames.cli.run_show import Readable, Shows, next_step
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
@@ -87,7 +87,7 @@ def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[App
     if not args.attach:
         return in_process(options, name="hames-run")
     from hames.cli.spawn import server_command
-    from hames.tui.reach import spawned
+    from hames.tui.server_process import spawned
 
     return spawned(server_command(args, options, attach=True), name="hames-run")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hames.domain.policy import SandboxPolicy
     from hames.ports import Launch
-    from hames.sandbox.choose import LocalSandbox
+    from hames.sandbox.local import LocalSandbox
 
 DEFAULT = "workspaceWrite"
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from hames.config.options import load
     from hames.domain.errors import InvalidCommand, SandboxUnavailable
     from hames.ports import Launch, Limits, ToolFailed
-    from hames.sandbox.choose import LocalSandbox
+    from hames.sandbox.local import LocalSandbox
 
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     workspace = Path(args.cwd).resolve()

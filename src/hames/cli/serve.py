@@ -29,6 +29,7 @@ from hames import __version__, logs
 from hames.agents.runner import STALL_SECONDS, RunnerAgent, RunnerShelf
 from hames.app import catalogue, open_engine, sandbox_settings
 from hames.cli import flags
+from hames.clock_and_ids import SystemClock
 from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.domain.display import visible
@@ -37,10 +38,9 @@ from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.flint.protocol import Flint
 from hames.protocols.sync.pages import SandboxReport
 from hames.providers.catalogue import Catalogue
-from hames.sandbox.choose import LocalSandbox
+from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.system import SystemClock
 from hames.transports import server_traces
 from hames.transports.guard_token import checked, token_in
 from hames.transports.server import Extras, Server, serving
@@ -113,7 +113,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
     if args.runner:
         agent = RunnerAgent(args.runner, token=os.environ.get("HAMES_RUNNER_TOKEN", ""), stall_s=args.runner_stall)
         shelf = RunnerShelf()
-        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, shelves=[shelf])
+        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, sources=[shelf])
         agents = {agent.name: agent}
     async with (
         open_engine(options, models=models, store=store, agents=agents) as engine,

@@ -177,8 +177,8 @@ class _Setup:
 
 
 async def _proved() -> tuple[bool, str]:
-    from hames.sandbox.choose import LocalSandbox
-    from hames.sandbox.proof import prove
+    from hames.sandbox.local import LocalSandbox
+    from hames.sandbox.proof.escape_test import prove
 
     walls = await LocalSandbox().walls()
     if walls.kind == "none":
@@ -198,7 +198,7 @@ def _has_key(provider: str) -> bool:
 
 
 def _needs_key(provider: str) -> bool:
-    from hames.providers.compatible_servers import SERVERS
+    from hames.providers.chat.servers import SERVERS
 
     server = next((server for server in SERVERS if server.name == provider), None)
     return server is None or server.needs_key

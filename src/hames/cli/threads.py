@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from hames.cli import flags
-from hames.cli.asking import Refused, asked
+from hames.cli.ask_server import Refused, asked
 from hames.cli.export import as_json, as_markdown
 from hames.cli.paint import Paint
 from hames.client.appserver import AppServerClient

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from hames import __version__
 from hames.cli import flags
-from hames.cli.places import usable
+from hames.cli.directories import usable
 from hames.cli.spawn import server_command
 from hames.config.options import Options
 from hames.domain.display import visible
@@ -79,7 +79,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
     """Loads what the screen is made of."""
     from hames.tui.app import HamesApp
     from hames.tui.palette import terminal_is_dark
-    from hames.tui.reach import spawned
+    from hames.tui.server_process import spawned
     from hames.tui.session import Wishes
 
     frame.listen()

@@ -20,9 +20,9 @@ from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError
 from hames.domain.json import Json
 from hames.domain.request import CallBlock, ModelEvent, ModelRequest, TextBlock
 from hames.domain.value import Value
-from hames.ports import Provider
 from hames.private_files import write_private
 from hames.providers.failures import redact
+from hames.providers.source import ModelService
 
 FORMAT = 1
 _KINDS: dict[str, type[ModelEvent]] = {kind.__name__: kind for kind in get_args(ModelEvent)}
@@ -111,24 +111,19 @@ class RecordingProvider:
     A reply that was stopped in the middle is not recorded: nobody could play it to its end.
     """
 
-    def __init__(self, provider: Provider, recorder: Recorder) -> None:
+    def __init__(self, provider: ModelService, recorder: Recorder) -> None:
         self.name = provider.name
         self._provider = provider
         self._recorder = recorder
 
     async def warm(self) -> None:
-        if (warm := getattr(self._provider, "warm", None)) is not None:
-            await warm()
+        await self._provider.warm()
 
     async def aclose(self) -> None:
-        if (aclose := getattr(self._provider, "aclose", None)) is not None:
-            await aclose()
+        await self._provider.aclose()
 
     async def models(self) -> bytes:
-        """The service's own list, where it has one."""
-        if (models := getattr(self._provider, "models", None)) is None:
-            raise ProviderError(f"{self.name} has no list of models")
-        return await models()
+        return await self._provider.models()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         told: list[ModelEvent] = []

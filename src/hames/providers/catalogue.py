@@ -8,7 +8,7 @@ handed over; nobody here looks around for one.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,79 +16,25 @@ from hames.domain.errors import HarnessError, Misconfigured, ProviderError, Unkn
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Clock, Provider
-from hames.providers import claude, discovery
-from hames.providers.compatible_servers import SERVERS
-from hames.providers.discovery import Listed, Remembered
-from hames.providers.shelves import (
-    CLOUDS,
-    AnthropicShelf,
-    CassetteShelf,
-    CloudShelf,
-    CompatibleShelf,
-    OpenAIShelf,
-    ScriptedShelf,
-)
+from hames.providers import model_list
+from hames.providers.anthropic import models
+from hames.providers.anthropic.source import CLOUDS, AnthropicSource, CloudSource
+from hames.providers.chat.servers import SERVERS
+from hames.providers.chat.source import ChatSource
+from hames.providers.model_list import RememberedList
+from hames.providers.openai.source import OpenAISource
+from hames.providers.source import ListedSource, ModelService, ModelSource, PathSource, as_service
 
 if TYPE_CHECKING:
     from hames.providers.cassette import Recorder
 
-DEFAULT_MODEL = f"{claude.PROVIDER}/{claude.DEFAULT}"
+DEFAULT_MODEL = f"{models.PROVIDER}/{models.DEFAULT}"
 RECORD = "HAMES_RECORD"
 """The variable that names the file every exchange with a model is recorded in."""
 
 
-class Shelf(Protocol):
-    """One provider's part of the catalogue."""
-
-    name: str
-
-    def cards(self) -> Sequence[ModelCard]: ...
-
-    def selectors(self) -> Sequence[Selector]: ...
-
-    def known(self, model: str) -> ModelCard | None:
-        """By the provider's own name for it; None if it is not listed."""
-        ...
-
-    def named(self, model: str) -> ModelCard:
-        """Asked for by `provider/model`: taken at its word. Raises `UnknownModel` when it cannot be."""
-        ...
-
-    def provider(self, card: ModelCard) -> Provider:
-        """Raises `Misconfigured`."""
-        ...
-
-
-@runtime_checkable
-class Learning(Protocol):
-    """A shelf that can be taught by its service's own list of models."""
-
-    @property
-    def url(self) -> str: ...
-
-    def learn(self, listed: Sequence[Listed]) -> None: ...
-
-
-@runtime_checkable
-class Listing(Protocol):
-    """A provider whose service has a list of models."""
-
-    async def models(self) -> bytes:
-        """Raises `ProviderError`."""
-        ...
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """A provider that holds connections."""
-
-    async def warm(self) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-
 class Catalogue:
-    """All shelves as one `Models`."""
+    """All sources of models as one `Models`."""
 
     def __init__(
         self,
@@ -97,26 +43,26 @@ class Catalogue:
         clock: Clock,
         default: str = DEFAULT_MODEL,
         scripts: Mapping[str, str] | None = None,
-        shelves: Sequence[Shelf] = (),
+        sources: Sequence[ModelSource] = (),
         cache: Path | None = None,
     ) -> None:
-        """`scripts` are names for script files; `shelves` come beside the ones that are built in;
+        """`scripts` are names for script files; `sources` come beside the ones that are built in;
         `cache` is a directory where services' own lists of models are remembered."""
-        own: tuple[Shelf, ...] = (
-            AnthropicShelf(environment, clock),
-            *(CloudShelf(name, clock) for name in CLOUDS),
-            OpenAIShelf(environment, clock),
-            *(CompatibleShelf(server, environment, clock) for server in SERVERS),
-            ScriptedShelf(scripts or {}, clock),
-            CassetteShelf(),
+        own: tuple[ModelSource, ...] = (
+            AnthropicSource(environment, clock),
+            *(CloudSource(name, clock) for name in CLOUDS),
+            OpenAISource(environment, clock),
+            *(ChatSource(server, environment, clock) for server in SERVERS),
+            _scripted_source(scripts or {}, clock),
+            _cassette_source(),
         )
-        self._shelves = {shelf.name: shelf for shelf in (*own, *shelves)}
+        self._sources = {source.name: source for source in (*own, *sources)}
         self._environment = environment
         self._clock = clock
         self._default = default
         self._cache = cache
         self._recalled = cache is None
-        self._providers: dict[str, Provider] = {}
+        self._providers: dict[str, ModelService] = {}
         self._recorder: Recorder | None = None
 
     @property
@@ -124,13 +70,13 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for shelf in self._taught() for card in shelf.cards()]
+        return [card for source in self._taught() for card in source.cards()]
 
     def selectors(self) -> Sequence[Selector]:
-        """One of each: shelves that offer the same choice offer it together."""
+        """One of each: sources that offer the same choice offer it together."""
         offered: dict[tuple[str, object], Selector] = {}
-        for shelf in self._taught():
-            for selector in shelf.selectors():
+        for source in self._taught():
+            for selector in source.selectors():
                 key = (selector.id, selector.choices)
                 there = offered.get(key)
                 models = (*there.models, *selector.models) if there is not None else selector.models
@@ -139,24 +85,24 @@ class Catalogue:
 
     def find(self, name: str) -> ModelCard:
         provider, slash, model = name.partition("/")
-        shelves = self._taught()
-        if slash and provider in self._shelves:
-            return self._shelves[provider].named(model)
-        for shelf in shelves:
-            if (card := shelf.known(name)) is not None:
+        sources = self._taught()
+        if slash and provider in self._sources:
+            return self._sources[provider].named(model)
+        for source in sources:
+            if (card := source.known(name)) is not None:
                 return card
         raise UnknownModel(f"no model {name!r}; {self._suggestion(name)}")
 
-    def provider(self, card: ModelCard) -> Provider:
-        if card.provider not in self._shelves:
+    def provider(self, card: ModelCard) -> ModelService:
+        if card.provider not in self._sources:
             raise Misconfigured(f"nobody serves models of {card.provider!r}")
         if card.provider not in self._providers:
-            self._providers[card.provider] = self._recorded(self._shelves[card.provider].provider(card))
+            self._providers[card.provider] = self._recorded(as_service(self._sources[card.provider].provider(card)))
         return self._providers[card.provider]
 
-    def _recorded(self, provider: Provider) -> Provider:
+    def _recorded(self, provider: ModelService) -> ModelService:
         path = self._environment.get(RECORD, "").strip()
-        if not path or provider.name == CassetteShelf.name:
+        if not path or provider.name == "cassette":
             return provider
         from hames.providers.cassette import Recorder, RecordingProvider
 
@@ -167,10 +113,11 @@ class Catalogue:
     def refreshable(self) -> Sequence[str]:
         """Providers that have a list of models and everything it takes to ask for it."""
         found: list[str] = []
-        for shelf in self._shelves.values():
+        for source in self._sources.values():
             with suppress(Misconfigured):
-                if isinstance(shelf, Learning) and isinstance(shelf.provider(_anything(shelf.name)), Listing):
-                    found.append(shelf.name)
+                if isinstance(source, ListedSource):
+                    source.provider(_anything(source.name))
+                    found.append(source.name)
         return found
 
     async def refresh(self, name: str) -> int:
@@ -178,20 +125,18 @@ class Catalogue:
 
         Raises `Misconfigured` and `ProviderError`; `InvalidCommand` for a provider nobody knows.
         """
-        shelf = self._shelves.get(name)
-        if shelf is None or not isinstance(shelf, Learning):
+        source = self._sources.get(name)
+        if source is None or not isinstance(source, ListedSource):
             raise UnknownModel(f"{name!r} has no list of models")
         provider = self.provider(_anything(name))
-        if not isinstance(provider, Listing):
-            raise UnknownModel(f"{name!r} has no list of models")
         try:
-            listed = discovery.read(await provider.models())
+            listed = model_list.read_list(await provider.models())
         except (ValueError, RecursionError):
             raise ProviderError(f"{name} sent no list of models; check its address") from None
-        shelf.learn(listed)
+        source.learn(listed)
         if self._cache is not None:
-            kept = Remembered(url=shelf.url, at_ms=self._clock.now_ms(), models=listed)
-            discovery.remember(self._cache, name, kept)
+            kept = RememberedList(url=source.url, at_ms=self._clock.now_ms(), models=listed)
+            model_list.remember_list(self._cache, name, kept)
         return len(listed)
 
     async def warm(self, card: ModelCard) -> None:
@@ -199,27 +144,27 @@ class Catalogue:
 
         A server whose models only it knows is asked for them; whether it answers is not waited for by anybody.
         """
-        provider = self.provider(card)
-        if isinstance(provider, Closing):
-            await provider.warm()
-        if isinstance(self._shelves[card.provider], CompatibleShelf):
+        await self.provider(card).warm()
+        source = self._sources[card.provider]
+        if isinstance(source, ListedSource) and source.lists_when_used:
             with suppress(HarnessError):
                 await self.refresh(card.provider)
 
     async def aclose(self) -> None:
         for provider in self._providers.values():
-            if isinstance(provider, Closing):
-                await provider.aclose()
+            await provider.aclose()
         self._providers.clear()
 
-    def _taught(self) -> Sequence[Shelf]:
-        """The shelves, with what was remembered the last time."""
+    def _taught(self) -> Sequence[ModelSource]:
+        """The sources, with what was remembered the last time."""
         if not self._recalled and self._cache is not None:
             self._recalled = True
-            for shelf in self._shelves.values():
-                if isinstance(shelf, Learning) and (listed := discovery.recall(self._cache, shelf.name, shelf.url)):
-                    shelf.learn(listed)
-        return list(self._shelves.values())
+            for source in self._sources.values():
+                if isinstance(source, ListedSource) and (
+                    listed := model_list.recall_list(self._cache, source.name, source.url)
+                ):
+                    source.learn(listed)
+        return list(self._sources.values())
 
     def _suggestion(self, name: str) -> str:
         import difflib
@@ -227,6 +172,39 @@ class Catalogue:
         names = {card.model: card.id for card in self.cards() if not card.successor}
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         return "did you mean " + " or ".join(names[n] for n in near) if near else f"try {self._default}"
+
+
+def _scripted_source(scripts: Mapping[str, str], clock: Clock) -> PathSource:
+    def load(model: str) -> Provider:
+        from hames.providers.scripted.provider import ScriptedProvider
+
+        provider = ScriptedProvider(clock=clock, scripts=scripts)
+        provider.load(model)
+        return provider
+
+    return PathSource(
+        "scripted",
+        display_name=lambda model: f"Script {model}",
+        description="Plays what is written down; no key, no network",
+        load=load,
+        listed=("hello", *scripts),
+    )
+
+
+def _cassette_source() -> PathSource:
+    def load(model: str) -> Provider:
+        from hames.providers.cassette import CassetteProvider
+
+        provider = CassetteProvider()
+        provider.load(model)
+        return provider
+
+    return PathSource(
+        "cassette",
+        display_name=lambda model: f"Cassette {Path(model).name}",
+        description="Plays what was recorded; no key, no network",
+        load=load,
+    )
 
 
 def _anything(provider: str) -> ModelCard:

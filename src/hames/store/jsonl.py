@@ -11,9 +11,8 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
-from hmac import compare_digest
 from pathlib import Path
 
 import msgspec
@@ -22,42 +21,21 @@ from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import Misconfigured, StorageFailed, ThreadInUse, ThreadNotFound, ThreadReadOnly
-from hames.domain.events import FORMAT, Record, ThreadCreated
+from hames.domain.events import Record
 from hames.domain.ids import ThreadId
-from hames.domain.state import apply, blank, summary
-from hames.domain.value import Value
 from hames.ports import Examined
-from hames.store.disk import FILE, Disk, directory, plain, read_small, write_whole
+from hames.store.disk import Disk, directory, write_whole
 from hames.store.index import Index
 from hames.store.lines import (
-    LINE_BYTES,
-    SEALED_END,
-    jotted,
     jotted_line,
     line,
-    merged,
-    record,
-    seal_of,
     sealed_line,
-    unknown,
 )
-from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory, live_digest
-from hames.store.seals import Running, chunks
+from hames.store.log_file import TORN, ScannedLog, copy_torn_tail, examine_log, scan_log, unsaved_records, verify_seal
+from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
+from hames.store.seals import Running
 from hames.store.search import TextIndex, searched
-
-META, TORN = "meta.json", "events.torn"
-MOST_MS = 1 << 53
-"""No clock shows a later time."""
-
-
-class _Sealed(Value):
-    """What `meta.json` says beside the summary. Without a valid seal it is somebody else's word."""
-
-    seal: str = ""
-
-
-_decode_summary = msgspec.json.Decoder(ThreadSummary).decode
-_decode_sealed = msgspec.json.Decoder(_Sealed).decode
+from hames.store.summaries import META, encode_summary, load_summary
 
 
 class JsonlStore:
@@ -128,7 +106,7 @@ class JsonlStore:
     async def examine(self, thread_id: ThreadId) -> Examined:
         with self.thread(thread_id) as at:
             try:
-                return await to_thread.run_sync(partial(_examined, thread_id, self._claim, at=at))
+                return await to_thread.run_sync(partial(examine_log, thread_id, self._claim, at=at))
             except FileNotFoundError:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
@@ -136,7 +114,7 @@ class JsonlStore:
         threads = self._threads()
         index = self.index()
         if threads is not None:
-            index.follow(threads, lambda name: _load_summary(name, self._claim, at=threads))
+            index.follow(threads, lambda name: load_summary(name, self._claim, at=threads))
         if not search.strip() or threads is None:
             return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
         texts = self._text_index()
@@ -219,7 +197,7 @@ class JsonlStore:
     def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
         try:
             with self.thread(thread_id) as at:
-                found = _examined(thread_id, self._claim, at=at)
+                found = examine_log(thread_id, self._claim, at=at)
                 return [each for each in found.records if each.seq > after]
         except (OSError, ThreadNotFound):  # it went while we looked
             return []
@@ -286,7 +264,7 @@ class JsonlLog:
 
     async def read(self) -> list[Record]:
         records, self._recovered = self._recovered, []
-        return records or await to_thread.run_sync(lambda: _scan(self._fd).records)
+        return records or await to_thread.run_sync(lambda: scan_log(self._fd).records)
 
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
         self._append(records)
@@ -320,7 +298,7 @@ class JsonlLog:
     async def summarize(self, summary: ThreadSummary) -> None:
         summary = replace(summary, foreign=self.foreign)
         self._store.index().put(summary)
-        data = msgspec.json.format(_meta(summary, self._claim))
+        data = msgspec.json.format(encode_summary(summary, self._claim))
         with contextlib.suppress(OSError, ThreadNotFound), self._store.thread(self.thread_id) as at:
             await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))
 
@@ -338,24 +316,24 @@ class JsonlLog:
 
     def recover(self) -> None:
         """Cut a torn tail, take in what was told and not yet kept, refuse what a newer version wrote."""
-        found = _scan(self._fd)
+        found = scan_log(self._fd)
         if found.newer:
             raise ThreadReadOnly(
                 f"thread {self.thread_id!r} was written by a newer version of hames: it can be read here, not continued"
             )
-        self._running = _verified(self._fd, found, self.thread_id, self._claim)
+        self._running = verify_seal(self._fd, found, self.thread_id, self._claim)
         with self._store.thread(self.thread_id) as at:
             self._mend(found, at)
 
-    def _mend(self, found: "_Found", at: int) -> None:
+    def _mend(self, found: "ScannedLog", at: int) -> None:
         if found.good_bytes < self._length:
-            _keep_aside(self._fd, found.good_bytes, at=at)
+            copy_torn_tail(self._fd, found.good_bytes, at=at)
             self._disk.truncate(self._fd, found.good_bytes)
             self.repaired = f"a torn tail of {self._length - found.good_bytes} bytes was cut and put aside in {TORN}"
             self._length = found.good_bytes
         if found.bad_lines:
             self.repaired += f"{'; ' if self.repaired else ''}{found.bad_lines} damaged lines were skipped"
-        late = _live(found, self.thread_id, self._claim, self._running, at=at)
+        late = unsaved_records(found, self.thread_id, self._claim, self._running, at=at)
         if late:
             self._append(late)
             self._disk.sync(self._fd)
@@ -390,164 +368,6 @@ class JsonlLog:
                 self._disk.truncate(self._fd, self._length)
             except OSError as failure:
                 self._dead = f"half a record could not be taken back ({failure.strerror})"
-
-
-class _Found:
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.good_bytes = 0
-        self.last_line = b""
-        self.bad_lines = 0
-        self.newer = False
-
-
-def _scan(fd: int) -> _Found:
-    """Every good record, and where the last one ends. Damaged lines in the middle are passed over."""
-    found = _Found()
-    position = pending_bad = 0
-    for data, size in _lines(fd):
-        position += size
-        good = record(data) if data else None
-        if good is None:
-            pending_bad += 1
-            found.newer = found.newer or unknown(data)
-            continue
-        found.newer = found.newer or (isinstance(good.event, ThreadCreated) and good.event.format > FORMAT)
-        found.records.append(good)
-        found.good_bytes, found.last_line = position, data
-        found.bad_lines += pending_bad
-        pending_bad = 0
-    return found
-
-
-def _verified(fd: int, found: _Found, thread_id: ThreadId, claim: Claim | None) -> Running | None:
-    """The hash of a log that is ours, up to its last whole line. None: it is foreign.
-
-    What comes after the last whole line is a torn tail, whoever tore it: it is not read.
-    """
-    if claim is None:
-        return None
-    running, seal = claim.seals.log(thread_id), seal_of(found.last_line)
-    sealed = found.good_bytes - SEALED_END if seal else found.good_bytes
-    for chunk in chunks(fd, 0, sealed):
-        running.update(chunk)
-    if seal:
-        ours = compare_digest(seal, running.hexdigest().encode())
-        running.update(found.last_line[-SEALED_END + 1 :] + b"\n")
-    else:
-        adopted = claim.adopted.get(thread_id)
-        ours = not found.good_bytes or (
-            adopted is not None
-            and adopted.size == found.good_bytes
-            and compare_digest(adopted.seal, running.hexdigest())
-        )
-    return running if ours else None
-
-
-def _lines(fd: int) -> Iterator[tuple[bytes, int]]:
-    """Whole lines with their size on disk; one that is too long counts, and is not kept."""
-    parts: list[bytes] = []
-    size = offset = 0
-    while chunk := os.pread(fd, 1 << 20, offset):
-        offset += len(chunk)
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            size += len(end) + 1
-            yield (b"".join([*parts, end]) if size <= LINE_BYTES else b"", size)
-            parts, size = [], 0
-        size += len(rest)
-        parts = [*parts, rest] if size <= LINE_BYTES else []
-
-
-def _live(found: _Found, thread_id: ThreadId, claim: Claim | None, running: Running | None, *, at: int) -> list[Record]:
-    """What was told and is not in the log yet. Beside a log of ours only what we jotted ourselves."""
-    try:
-        fd = plain(os.open(LIVE, os.O_RDONLY | FILE, dir_fd=at))
-    except OSError:
-        return []
-    try:
-        after = found.records[-1].seq if found.records else 0
-        if running is None or claim is None:
-            records = _scan(fd).records
-        elif (adopted := claim.adopted.get(thread_id)) is not None and not seal_of(found.last_line):
-            records = _scan(fd).records if adopted.live and adopted.live == live_digest(at) else []
-        else:
-            records = list(jotted((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
-        return [each for each in merged(records) if each.seq > after]
-    finally:
-        os.close(fd)
-
-
-def _examined(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examined:
-    """Nothing is changed."""
-    fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=at))
-    try:
-        found = _scan(fd)
-        running = _verified(fd, found, thread_id, claim)
-    finally:
-        os.close(fd)
-    records = found.records + _live(found, thread_id, claim, running, at=at)
-    return Examined(records=records, foreign=running is None)
-
-
-def _keep_aside(fd: int, start: int, *, at: int) -> None:
-    side = os.open(TORN, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=at)
-    try:
-        while chunk := os.pread(fd, 1 << 20, start):
-            start += os.write(side, chunk)
-    finally:
-        os.close(side)
-
-
-def _meta(summary: ThreadSummary, claim: Claim) -> bytes:
-    """What `meta.json` is to hold; sealed if the thread is ours."""
-    body = msgspec.json.encode(replace(summary, foreign=False, standing="away"))
-    if summary.foreign:
-        return body
-    return b'%b,"seal":"%b"}' % (body[:-1], claim.seals.of(summary.id, body).encode())
-
-
-def _load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | None:
-    """From `meta.json`; where that is missing or damaged, from the log itself."""
-    if not THREAD_ID.fullmatch(name):
-        return None
-    try:
-        thread = directory(name, at=at)
-    except OSError:
-        return None
-    try:
-        data = read_small(META, at=thread)
-        found, sealed = _decode_summary(data), _decode_sealed(data)
-        if found.id != name or not all(0 <= ms <= MOST_MS for ms in (found.created_at_ms, found.updated_at_ms)):
-            return _rebuilt_summary(ThreadId(name), claim, at=thread)
-        return _judged(found, sealed.seal, claim)
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return _rebuilt_summary(ThreadId(name), claim, at=thread)
-    finally:
-        os.close(thread)
-
-
-def _judged(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSummary:
-    """Whether it is foreign is for us to say. Only for lists: a log is looked at when it is opened."""
-    found = replace(found, foreign=False, standing="away")
-    if claim is None:
-        ours = False
-    elif seal:
-        ours = compare_digest(seal.encode(), claim.seals.of(found.id, msgspec.json.encode(found)).encode())
-    else:
-        ours = found.id in claim.adopted
-    return replace(found, foreign=not ours)
-
-
-def _rebuilt_summary(thread_id: ThreadId, claim: Claim | None, *, at: int) -> ThreadSummary | None:
-    try:
-        found = _examined(thread_id, claim, at=at)
-    except OSError:
-        return None
-    state = blank(thread_id, foreign=found.foreign)
-    for each in found.records:
-        state = apply(state, each)
-    return summary(state) if found.records else None
 
 
 def _lock(fd: int, thread_id: ThreadId) -> None:

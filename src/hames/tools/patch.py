@@ -4,10 +4,10 @@ import re
 import stat
 
 from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
-from hames.tools import envelope, unified
 from hames.tools.beneath import Beneath
 from hames.tools.drafts import Draft, Revision, drafted, existing
-from hames.tools.hunks import FilePatch, applied
+from hames.tools.patches import begin_patch, unified
+from hames.tools.patches.hunks import FilePatch, applied
 from hames.tools.places import Spot, locate, protected, relative
 from hames.tools.texts import Text, decoded
 from hames.tools.works import Changing, Seen, off_the_loop
@@ -48,7 +48,7 @@ def _draft(job: Job) -> Draft:
     patch: str = job.arguments["patch"]
     if patch.count("\r\n") == patch.count("\n"):
         patch = patch.replace("\r\n", "\n")
-    reader = envelope if patch.lstrip().startswith(envelope.BEGIN) else unified
+    reader = begin_patch if patch.lstrip().startswith(begin_patch.BEGIN) else unified
     parts = reader.parsed(patch)
     if len(parts) > MAX_FILES:
         raise ToolFailed(f"the patch changes {len(parts)} files; the limit is {MAX_FILES}")

@@ -19,7 +19,7 @@ from hames.client.appserver_events import ApprovalAsked
 from hames.client.appserver_link import Filled
 from hames.domain.display import described, visible
 from hames.protocols.flint import messages as m
-from hames.tui.blocks_done import change_lines
+from hames.tui.blocks.actions import change_lines
 from hames.tui.form import Form
 from hames.tui.lines import indented, line, paragraphs
 from hames.tui.palette import Palette

@@ -1,4 +1,4 @@
-"""The slash commands, and the words of the help."""
+"""The slash commands."""
 
 import time
 from collections.abc import Iterable
@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol, get_args
 
-from rich.text import Text
 from textual.screen import ModalScreen
 from textual.theme import Theme
 
@@ -16,12 +15,13 @@ from hames.domain.display import printable
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import FileChangeItem
-from hames.tui.block import Block
-from hames.tui.blocks_done import WorkspaceChanges
+from hames.tui.blocks.actions import WorkspaceChanges
+from hames.tui.blocks.block import Block
 from hames.tui.composer import Composer
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.git_changes import NoDiff, uncommitted_changes
-from hames.tui.lines import cut, indented, line, paragraphs
+from hames.tui.help import COMMANDS
+from hames.tui.lines import cut
 from hames.tui.modes import (
     MODE_DETAILS,
     MODES,
@@ -34,69 +34,14 @@ from hames.tui.modes import (
     sandbox_of,
     shown_sandbox,
 )
-from hames.tui.palette import Palette
 from hames.tui.pickers import Choice, Line, Picked, Picker
-from hames.tui.remembered import Remembered
+from hames.tui.prompt_history import Remembered
 from hames.tui.session import Session
 from hames.tui.status import tokens
 from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group
 
-COMMANDS = {
-    "help": "show keys and commands",
-    "new": "start a new thread",
-    "clear": "start a new thread (the old one stays in /threads)",
-    "threads": "list threads: open, fork, rename, archive, search",
-    "resume": "open an earlier thread: /resume ID, or choose from the list",
-    "fork": "continue in a copy of this thread",
-    "rename": "name this thread",
-    "archive": "archive this thread and start a new one",
-    "model": "choose the model",
-    "plan": "plan mode on or off: the agent reads and plans, changes nothing",
-    "approvals": "choose when the agent must ask you",
-    "sandbox": "choose what commands can reach",
-    "options": "all options of the model and the agent",
-    "compact": "replace the conversation so far by a summary, to save context",
-    "review": "review the uncommitted changes: /review, or /review WHAT",
-    "init": "let the agent write AGENTS.md, the project's notes for agents",
-    "diff": "show uncommitted changes (git diff)",
-    "undo": "how to undo changes",
-    "mcp": "list the MCP servers",
-    "queue": "send a message after the running turn: /queue MESSAGE",
-    "drop": "remove queued messages: /drop 2 removes the second, /drop removes all",
-    "history": "search your earlier messages",
-    "editor": "write the message in your editor ($EDITOR)",
-    "copy": "copy the last answer",
-    "status": "show thread, model, mode, approvals, sandbox, tokens and cost",
-    "theme": "choose the colours: /theme light, /theme dark, or choose from the list",
-    "exit": "close Hames",
-    "quit": "close Hames",
-}
 OTHER_NAMES = {"policy": "approvals", "q": "quit"}
 
-KEYS = {
-    "enter": "send the message; while a turn runs, send it to the running turn",
-    "tab": "while a turn runs, queue the message for the next turn",
-    "shift+enter, ctrl+j": "new line (so does \\ at the end of a line)",
-    "esc": "stop the turn; with no turn running, jump to the latest message",
-    "shift+tab": "change the approval mode",
-    "ctrl+p": "plan mode on or off",
-    "! at the start": "run a shell command yourself, outside the sandbox",
-    "@": "attach a file; a pasted path of an image attaches the image",
-    "up, down": "earlier messages; ctrl+r searches them",
-    "ctrl+o": "unfold or fold everything; a click does one",
-    "pageup, pagedown": "scroll; ctrl+home and ctrl+end go to the ends",
-    "ctrl+t": "threads",
-    "ctrl+n": "new thread",
-    "ctrl+l": "models",
-    "ctrl+g": "options",
-    "alt+up": "take the last queued message back",
-    "ctrl+_": "undo typing; ctrl+y redoes it",
-    "ctrl+x ctrl+e": "write the message in your editor",
-    "ctrl+z": "suspend Hames; fg in the shell brings it back",
-    "ctrl+c": "copy the selected text, else clear the message, else stop the turn; twice: close Hames",
-    "ctrl+d": "close Hames",
-    "f1": "this help",
-}
 
 INIT = """\
 Look at this project and write an AGENTS.md file in its root: short notes for coding agents and newcomers. \
@@ -447,15 +392,3 @@ class Commands:
         if (cost := talk.cost) is not None:
             lines.append(f"cost       ${cost:.4f}")
         self._app.note("\n".join(lines), mark="·")
-
-
-def help_text(colours: Palette, width: int) -> Text:
-    text = Text()
-    for title, rows in (("Keys", KEYS), ("Commands", {f"/{name}": words for name, words in COMMANDS.items()})):
-        text.append(f"{title}\n", colours.strong)
-        for name, words in rows.items():
-            for row in indented(paragraphs(words, colours.text, width - 21), line((f"{name:<21}", colours.accent))):
-                text.append_text(row).append("\n")
-        text.append("\n")
-    text.rstrip()
-    return text

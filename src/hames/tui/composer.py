@@ -21,7 +21,7 @@ from hames.domain.display import printable, visible
 from hames.tui.completing import Wanted, best, completed, mentioned, pasted_picture, wanted
 from hames.tui.lines import cut
 from hames.tui.pastes import Pastes
-from hames.tui.remembered import Remembered
+from hames.tui.prompt_history import Remembered
 
 NEWLINES = ("shift+enter", "ctrl+j", "alt+enter", "newline")
 MOST_FILES_OFFERED = 50

@@ -8,9 +8,9 @@ from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import PlanEntry
-from hames.tui.block import Block
-from hames.tui.blocks import block_of
-from hames.tui.blocks_said import Note
+from hames.tui.blocks.block import Block
+from hames.tui.blocks.by_item import block_of
+from hames.tui.blocks.messages import Note
 
 AGENT_OPTION = "agent"
 """The server's option that says which agent works: `code`, `plan` or `review`."""

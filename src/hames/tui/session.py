@@ -13,7 +13,7 @@ from hames.client.appserver_link import AppServerError, ConnectionClosed, Filled
 from hames.domain.value import Value
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import TextInput, UserInput
-from hames.tui.block import Block
+from hames.tui.blocks.block import Block
 from hames.tui.completing import inputs
 from hames.tui.conversation import AGENT_OPTION, Conversation, Prices
 from hames.tui.user_shell import Ran, as_context

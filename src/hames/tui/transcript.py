@@ -21,7 +21,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from hames.tui.block import Block
+from hames.tui.blocks.block import Block
 from hames.tui.lines import CONSOLE
 from hames.tui.palette import Palette
 

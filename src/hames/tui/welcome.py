@@ -6,7 +6,7 @@ from rich.text import Text
 
 from hames import __version__
 from hames.domain.display import visible
-from hames.tui.block import Block
+from hames.tui.blocks.block import Block
 from hames.tui.lines import cut, line
 from hames.tui.palette import Palette
 

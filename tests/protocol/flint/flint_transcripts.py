@@ -23,7 +23,7 @@ import anyio
 
 from flint_support import Message, Talk, real_engine, talking
 from hames.core.engine import Engine
-from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, notice, say, search, think, usage
+from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, notice, say, search, think, usage
 
 ABSENT = object()
 

@@ -11,7 +11,7 @@ from hames.domain.json import Json
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.inbound import MAX_COMMANDS, Refused, decode
-from hames.testing.arbitrary import json_values
+from hames.testing.generators.values import json_values
 
 
 def said(*commands: Json) -> bytes:

@@ -55,7 +55,7 @@ from hames.protocols.sync import messages as m
 from hames.protocols.sync.apply import applied
 from hames.protocols.sync.outbound import Projector, snapshot
 from hames.protocols.sync.view import Offer, view
-from hames.testing.scripts import OneModel, ScriptedModel
+from hames.testing.fakes.model import OneModel, ScriptedModel
 
 THREAD, TURN = ThreadId("ses_1"), TurnId("turn_1")
 CARD = ModelCard(

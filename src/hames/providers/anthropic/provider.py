@@ -1,0 +1,87 @@
+"""Anthropic's Messages API, read with our own lean decoder. The official SDK is the oracle in the tests.
+
+A thought is signed for the conversation and the model it was made in. When the service
+will not have an old one back, the request is sent once more without any, because a
+thread that can never go on is worse than one that forgot what it thought.
+"""
+
+import re
+
+import msgspec
+
+from hames.domain.errors import Misconfigured, ProviderError
+from hames.domain.json import Json
+from hames.domain.request import ModelRequest
+from hames.ports import Clock
+from hames.providers import failures
+from hames.providers.anthropic import models
+from hames.providers.anthropic.request import encode
+from hames.providers.anthropic.stream import AnthropicStream
+from hames.providers.base import HttpProvider, checked_key
+from hames.providers.failures import Refusal, Service
+from hames.providers.jsontext import word
+from hames.providers.retry import PATIENCE, Patience
+
+VERSION = "2026-10-21"
+
+_UNWANTED_THOUGHT = re.compile(
+    r"(?i)thinking.*(signature|cannot be modified|bound to|must (?:start|remain))"
+    r"|signature.*thinking|expected `?(?:redacted_)?thinking"
+)
+
+
+class AnthropicProvider(HttpProvider[bool]):
+    """Either a key or a bearer token signs in. The form of a request: with or without earlier reasoning."""
+
+    name = models.PROVIDER
+    path = "/v1/messages"
+    models_path = "/v1/models?limit=1000"
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        api_key: str = "",
+        auth_token: str = "",
+        base_url: str = models.BASE_URL,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        """Raises `Misconfigured`."""
+        api_key, auth_token = (checked_key(key, "ANTHROPIC_API_KEY") for key in (api_key, auth_token))
+        if not api_key and not auth_token:
+            raise Misconfigured("no key for Anthropic; set ANTHROPIC_API_KEY (scripted/hello is a model without one)")
+        service = Service(
+            name="the Anthropic API",
+            key_variable="ANTHROPIC_API_KEY",
+            url=base_url,
+            url_variable="ANTHROPIC_BASE_URL",
+            models=models.current(),
+            secrets=tuple(filter(None, (api_key, auth_token))),
+        )
+        sign_in = {"x-api-key": api_key} if api_key else {"authorization": f"Bearer {auth_token}"}
+        super().__init__(service, {"anthropic-version": VERSION, **sign_in}, clock=clock, patience=patience)
+
+    def _first_form(self, request: ModelRequest) -> bool:  # noqa: ARG002
+        return True
+
+    def _encode(self, request: ModelRequest, form: bool) -> bytes:
+        return encode(request, reasoning=form)
+
+    def _simpler_form(self, form: bool, error: ProviderError) -> bool | None:
+        return False if form and error.status == 400 and _UNWANTED_THOUGHT.search(str(error)) else None
+
+    def _reply_reader(self, request: ModelRequest) -> AnthropicStream:  # noqa: ARG002
+        return AnthropicStream(lambda error: failures.error(self._service, read_error(error)))
+
+    def _read_error(self, body: bytes) -> Refusal:
+        try:
+            message = msgspec.json.decode(body)
+        except (ValueError, RecursionError):
+            return Refusal()
+        return read_error(message.get("error") if isinstance(message, dict) else None)
+
+
+def read_error(error: Json) -> Refusal:
+    """An error object of the service, from a response body or from inside a stream."""
+    details = error.get("details") if isinstance(error, dict) else None
+    return Refusal(kind=word(error, "type"), code=word(details, "error_code"), message=word(error, "message"))

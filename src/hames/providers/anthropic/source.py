@@ -1,0 +1,91 @@
+"""Claude models for the catalogue: from Anthropic, and from clouds that serve them."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from hames.domain.errors import Misconfigured
+from hames.domain.models import ModelCard
+from hames.domain.options import Choice, Selector
+from hames.ports import Clock, Provider
+from hames.providers.anthropic import models
+from hames.providers.source import (
+    DEFAULT,
+    ServiceSource,
+    UnlistedSource,
+    checked_name,
+    effort_selector,
+    web_search_selector,
+)
+
+CLOUDS = {"bedrock": "AsyncAnthropicBedrock", "vertex": "AsyncAnthropicVertex", "foundry": "AsyncAnthropicFoundry"}
+"""Clouds that serve Claude, with the client of Anthropic's SDK for each."""
+
+
+class AnthropicSource(ServiceSource):
+    name = models.PROVIDER
+    title = "Anthropic"
+
+    @property
+    def url(self) -> str:
+        return self._environment.get("ANTHROPIC_BASE_URL", "") or models.BASE_URL
+
+    def selectors(self) -> Sequence[Selector]:
+        cards = self.cards()
+        effort = effort_selector(cards)
+        return [
+            effort,
+            Selector(
+                id="max_thinking_tokens",
+                name="Thinking tokens",
+                description="How many tokens the model may think; models that take no number get the nearest effort",
+                group="Reasoning",
+                choices=(DEFAULT, *(Choice(id=f"{n}", name=f"{n:,}") for n in (8000, 16000, 32000))),
+                default="default",
+                models=effort.models,
+            ),
+            web_search_selector(cards),
+        ]
+
+    def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
+        from hames.providers.anthropic.provider import AnthropicProvider
+
+        return AnthropicProvider(
+            api_key=self._environment.get("ANTHROPIC_API_KEY", ""),
+            auth_token=self._environment.get("ANTHROPIC_AUTH_TOKEN", ""),
+            base_url=self.url,
+            clock=self._clock,
+        )
+
+    def _built_in(self) -> Sequence[ModelCard]:
+        return [model.card for model in models.MODELS]
+
+    def _find(self, model: str) -> ModelCard | None:
+        found = models.known(model)
+        return found.card if found is not None else None
+
+    def _assume(self, model: str) -> ModelCard:
+        return models.claude(model).card
+
+    def _is_ours(self, model: str) -> bool:
+        return model.startswith("claude-")
+
+
+class CloudSource(UnlistedSource):
+    """`bedrock/MODEL`, `vertex/MODEL`, `foundry/MODEL`: named as the cloud names it."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = name
+        self._clock = clock
+
+    def named(self, model: str) -> ModelCard:
+        return replace(models.claude(checked_name(model, self.name)).card, provider=self.name, model=model)
+
+    def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
+        try:
+            import anthropic
+        except ImportError:
+            raise Misconfigured(f"models on {self.name} need Anthropic's SDK: pip install 'hames[clouds]'") from None
+        from hames.providers.anthropic.clouds import CloudProvider
+
+        return CloudProvider(self.name, clock=self._clock, client=getattr(anthropic, CLOUDS[self.name]))

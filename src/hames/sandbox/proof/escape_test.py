@@ -1,0 +1,190 @@
+"""The proof that the walls hold on this machine: more than a hundred attempts to get out, judged from outside.
+
+`hames doctor` runs it, and so do the tests. Findings are values: what got out is a finding, not an exception.
+"""
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+
+from hames.domain.errors import SandboxUnavailable
+from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.value import Value
+from hames.ports import Launch
+from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.proof.attempts import run
+from hames.sandbox.proof.attempts.network import ODD_SOCKETS
+from hames.sandbox.proof.attempts.run import ATTEMPTS
+from hames.sandbox.proof.targets import Stage, interpreter, staged
+
+WHERE = "/var/tmp"
+KNOWN = frozenset[str]()
+"""What gets through wherever anything is writable, and is documented to."""
+
+
+class Finding(Value):
+    """One attempt. `known`: it gets out, and is documented to."""
+
+    attempt: str
+    escaped: bool
+    known: bool
+
+
+def accepted(policy: SandboxPolicy) -> frozenset[str]:
+    """The attempts that are documented to get out under a policy."""
+    match policy:
+        case ReadOnly():
+            return frozenset()
+        case WorkspaceWrite():
+            return KNOWN
+        case _:
+            return frozenset(ATTEMPTS)
+
+
+async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, where: str = WHERE) -> list[Finding]:
+    """Tries everything under `policy`. Raises `SandboxUnavailable` when there are no walls to try."""
+    python = interpreter()
+    if python is None:
+        return []
+    with staged(where) as stage:
+        chosen = settings or Settings()
+        chosen = replace(
+            chosen,
+            extra_read=(*chosen.extra_read, str(Path(run.__file__).parent)),
+            hidden=(*chosen.hidden, str(stage.moved_state), str(stage.missing_settings)),
+        )
+        sandbox = LocalSandbox(chosen, environ={"HOME": str(stage.home), "SECRET_TOKEN": stage.canary})
+        launch = Launch(
+            argv=(python, "-I", "-S", run.__file__, json.dumps(stage.told)),
+            cwd=str(stage.ws),
+            workspace=str(stage.ws),
+            policy=policy,
+        )
+        process = await sandbox.spawn(launch)
+        try:
+            said = b"".join([chunk async for chunk in process.output()]).decode(errors="replace")
+        finally:
+            await process.kill()
+        claims = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+        if not claims.keys() & set(ATTEMPTS):
+            raise SandboxUnavailable(f"the attempts could not be made, so nothing is proved: {said.strip()[-200:]}")
+        survived = await _survived(stage)
+        return [
+            Finding(
+                attempt=name,
+                escaped=survived if name == "stay_in_a_session_of_its_own" else _escaped(name, claims, stage),
+                known=name in accepted(policy),
+            )
+            for name in ATTEMPTS
+        ]
+
+
+async def _survived(stage: Stage) -> bool:
+    for _ in range(200):  # the kernel ends a namespace a moment after its first process
+        if not stage.running(stage.survivor):
+            return False
+        await anyio.sleep(0.01)
+    return True
+
+
+def _escaped(name: str, claims: dict[str, str], stage: Stage) -> bool:
+    """What was seen outside; where nothing can be seen there, what the attempt claims. Silence is not a refusal."""
+    claim = claims.get(name, "missing")
+    judge = _JUDGES.get(name)
+    return claim != "refused" if judge is None else judge(stage) or claim not in ("refused", "claimed")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _exists(path: str) -> Callable[[Stage], bool]:
+    return lambda stage: (stage.base / path).exists() or (stage.base / path).is_symlink()
+
+
+def _differs(path: str, content: str = "untouched") -> Callable[[Stage], bool]:
+    return lambda stage: _text(stage.base / path) != content
+
+
+def _says(path: str) -> Callable[[Stage], bool]:
+    return lambda stage: "escaped" in _text(stage.base / path)
+
+
+def _has_line(path: str, line: str) -> Callable[[Stage], bool]:
+    return lambda stage: line in map(str.strip, _text(stage.base / path).splitlines())
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0
+
+
+def _heard(name: str) -> Callable[[Stage], bool]:
+    return lambda stage: stage.heard(name)
+
+
+_JUDGES: dict[str, Callable[[Stage], bool]] = {
+    "create_a_file_outside": _exists("out/created"),
+    "append_to_a_file_outside": _differs("out/appended"),
+    "truncate_a_file_outside": _differs("out/truncated"),
+    "rename_a_file_outside": _differs("out/renamed"),
+    "move_a_file_out_of_its_directory": _differs("out/moved"),
+    "remove_a_file_outside": _differs("out/removed"),
+    "make_a_directory_outside": _exists("out/made"),
+    "make_a_link_outside": _exists("out/symlinked"),
+    "hard_link_a_file_outside": lambda stage: (stage.out / "linked").stat().st_nlink > 1,
+    "change_a_mode_outside": lambda stage: _mode(stage.out / "chmodded") == 0o777,
+    "change_a_time_outside": lambda stage: (stage.out / "touched").stat().st_mtime == 1,
+    "make_a_fifo_outside": _exists("out/fifo"),
+    "write_through_a_link_in_the_workspace": _exists("out/through-link"),
+    "write_through_the_root_of_a_process": _exists("out/through-root"),
+    "write_through_a_directory_of_a_process": _exists("out/through-cwd"),
+    "kill_another_process": lambda stage: stage.processes["victim"].poll() is not None,
+    "connect_to_a_server_on_loopback": _heard("tcp"),
+    "connect_to_a_server_on_loopback_v6": _heard("tcp6"),
+    "send_a_datagram": _heard("udp"),
+    "connect_to_a_socket_outside": _heard("unix"),
+    "send_to_a_socket_outside": _heard("unix_dgram"),
+    "connect_to_a_socket_in_the_workspace": _heard("unix_ws"),
+    "connect_to_an_abstract_socket": _heard("abstract"),
+    "write_through_a_hard_link": _differs("out/cache-entry"),
+    "change_a_mode_through_a_hard_link": lambda stage: _mode(stage.out / "cache-mode") == 0o777,
+    "write_through_a_hard_link_to_an_object": _differs("out/cache-object"),
+    "change_the_moved_state_of_the_harness": _exists("ws/moved-state/forged"),
+    "make_settings_of_the_harness": lambda stage: stage.missing_settings.is_file(),
+    **{
+        f"connect_to_a_{name}_socket_{where}": _heard(f"{name}_{place}")
+        for place, where in (("out", "outside"), ("ws", "in_the_workspace"))
+        for name in ODD_SOCKETS
+    },
+    "plant_a_git_hook": _exists("ws/.git/hooks/pre-commit"),
+    "change_the_git_configuration": _says("ws/.git/config"),
+    "replace_the_git_configuration": _says("ws/.git/config"),
+    "redirect_the_repository": lambda stage: "elsewhere" in _text(stage.ws / ".git/commondir"),
+    "change_hooks_of_another_directory": _exists("ws/.husky/pre-commit"),
+    "change_an_included_git_configuration": _says("ws/tools/git/shared.config"),
+    "hard_link_the_git_configuration": _says("ws/.git/config"),
+    "write_to_the_logs_of_the_harness": _exists("ws/.harness/threads/forged"),
+    "make_an_agent_directory": _exists("ws/.claude/settings.json"),
+    "make_an_agent_file": _says("ws/.mcp.json"),
+    "make_an_agent_file_by_rename": _says("ws/.mcp.json"),
+    "make_editor_tasks": _exists("ws/.vscode/tasks.json"),
+    "change_an_agent_configuration": _says("ws/.codex/config.toml"),
+    "replace_an_agent_link": lambda stage: not (stage.ws / ".gemini").is_symlink(),
+    "change_a_shell_start_file": _says("ws/.bashrc"),
+    "plant_a_nested_repository": _exists("ws/nested/.git/hooks/pre-commit"),
+    "plant_settings_of_a_nested_repository": _has_line("ws/a/b/c/d/e/f/.git/config", "fsmonitor = escaped"),
+    "plant_a_bare_repository": _has_line("ws/bare/config", "fsmonitor = escaped"),
+    "plant_a_command_in_a_paused_rebase": _has_line("ws/.git/rebase-merge/git-rebase-todo", "exec escaped"),
+    "lead_git_out_of_the_workspace": _exists("ws/elsewhere-below/.git"),
+    "leave_a_set_uid_program": lambda stage: bool(_mode(stage.ws / "set-uid") & (stat.S_ISUID | stat.S_ISGID)),
+}

@@ -1,0 +1,281 @@
+"""How a known program may be called without a question, and which paths such a call opens."""
+
+import re
+from collections.abc import Callable
+
+from hames.domain.value import Value
+from hames.sandbox.trust.commands import scripts
+from hames.sandbox.trust.commands.doubt import Doubt
+from hames.sandbox.trust.commands.options import CallOptions, read_options
+from hames.sandbox.trust.commands.programs import (
+    FIND_TESTS_ALONE,
+    FIND_TESTS_WITH_PATH,
+    FIND_TESTS_WITH_VALUE,
+    JQ,
+    JQ_NAMES,
+    PROGRAMS,
+    Program,
+)
+from hames.sandbox.trust.commands.versions import CHOOSERS, asks_for_version, is_chosen_by_repository
+
+
+class ReadingCall(Value):
+    """The paths a call opens, and what it makes of them."""
+
+    paths: tuple[str, ...] = ()
+    files_only: bool = False
+    """The paths must not be directories: what lies in them would be opened."""
+    reads: bool = True
+    """Shows what is in the files, not only their names."""
+    sandbox_only: bool = False
+    """Runs a program that looks at more than its words, so it is only trusted behind walls."""
+    unless: tuple[str, ...] = ()
+    """Files of the repository, in the working directory or above it, that would make it another call."""
+
+
+NOTHING = ReadingCall()
+
+
+def check_call(name: str, words: list[str], *, fed: bool) -> ReadingCall:
+    """What a harmless call opens; `fed`: its input comes from another command. Raises `Doubt` for any other call."""
+    if asks_for_version(name, words):
+        return ReadingCall(sandbox_only=True, unless=CHOOSERS if is_chosen_by_repository(name) else ())
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(words, fed)
+    program = PROGRAMS.get(name)
+    if program is None:
+        raise Doubt(f"`{name}` is not on the list of commands that only read")
+    return _table(name, program, words, fed=fed)
+
+
+def _table(name: str, program: Program, words: list[str], *, fed: bool) -> ReadingCall:
+    options = read_options(name, program, words)
+    plain = options.operands
+    if not program.least <= len(plain) <= program.most or (program.operands == "none" and plain):
+        raise Doubt(f"called with these words, `{name}` can do more than read")
+    paths = plain
+    if program.operands == "pattern" and not options.has(*program.pattern_flags):
+        if not plain:
+            raise Doubt(f"`{name}` has no pattern to look for")
+        paths = plain[1:]
+    if program.operands in ("words", "none"):
+        return NOTHING
+    if program.filters and not paths and not fed and not options.has("r", "recursive"):
+        raise Doubt(f"`{name}` would wait for input")
+    return ReadingCall(paths=paths, files_only=program.operands == "files", reads=not program.names_only)
+
+
+_LISTS_ONLY = (
+    *("c", "l", "L", "q", "quiet", "silent", "count", "count-matches"),
+    *("files-with-matches", "files-without-match", "files", "type-list"),
+)
+
+
+_LONG_PATTERN = 1000
+
+
+def _grep(name: str) -> Callable[[list[str], bool], ReadingCall]:
+    def check(words: list[str], fed: bool) -> ReadingCall:
+        options = read_options(name, PROGRAMS[name], words)
+        if options.has("r", "recursive", "d"):
+            check_search(options)
+        return _table(name, PROGRAMS[name], words, fed=fed)
+
+    return check
+
+
+def _rg(words: list[str], fed: bool) -> ReadingCall:
+    options = read_options("rg", PROGRAMS["rg"], words)
+    call = _table("rg", PROGRAMS["rg"], words, fed=fed)
+    if not fed or call.paths:
+        check_search(options)
+    return call
+
+
+def check_search(options: CallOptions) -> None:
+    """A search through a tree that shows every line shows every secret in it, too."""
+    if options.has(*_LISTS_ONLY):
+        return
+    patterns = options.values("e", "regexp") or options.operands[:1]
+    if options.has("v", "invert-match", "passthru") or any(map(_matches_everything, patterns)):
+        raise Doubt("it would show every line of every file")
+
+
+def _matches_everything(pattern: str) -> bool:
+    """Whether an alternative of it has nothing that a line must contain.
+
+    >>> [text for text in ("", ".*", "^", "foo|", "[a-z]", "foo", r"a\\.b", "a|b") if _matches_everything(text)]
+    ['', '.*', '^', 'foo|', '[a-z]']
+    """
+    if len(pattern) > _LONG_PATTERN:
+        return True
+    without = re.sub(r"\[\^?\]?[^\]]*\]|\\[wWsSdDbB<>]|\{[\d,]*\}|[^\\]?[?*]", "", pattern)
+    return any(not re.search(r"[^\s.^$+()\\]", part) for part in re.split(r"\\?\|", without))
+
+
+def _echo(words: list[str], _fed: bool) -> ReadingCall:
+    if words and re.fullmatch(r"-[neE]*e[neE]*", words[0]):
+        _check_escapes("echo", words)
+    return NOTHING
+
+
+def _expr(_words: list[str], _fed: bool) -> ReadingCall:
+    return NOTHING
+
+
+_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d{0,4}(?:\.\d{0,4})?[sdiouxXcbqeEfFgG])")
+_PLAIN_ESCAPE = re.compile(r"\\[nt\\]")
+
+
+def _printf(words: list[str], _fed: bool) -> ReadingCall:
+    # -v assigns to a variable whose subscript is evaluated; %n assigns too, to PATH if you like.
+    if not words or words[0].startswith("-") or "%" in _CONVERSION.sub("", words[0]) or "$(" in "".join(words):
+        raise Doubt("this form of `printf` can do more than print")
+    _check_escapes("printf", words)
+    return NOTHING
+
+
+def _check_escapes(name: str, words: list[str]) -> None:
+    if any("\\" in _PLAIN_ESCAPE.sub("", word) for word in words):
+        raise Doubt(f"`{name}` could print characters here that control a terminal")
+
+
+def _find(words: list[str], _fed: bool) -> ReadingCall:
+    rest = list(words)
+    paths: list[str] = []
+    while rest and not rest[0].startswith("-") and rest[0] not in ("(", "!", ")", ","):
+        paths.append(rest.pop(0))
+    while rest:
+        word = rest.pop(0)
+        if word in FIND_TESTS_WITH_VALUE and rest:
+            rest.pop(0)
+        elif word in FIND_TESTS_WITH_PATH and rest:
+            paths.append(rest.pop(0))
+        elif word not in FIND_TESTS_ALONE:
+            raise Doubt(f"`{word}` of `find` is not on the list of tests that only look")
+    return ReadingCall(paths=tuple(paths), reads=False)
+
+
+def _sed(words: list[str], fed: bool) -> ReadingCall:
+    """`sed [-n] [-E] SCRIPT FILE…`, in this order. A later `-f` or `-e` would turn the script into a file."""
+    flags: list[str] = []
+    rest = list(words)
+    while rest and rest[0] in ("-n", "-E", "-r", "-nE", "-En", "-nr"):
+        flags.append(rest.pop(0))
+    if not rest or not scripts.is_plain_sed(rest[0]):
+        raise Doubt("this `sed` script can do more than print lines")
+    files = rest[1:]
+    if any(word.startswith("-") for word in files) or not (files or fed):
+        raise Doubt("this form of `sed` can do more than print lines")
+    return ReadingCall(paths=tuple(files))
+
+
+def _awk(words: list[str], fed: bool) -> ReadingCall:
+    """`awk [-F SEPARATOR] SCRIPT FILE…`, in this order."""
+    rest = list(words)
+    if rest and rest[0] == "-F" and len(rest) > 1:
+        del rest[:2]
+    elif rest and re.fullmatch(r"-F.{1,8}", rest[0]):
+        del rest[0]
+    if not rest or not scripts.is_plain_awk(rest[0]):
+        raise Doubt("this `awk` script can do more than print fields")
+    files = rest[1:]
+    if any(word.startswith("-") or "=" in word for word in files) or not (files or fed):
+        raise Doubt("this form of `awk` can do more than print fields")
+    return ReadingCall(paths=tuple(files))
+
+
+_DATE = Program(
+    operands="words",
+    flags="Ru",
+    values="d",
+    maybe="I",
+    long=("utc",),
+    long_values=("date", "rfc-3339"),
+    long_maybe=("iso-8601",),
+)
+
+
+def _date(words: list[str], _fed: bool) -> ReadingCall:
+    plain = read_options("date", _DATE, words).operands
+    if len(plain) > 1 or not all(word.startswith("+") for word in plain):
+        raise Doubt("this form of `date` would set the clock")
+    return NOTHING
+
+
+_SEQ = Program(operands="words", flags="w", values="fs")
+
+
+def _seq(words: list[str], _fed: bool) -> ReadingCall:
+    numbers = [word for word in words if re.fullmatch(r"-?\d{1,7}(\.\d{1,6})?", word)]
+    plain = read_options("seq", _SEQ, [word for word in words if word not in numbers]).operands
+    if plain or not 1 <= len(numbers) <= 3:
+        raise Doubt("this form of `seq` could go on for ever")
+    return NOTHING
+
+
+def _jq(words: list[str], fed: bool) -> ReadingCall:
+    plain = read_options("jq", JQ, words).operands
+    if not plain or not _is_simple_filter(plain[0]):
+        raise Doubt("this filter of `jq` can do more than pick values")
+    return _table("jq", JQ, words, fed=fed)
+
+
+def _is_simple_filter(text: str) -> bool:
+    bare = re.sub(r'"[^"\\]*"', '""', text)
+    if not re.fullmatch(r'[\w\s.\[\]|,:"?@/()+<>=!{}%-]*', bare):
+        return False
+    called = re.findall(r"(?<![.\w@])[A-Za-z_]\w*(?!\w*\s*:)", bare)
+    return all(name in JQ_NAMES for name in called)
+
+
+def _strings(words: list[str], fed: bool) -> ReadingCall:
+    if any(word.startswith("@") for word in words):
+        raise Doubt("`strings` would take options from a file")
+    return _table("strings", PROGRAMS["strings"], words, fed=fed)
+
+
+def _command(words: list[str], _fed: bool) -> ReadingCall:
+    if len(words) < 2 or words[0] not in ("-v", "-V") or any(word.startswith("-") for word in words[1:]):
+        raise Doubt("`command` runs a program")
+    return NOTHING
+
+
+def _test(words: list[str], _fed: bool) -> ReadingCall:
+    """One question about one file. `-v` and `-eq` would evaluate their words."""
+    if len(words) != 2 or words[0] not in ("-d", "-e", "-f", "-r", "-s", "-x") or words[1].startswith("-"):
+        raise Doubt("this form of `test` can do more than look at a file")
+    return ReadingCall(paths=(words[1],), reads=False)
+
+
+def _bracket(words: list[str], fed: bool) -> ReadingCall:
+    if words[-1:] != ["]"]:
+        raise Doubt("`[` is not closed")
+    return _test(words[:-1], fed)
+
+
+_SPECIAL: dict[str, Callable[[list[str], bool], ReadingCall]] = {
+    "[": _bracket,
+    "awk": _awk,
+    "command": _command,
+    "date": _date,
+    "echo": _echo,
+    "egrep": _grep("egrep"),
+    "expr": _expr,
+    "fgrep": _grep("fgrep"),
+    "find": _find,
+    "grep": _grep("grep"),
+    "jq": _jq,
+    "printf": _printf,
+    "rg": _rg,
+    "sed": _sed,
+    "seq": _seq,
+    "strings": _strings,
+    "test": _test,
+}
+
+STAR_SAFE = frozenset(("echo", *(name for name, program in PROGRAMS.items() if program.star_safe)))
+"""Programs among whose words `*.txt` may stand: see `Program.star_safe`."""
+ONE_FILE = frozenset(name for name, program in PROGRAMS.items() if program.most < 1000)
+"""Programs that take a second file name for something else, often for a file to write."""

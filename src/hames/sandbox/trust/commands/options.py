@@ -1,0 +1,77 @@
+"""The words of a call, read the way its program reads them: which options with which values, and which operands."""
+
+import re
+
+from hames.domain.value import Value
+from hames.sandbox.trust.commands.doubt import Doubt
+from hames.sandbox.trust.commands.programs import Program
+
+
+class CallOptions(Value):
+    """`used` has every option in the order of the words; without a value it is `(name, None)`."""
+
+    used: tuple[tuple[str, str | None], ...] = ()
+    operands: tuple[str, ...] = ()
+    after_dashes: int = 0
+    """How many of the operands came after `--`."""
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.used)
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name, value in self.used if name in names and value is not None]
+
+
+def read_options(name: str, program: Program, words: list[str]) -> CallOptions:
+    """CallOptions may come after operands, until `--`. Raises `Doubt` for one that is not in the program's table."""
+    used: list[tuple[str, str | None]] = []
+    plain: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return CallOptions(used=tuple(used), operands=(*plain, *rest), after_dashes=len(rest))
+        if word.startswith("--"):
+            used.append(_long(name, program, word, rest))
+        elif program.bare_number and re.fullmatch(r"-\d{1,9}", word):
+            continue
+        elif word.startswith("-") and word != "-":
+            used += _short(name, program, word, rest)
+        else:
+            plain.append(word)
+    return CallOptions(used=tuple(used), operands=tuple(plain))
+
+
+def unknown_option(name: str, option: str) -> Doubt:
+    return Doubt(f"the option `{option}` of `{name}` is not on the list of those that only read")
+
+
+def _long(name: str, program: Program, word: str, rest: list[str]) -> tuple[str, str | None]:
+    flag, given, value = word[2:].partition("=")
+    if flag in program.long_maybe or (flag in program.long and not given):
+        return flag, value if given else None
+    if flag in program.long_values:
+        if given:
+            return flag, value
+        if not rest:
+            raise Doubt(f"the option `--{flag}` of `{name}` has no value")
+        return flag, rest.pop(0)
+    raise unknown_option(name, f"--{flag}")
+
+
+def _short(name: str, program: Program, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
+    used: list[tuple[str, str | None]] = []
+    if len(word) > 2 and not program.clusters:
+        raise unknown_option(name, word)
+    for at, letter in enumerate(word[1:], start=1):
+        attached = word[at + 1 :]
+        if letter in program.values:
+            if not attached and not rest:
+                raise Doubt(f"the option `-{letter}` of `{name}` has no value")
+            return [*used, (letter, attached or rest.pop(0))]
+        if letter in program.maybe:
+            return [*used, (letter, attached or None)]
+        if letter not in program.flags:
+            raise unknown_option(name, f"-{letter}")
+        used.append((letter, None))
+    return used

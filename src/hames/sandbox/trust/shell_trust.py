@@ -1,0 +1,30 @@
+"""Which commands need no question: those that only read inside the workspace, as far as anyone can see.
+
+Trust removes the question and never the sandbox.
+"""
+
+import os
+
+from hames.ports import Verdict
+from hames.sandbox.trust.commands.doubt import Doubt
+from hames.sandbox.trust.commands.limits import MAX_BYTES
+
+__all__ = ["MAX_BYTES", "ShellTrust"]
+
+
+class ShellTrust:
+    """Implements `ports.Trust` for `bash -c`, run with a fixed PATH, no rc files and an allow-listed environment."""
+
+    def judge(self, command: str, *, cwd: str, workspace: str) -> Verdict:
+        # Imported when the first command is judged: no start of the harness waits for the tables.
+        from hames.sandbox.trust.commands.lists import WorkspaceJudge, follow
+        from hames.sandbox.trust.commands.words import read_commands
+
+        try:
+            judge = WorkspaceJudge(os.path.realpath(cwd), os.path.realpath(workspace))
+            follow(read_commands(command), judge)
+        except Doubt as doubt:
+            return Verdict(trusted=False, reason=str(doubt))
+        except Exception as error:  # a classifier that fails must not be the reason why something runs
+            return Verdict(trusted=False, reason=f"the command could not be judged ({type(error).__name__})")
+        return Verdict(trusted=True, sandbox_only=judge.sandbox_only)

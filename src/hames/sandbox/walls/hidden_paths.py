@@ -1,0 +1,106 @@
+"""What lies on the disk and is nobody's business inside a sandbox: keys and passwords, and other programs' sockets.
+
+Most of it is not there at all, because the home directory and the root are lists of what is shown. Covers are for what
+lies inside something that is shown. A listening socket is reached through a path, whatever the network namespace says,
+so each one is covered. What starts to listen in a shown directory after the program has started is not.
+"""
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from hames.sandbox.walls.mounts import Layers, Mount, inside, mount_points, now_and_then
+from hames.sandbox.walls.view.secret_paths import HOME_SECRETS, system_secrets
+
+_SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")
+
+
+def secret_mounts(home: str, *, more: Sequence[str], keep: Sequence[str], layers: Layers) -> list[Mount]:
+    """Covers for all of them that `layers` would show. A writable root that a person named (`keep`) is not covered
+    itself."""
+    at_home = [f"{home}/{name}" for name in _shown_secrets(home, layers.bound)]
+    found = {os.path.realpath(name) for name in (*at_home, *more) if os.access(name, os.R_OK)}
+    covers = [*map(_cover, sorted(found)), *_of_the_system(now_and_then())]
+    return [
+        cover for cover in covers if cover.path not in keep and layers.shows(cover.path) and os.path.lexists(cover.path)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _of_the_system(_moment: int) -> tuple[Mount, ...]:
+    return tuple(_cover(path) for path in system_secrets())
+
+
+def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
+    if any(inside(home, path) for path in bound):
+        return list(_worth_a_look(home))
+    return [name for path in bound if path.startswith(f"{home}/") for name in _secrets_below(path[len(home) + 1 :])]
+
+
+@lru_cache(maxsize=256)
+def _secrets_below(directory: str) -> tuple[str, ...]:
+    return tuple(name for name in HOME_SECRETS if inside(name, directory) and name != directory)
+
+
+def _worth_a_look(home: str) -> Sequence[str]:
+    """One listing instead of hundreds of questions. A directory that cannot be listed may still be entered."""
+    try:
+        there = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return HOME_SECRETS
+    return [name for name in HOME_SECRETS if name.partition("/")[0] in there]
+
+
+def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
+    """Covers for other programs' sockets that `layers` would show: those the kernel lists by path, those mounted into
+    this container, and `more`, which were found in the workspace."""
+    bound = tuple(f"{path.rstrip('/')}/" for path in layers.bound)
+    near = (path for path in (*_bound(), *mount_points(), *_SOCKETS) if path.startswith(bound) and _is_socket(path))
+    listed = {real for path in near if layers.shows(real := os.path.realpath(path))}
+    alive = {path for path in more if layers.shows(path) and is_alive(path)}
+    return [Mount(path=path, how="masked") for path in sorted(listed | alive)]
+
+
+def is_alive(path: str) -> bool:
+    """Whether somebody listens there. The datagram that is never sent disturbs nobody: a listener of another kind
+    is told apart by the error. A dead socket needs no cover, and a cover would keep its owner from removing it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        try:
+            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+        except OSError:
+            return True
+        try:
+            # Through a descriptor, because an address has room for 107 bytes.
+            probe.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")  # noqa: PTH119
+        except ConnectionRefusedError:
+            return False
+        except OSError as error:
+            return error.errno != errno.ENOENT
+        finally:
+            os.close(place)
+    return True
+
+
+def _bound() -> list[str]:
+    """Everything bound to a path in our network namespace, also what takes datagrams and never listens."""
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    columns = (line.split(maxsplit=7) for line in lines)
+    return [fields[7] for fields in columns if len(fields) == 8 and fields[7].startswith("/")]
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116
+    except OSError:
+        return False
+
+
+def _cover(path: str) -> Mount:
+    return Mount(path=path, how="hidden" if Path(path).is_dir() else "masked")

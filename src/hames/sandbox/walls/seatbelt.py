@@ -1,0 +1,86 @@
+"""macOS walls: a profile for `sandbox-exec`. Written against the same port and untested: nobody has run it on a Mac.
+
+The tool is deprecated and still what agents use there. Paths in a profile must be real ones: `/tmp` is a link.
+"""
+
+from collections.abc import Sequence
+
+from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
+from hames.sandbox.walls.view.secret_paths import HOME_SECRETS
+
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+VERIFIED = False
+
+_BASE = """(version 1)
+(deny default)
+(allow process-exec)
+(allow process-fork)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow sysctl-read)
+(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))
+(allow ipc-posix-sem)
+(allow ipc-posix-shm)
+(allow pseudo-tty)
+(allow file-read*)
+(allow file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/dtracehelper"))
+(allow file-ioctl (literal "/dev/null") (literal "/dev/zero"))
+"""
+
+_OTHERS = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders", "/private/var/root")
+
+_GIT = ("hooks", "config", "commondir", "config.worktree", "modules", "worktrees")
+
+
+def profile(
+    *,
+    roots: Sequence[str],
+    home: str,
+    scratch: str,
+    network: bool,
+    hidden: Sequence[str] = (),
+    readable: Sequence[str] = (),
+    private_home: bool = False,
+) -> str:
+    """The rules, last match wins. All paths are real paths; `scratch` is a private temporary directory. `private_home`:
+    of the home directories only what is `readable` can be read."""
+    lines = [_BASE]
+    if private_home:
+        lines += [f"(deny file-read-data (subpath {_quoted(path)}))" for path in (home, *_OTHERS)]
+        lines += [f"(allow file-read* (subpath {_quoted(path)}))" for path in readable]
+    lines += [f"(deny file-read* (subpath {_quoted(path)}))" for path in (*_secrets(home), *hidden)]
+    for root in (*roots, scratch):
+        lines += [f"(allow file-read* file-write* (subpath {_quoted(root)}))"]
+    for root in roots:
+        guarded = [name for name in GUARDED if name != ".git"]
+        guarded += [*GUARDED_WHERE_THEY_EXIST, *(f".git/{name}" for name in _GIT)]
+        lines += [f"(deny file-write* (subpath {_quoted(f'{root}/{name}')}))" for name in guarded]
+        lines += [f"(deny file-write* (literal {_quoted(f'{root}/.git')}))"]
+    if network:
+        lines += [
+            "(allow network*)",
+            "(allow system-socket)",
+            '(allow mach-lookup (global-name "com.apple.dnssd.service"))',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def arguments(text: str, argv: Sequence[str]) -> list[str]:
+    return [SANDBOX_EXEC, "-p", text, *argv]
+
+
+def _secrets(home: str) -> list[str]:
+    return [
+        *(f"{home}/{name}" for name in HOME_SECRETS),
+        f"{home}/Library/Keychains",
+        f"{home}/Library/Application Support",
+    ]
+
+
+def _quoted(path: str) -> str:
+    """A string of the profile language.
+
+    >>> _quoted('/a "b"')
+    '"/a \\\\"b\\\\""'
+    """
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

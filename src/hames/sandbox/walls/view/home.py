@@ -1,0 +1,300 @@
+"""What a sandboxed program sees of the home directory: tools and downloads of languages, by name, and nothing else.
+
+Names are as narrow as they can be, because secrets lie beside what is wanted: `.cargo/credentials.toml` beside
+`.cargo/bin`, `.m2/settings.xml` beside `.m2/repository`. Files with settings are rendered (`rendered_config`).
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from hames.sandbox.walls.mounts import BOUND, Mount, follow, inside
+
+TOOLS: tuple[str, ...] = (
+    ".asdf",
+    ".bun/bin",
+    ".cabal/bin",
+    ".cache/Cypress",
+    ".cache/bazelisk",
+    ".cache/electron",
+    ".cache/ms-playwright",
+    ".cache/node/corepack",
+    ".cache/pypoetry/virtualenvs",
+    ".cache/puppeteer",
+    ".cargo/bin",
+    ".choosenim/toolchains",
+    ".deno/bin",
+    ".dotnet",
+    ".elan",
+    ".fnm",
+    ".foundry/bin",
+    ".gem/ruby",
+    ".ghcup",
+    ".goenv",
+    ".jabba/jdk",
+    ".jdks",
+    ".jenv",
+    ".julia/juliaup",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx/venvs",
+    ".local/share/fnm",
+    ".local/share/gem/ruby",
+    ".local/share/hatch/env",
+    ".local/share/mise/installs",
+    ".local/share/mise/shims",
+    ".local/share/pipx/venvs",
+    ".local/share/pnpm",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
+    ".local/share/virtualenvs",
+    ".luarocks",
+    ".mix",
+    ".nimble/bin",
+    ".nodenv",
+    ".nvm",
+    ".opam",
+    ".perlbrew",
+    ".phpenv",
+    ".plenv",
+    ".proto",
+    ".pub-cache/bin",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman",
+    ".stack/programs",
+    ".swiftly",
+    ".tool-versions",
+    ".volta",
+    ".yarn/bin",
+    "Android/Sdk",
+    "anaconda3",
+    "flutter",
+    "go/bin",
+    "mambaforge",
+    "micromamba",
+    "miniconda3",
+    "miniforge3",
+    "n/bin",
+    "n/lib",
+    "perl5",
+    "sdk",
+)
+"""Programs. Read-only."""
+
+
+class DownloadCache(NamedTuple):
+    """`language`: a workspace with files of it may change the cache, privately. `otherwise`: what a command sees of it
+    in another workspace, or where there are no overlays. A tool that does not work with a read-only cache gets an
+    empty one."""
+
+    language: str
+    otherwise: Literal["read", "empty"]
+
+
+CACHES: dict[str, DownloadCache] = {
+    ".bun/install/cache": DownloadCache("node", "read"),
+    ".cabal/packages": DownloadCache("haskell", "read"),
+    ".cabal/store": DownloadCache("haskell", "read"),
+    ".cache/bazel": DownloadCache("bazel", "empty"),
+    ".cache/ccache": DownloadCache("c", "empty"),
+    ".cache/composer": DownloadCache("php", "empty"),
+    ".cache/coursier": DownloadCache("java", "read"),
+    ".cache/deno": DownloadCache("node", "read"),
+    ".cache/go-build": DownloadCache("go", "empty"),
+    ".cache/huggingface/hub": DownloadCache("python", "read"),
+    ".cache/node-gyp": DownloadCache("node", "read"),
+    ".cache/pip": DownloadCache("python", "empty"),
+    ".cache/pnpm": DownloadCache("node", "empty"),
+    ".cache/pre-commit": DownloadCache("python", "empty"),
+    ".cache/pypoetry/artifacts": DownloadCache("python", "empty"),
+    ".cache/rebar3": DownloadCache("erlang", "empty"),
+    ".cache/sccache": DownloadCache("rust", "empty"),
+    ".cache/torch": DownloadCache("python", "read"),
+    ".cache/uv": DownloadCache("python", "empty"),
+    ".cache/yarn": DownloadCache("node", "empty"),
+    ".cache/zig": DownloadCache("zig", "empty"),
+    ".cargo/git": DownloadCache("rust", "read"),
+    ".cargo/registry": DownloadCache("rust", "read"),
+    ".ccache": DownloadCache("c", "empty"),
+    ".composer/cache": DownloadCache("php", "empty"),
+    ".conan2/p": DownloadCache("c", "read"),
+    ".gradle/caches": DownloadCache("java", "empty"),
+    ".gradle/wrapper": DownloadCache("java", "read"),
+    ".hex/packages": DownloadCache("erlang", "read"),
+    ".ivy2/cache": DownloadCache("java", "read"),
+    ".julia/artifacts": DownloadCache("julia", "read"),
+    ".julia/compiled": DownloadCache("julia", "read"),
+    ".julia/packages": DownloadCache("julia", "read"),
+    ".julia/registries": DownloadCache("julia", "read"),
+    ".konan": DownloadCache("java", "read"),
+    ".m2/repository": DownloadCache("java", "read"),
+    ".m2/wrapper": DownloadCache("java", "read"),
+    ".nimble/pkgs2": DownloadCache("nim", "read"),
+    ".npm/_cacache": DownloadCache("node", "empty"),
+    ".nuget/packages": DownloadCache("dotnet", "read"),
+    ".pub-cache/git": DownloadCache("dart", "read"),
+    ".pub-cache/hosted": DownloadCache("dart", "read"),
+    ".sbt/boot": DownloadCache("java", "read"),
+    ".stack/pantry": DownloadCache("haskell", "read"),
+    ".stack/snapshots": DownloadCache("haskell", "read"),
+    ".terraform.d/plugin-cache": DownloadCache("terraform", "read"),
+    ".yarn/berry/cache": DownloadCache("node", "read"),
+    "go/pkg/mod": DownloadCache("go", "read"),
+    "nltk_data": DownloadCache("python", "read"),
+}
+"""Downloads. What a command writes there is thrown away."""
+
+LANGUAGES: dict[str, str] = {
+    "package.json": "node",
+    "deno.json": "node",
+    "deno.jsonc": "node",
+    "bun.lockb": "node",
+    "pyproject.toml": "python",
+    "requirements.txt": "python",
+    "setup.py": "python",
+    "setup.cfg": "python",
+    "Pipfile": "python",
+    "uv.lock": "python",
+    "uv.toml": "python",
+    ".python-version": "python",
+    ".pre-commit-config.yaml": "python",
+    ".ipynb": "python",
+    "Cargo.toml": "rust",
+    "go.mod": "go",
+    "go.work": "go",
+    "pom.xml": "java",
+    "build.gradle": "java",
+    "build.gradle.kts": "java",
+    "settings.gradle": "java",
+    "settings.gradle.kts": "java",
+    "build.sbt": "java",
+    "mvnw": "java",
+    "gradlew": "java",
+    ".csproj": "dotnet",
+    ".fsproj": "dotnet",
+    ".vbproj": "dotnet",
+    ".sln": "dotnet",
+    "composer.json": "php",
+    "stack.yaml": "haskell",
+    "cabal.project": "haskell",
+    ".cabal": "haskell",
+    "mix.exs": "erlang",
+    "rebar.config": "erlang",
+    "Project.toml": "julia",
+    "pubspec.yaml": "dart",
+    ".nimble": "nim",
+    "build.zig": "zig",
+    "MODULE.bazel": "bazel",
+    "WORKSPACE": "bazel",
+    "WORKSPACE.bazel": "bazel",
+    "Makefile": "c",
+    "CMakeLists.txt": "c",
+    "meson.build": "c",
+    "configure.ac": "c",
+    "conanfile.txt": "c",
+    "conanfile.py": "c",
+    ".tf": "terraform",
+}
+"""The files that tell what a workspace is written in, by their names or by how these end."""
+
+
+_SETTLED_NS = 2_000_000_000
+_PARENTS = sorted({name[: name.rindex("/")] for name in (*TOOLS, *CACHES) if "/" in name} | {"."})
+
+
+State = tuple[tuple[str, int, int], ...]
+
+
+class HomeView:
+    """`home_mounts` for one home directory, remembered until a directory above one of the names changes."""
+
+    def __init__(self, home: str, overlays: Callable[[str], bool]) -> None:
+        self._home = home
+        self._overlays = overlays
+        self._seen: State = ()
+        self._found: dict[frozenset[str], tuple[Mount, ...]] = {}
+
+    def mounts(self, languages: frozenset[str]) -> tuple[Mount, ...]:
+        """The very same as before if nothing has changed."""
+        state = self._state()
+        if not state or state != self._seen:
+            self._seen, self._found = state, {}
+        if languages not in self._found:
+            self._found[languages] = tuple(home_mounts(self._home, languages, overlays=self._overlays))
+        return self._found[languages]
+
+    def _state(self) -> State:
+        """Nothing if one of them changed a moment ago: its next change might leave the same time stamp."""
+        newest = time.time_ns() - _SETTLED_NS
+        parents = [name for name, *_ in self._seen] or _PARENTS
+        state: list[tuple[str, int, int]] = []
+        for name in parents:
+            try:
+                about = os.stat(f"{self._home}/{name}")  # noqa: PTH116
+            except OSError:
+                continue
+            if about.st_mtime_ns > newest:
+                return ()
+            state.append((name, about.st_ino, about.st_mtime_ns))
+        return tuple(state)
+
+
+def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str], bool]) -> list[Mount]:
+    """What is there of `TOOLS` and `CACHES`. `overlays`: whether a directory can be the lower half of an overlay."""
+    try:
+        top = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return []
+    found: list[Mount] = []
+    for name in TOOLS:
+        if name.partition("/")[0] in top:
+            found += shown(f"{home}/{name}", home)
+    for name, cache in CACHES.items():
+        if name.partition("/")[0] in top:
+            mounts = shown(f"{home}/{name}", home, how="cache")
+            if mounts and cache.language in languages and overlays(mounts[-1].path):
+                found += mounts
+            elif mounts and cache.otherwise == "read":
+                found += [*mounts[:-1], Mount(path=mounts[-1].path, how="shown")]
+    return found
+
+
+def shown(path: str, home: str, *, how: Literal["shown", "tool", "cache"] = "shown") -> list[Mount]:
+    """Mounts that show a file or directory of the user's own choosing, through symbolic links. Nothing if it is not
+    there, or if it is or holds the whole home directory."""
+    try:
+        about = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return []
+    real, links = follow(path)
+    if inside(home, real):
+        return []
+    # A file cannot be an overlay.
+    return [*links, Mount(path=real, how=how if stat.S_ISDIR(about.st_mode) else "shown")]
+
+
+def names_below(home: str, mounts: Iterable[Mount]) -> list[str]:
+    """For people: what is visible of the home directory."""
+    return sorted({mount.path[len(home) + 1 :] for mount in mounts if inside(mount.path, home) and mount.path != home})
+
+
+def without_repeats(mounts: Sequence[Mount], *, shown_already: Sequence[str], workspaces: Sequence[str]) -> list[Mount]:
+    """Leaves out what lies in a directory that is shown anyway. A cache stays, because it is more than shown, except
+    inside a workspace: what is written there must last."""
+    kept: dict[str, Mount] = {}
+    trees = [mount.path for mount in mounts if mount.how in BOUND]
+    for mount in mounts:
+        path = mount.path
+        repeats = any(tree != path and inside(path, tree) for tree in trees) or any(
+            inside(path, tree) for tree in shown_already
+        )
+        if any(inside(path, root) for root in workspaces) or (repeats and mount.how != "cache"):
+            continue
+        kept[path] = mount
+    return list(kept.values())

@@ -1,0 +1,59 @@
+"""Parts of a workspace's git repository that lie outside the workspace.
+
+A workspace may be a directory deep in a repository, a linked worktree, or a submodule. What its `.git` file says is not
+trusted: the other side has to name the workspace, too.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hames.sandbox.walls.guarded_paths import linked_worktree
+
+_MOST_BYTES = 65_536
+_DEEPEST = 32
+
+
+def enclosing_repository(workspace: str, forbidden: Callable[[str], bool]) -> str:
+    """The directory above with a repository that the workspace is a part of, or nothing."""
+    here = workspace
+    for _ in range(_DEEPEST):
+        if os.path.lexists(f"{here}/.git"):
+            return "" if here == workspace or forbidden(here) else here
+        here = os.path.dirname(here)  # noqa: PTH120
+        if here == "/":
+            break
+    return ""
+
+
+def git_directories(workspace: str) -> list[str]:
+    """Git directories elsewhere that belong to this workspace."""
+    dot_git = Path(workspace, ".git")
+    if not dot_git.is_file():
+        return []
+    if (admin := linked_worktree(dot_git)) is not None:
+        return [str(admin.parent.parent)]
+    submodule = os.path.realpath(Path(workspace, _text(dot_git).removeprefix("gitdir: ").strip()))
+    return [submodule] if _names_worktree(submodule, workspace) else []
+
+
+def _names_worktree(git: str, workspace: str) -> bool:
+    for line in _text(Path(git, "config")).splitlines():
+        key, told, value = (part.strip() for part in line.partition("="))
+        if told and key.lower() == "worktree":
+            return os.path.realpath(Path(git, value.strip('"'))) == workspace
+    return False
+
+
+def borrowed_objects(workspace: str) -> list[str]:
+    """Other repositories that this one takes objects from. They are only named: a command could have written this."""
+    text = _text(Path(workspace, ".git/objects/info/alternates"))
+    return [line for line in text.splitlines() if line.startswith("/")]
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

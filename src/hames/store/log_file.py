@@ -1,0 +1,124 @@
+"""Reading a thread's log: whole lines, a torn tail, whether it is ours, and what was told but not yet written."""
+
+import os
+from collections.abc import Iterator
+from hmac import compare_digest
+
+from hames.domain.events import FORMAT, Record, ThreadCreated
+from hames.domain.ids import ThreadId
+from hames.ports import Examined
+from hames.store.disk import FILE, plain
+from hames.store.lines import LINE_BYTES, SEALED_END, jotted, merged, record, seal_of, unknown
+from hames.store.places import EVENTS, LIVE, Claim, live_digest
+from hames.store.seals import Running, chunks
+
+TORN = "events.torn"
+
+
+class ScannedLog:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.good_bytes = 0
+        self.last_line = b""
+        self.bad_lines = 0
+        self.newer = False
+
+
+def scan_log(fd: int) -> ScannedLog:
+    """Every good record, and where the last one ends. Damaged lines in the middle are passed over."""
+    found = ScannedLog()
+    position = pending_bad = 0
+    for data, size in _lines(fd):
+        position += size
+        good = record(data) if data else None
+        if good is None:
+            pending_bad += 1
+            found.newer = found.newer or unknown(data)
+            continue
+        found.newer = found.newer or (isinstance(good.event, ThreadCreated) and good.event.format > FORMAT)
+        found.records.append(good)
+        found.good_bytes, found.last_line = position, data
+        found.bad_lines += pending_bad
+        pending_bad = 0
+    return found
+
+
+def verify_seal(fd: int, found: ScannedLog, thread_id: ThreadId, claim: Claim | None) -> Running | None:
+    """The hash of a log that is ours, up to its last whole line. None: it is foreign.
+
+    What comes after the last whole line is a torn tail, whoever tore it: it is not read.
+    """
+    if claim is None:
+        return None
+    running, seal = claim.seals.log(thread_id), seal_of(found.last_line)
+    sealed = found.good_bytes - SEALED_END if seal else found.good_bytes
+    for chunk in chunks(fd, 0, sealed):
+        running.update(chunk)
+    if seal:
+        ours = compare_digest(seal, running.hexdigest().encode())
+        running.update(found.last_line[-SEALED_END + 1 :] + b"\n")
+    else:
+        adopted = claim.adopted.get(thread_id)
+        ours = not found.good_bytes or (
+            adopted is not None
+            and adopted.size == found.good_bytes
+            and compare_digest(adopted.seal, running.hexdigest())
+        )
+    return running if ours else None
+
+
+def _lines(fd: int) -> Iterator[tuple[bytes, int]]:
+    """Whole lines with their size on disk; one that is too long counts, and is not kept."""
+    parts: list[bytes] = []
+    size = offset = 0
+    while chunk := os.pread(fd, 1 << 20, offset):
+        offset += len(chunk)
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            size += len(end) + 1
+            yield (b"".join([*parts, end]) if size <= LINE_BYTES else b"", size)
+            parts, size = [], 0
+        size += len(rest)
+        parts = [*parts, rest] if size <= LINE_BYTES else []
+
+
+def unsaved_records(
+    found: ScannedLog, thread_id: ThreadId, claim: Claim | None, running: Running | None, *, at: int
+) -> list[Record]:
+    """What was told and is not in the log yet. Beside a log of ours only what we jotted ourselves."""
+    try:
+        fd = plain(os.open(LIVE, os.O_RDONLY | FILE, dir_fd=at))
+    except OSError:
+        return []
+    try:
+        after = found.records[-1].seq if found.records else 0
+        if running is None or claim is None:
+            records = scan_log(fd).records
+        elif (adopted := claim.adopted.get(thread_id)) is not None and not seal_of(found.last_line):
+            records = scan_log(fd).records if adopted.live and adopted.live == live_digest(at) else []
+        else:
+            records = list(jotted((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
+        return [each for each in merged(records) if each.seq > after]
+    finally:
+        os.close(fd)
+
+
+def examine_log(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examined:
+    """Nothing is changed."""
+    fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=at))
+    try:
+        found = scan_log(fd)
+        running = verify_seal(fd, found, thread_id, claim)
+    finally:
+        os.close(fd)
+    records = found.records + unsaved_records(found, thread_id, claim, running, at=at)
+    return Examined(records=records, foreign=running is None)
+
+
+def copy_torn_tail(fd: int, start: int, *, at: int) -> None:
+    side = os.open(TORN, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=at)
+    try:
+        while chunk := os.pread(fd, 1 << 20, start):
+            start += os.write(side, chunk)
+    finally:
+        os.close(side)

@@ -1,0 +1,82 @@
+"""`meta.json`: the summary of a thread beside its log, sealed if the thread is ours."""
+
+import os
+from hmac import compare_digest
+
+import msgspec
+from msgspec.structs import replace
+
+from hames.domain.commands import ThreadSummary
+from hames.domain.ids import ThreadId
+from hames.domain.state import apply, blank, summary
+from hames.domain.value import Value
+from hames.store.disk import directory, read_small
+from hames.store.log_file import examine_log
+from hames.store.places import THREAD_ID, Claim
+
+META = "meta.json"
+
+MOST_MS = 1 << 53
+"""No clock shows a later time."""
+
+
+class _Sealed(Value):
+    """What `meta.json` says beside the summary. Without a valid seal it is somebody else's word."""
+
+    seal: str = ""
+
+
+_decode_summary = msgspec.json.Decoder(ThreadSummary).decode
+
+_decode_sealed = msgspec.json.Decoder(_Sealed).decode
+
+
+def encode_summary(summary: ThreadSummary, claim: Claim) -> bytes:
+    """What `meta.json` is to hold; sealed if the thread is ours."""
+    body = msgspec.json.encode(replace(summary, foreign=False, standing="away"))
+    if summary.foreign:
+        return body
+    return b'%b,"seal":"%b"}' % (body[:-1], claim.seals.of(summary.id, body).encode())
+
+
+def load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | None:
+    """From `meta.json`; where that is missing or damaged, from the log itself."""
+    if not THREAD_ID.fullmatch(name):
+        return None
+    try:
+        thread = directory(name, at=at)
+    except OSError:
+        return None
+    try:
+        data = read_small(META, at=thread)
+        found, sealed = _decode_summary(data), _decode_sealed(data)
+        if found.id != name or not all(0 <= ms <= MOST_MS for ms in (found.created_at_ms, found.updated_at_ms)):
+            return _rebuilt_summary(ThreadId(name), claim, at=thread)
+        return _judged(found, sealed.seal, claim)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return _rebuilt_summary(ThreadId(name), claim, at=thread)
+    finally:
+        os.close(thread)
+
+
+def _judged(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSummary:
+    """Whether it is foreign is for us to say. Only for lists: a log is looked at when it is opened."""
+    found = replace(found, foreign=False, standing="away")
+    if claim is None:
+        ours = False
+    elif seal:
+        ours = compare_digest(seal.encode(), claim.seals.of(found.id, msgspec.json.encode(found)).encode())
+    else:
+        ours = found.id in claim.adopted
+    return replace(found, foreign=not ours)
+
+
+def _rebuilt_summary(thread_id: ThreadId, claim: Claim | None, *, at: int) -> ThreadSummary | None:
+    try:
+        found = examine_log(thread_id, claim, at=at)
+    except OSError:
+        return None
+    state = blank(thread_id, foreign=found.foreign)
+    for each in found.records:
+        state = apply(state, each)
+    return summary(state) if found.records else None

@@ -1,0 +1,324 @@
+"""Blocks of what is done: commands, changed files, tools, searches and what they made.
+
+Whatever comes from a model or a tool passes through `printable` or `visible` here.
+"""
+
+from typing import assert_never
+
+from msgspec import UNSET
+from msgspec.structs import replace
+from rich.style import Style
+from rich.text import Text
+
+from hames.domain.display import printable, visible
+from hames.protocols.flint import items as wire
+from hames.tui.ansi import Output
+from hames.tui.blocks.block import INDENT, Block, bars, folded
+from hames.tui.diffs import counted, diff_lines
+from hames.tui.lines import cut, indented, line, paragraphs, wrapped
+from hames.tui.palette import Palette
+from hames.tui.text import said
+from hames.tui.user_shell import Ran
+
+HEAD, TAIL = 4, 8
+"""Lines of a long output that are shown folded."""
+DIFF_LINES = 40
+OPEN_LINES = 2000
+"""Unfolded, a block shows no more than that: a screen is no pager."""
+STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": "⊘", "interrupted": "■", "pending": "·"}
+
+
+WAITING = "waiting for approval"
+
+
+class Command(Block):
+    """A command, its output as it comes, and how it ended."""
+
+    foldable = True
+    mark = "$ "
+
+    def __init__(self, item: wire.CommandExecutionItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+        self._output = Output()
+        if isinstance(item.aggregated_output, str):
+            self._output.feed(item.aggregated_output)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.CommandExecutionItem):
+            return
+        self._item = item
+        self._output = Output()
+        if isinstance(item.aggregated_output, str):
+            self._output.feed(item.aggregated_output)
+
+    def add(self, text: str) -> None:
+        self._output.feed(text)
+
+    def size(self) -> int:
+        return 80 * (2 + min(len(self._output.lines), HEAD + TAIL + 1))
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        word, style = self._ending(palette)
+        told = visible(self._item.command) if "\n" not in self._item.command else printable(self._item.command)
+        head = indented(
+            paragraphs(told, palette.strong, width - INDENT - len(word) - 2), line((self.mark, palette.accent))
+        )
+        if not self.open and len(head) > 6:
+            head = folded(head, head=4, tail=1, palette=palette)
+        blank = max(1, width - head[0].cell_len - len(word))
+        head[0] = line(head[0], (" " * blank, style), (word, style))
+        bar = line(("  │ ", palette.faint))
+        shown = [line(bar, row) for row in self._shown(width - 4, palette)]
+        return [*head, *shown, *reason_lines(self._item, width, palette, whole=self.open)]
+
+    def _shown(self, width: int, palette: Palette) -> list[Text]:
+        lines = self._output.lines
+        tail = self._output.tail
+        kept = [*lines, tail] if tail.plain else lines
+        head, last = (OPEN_LINES // 2, OPEN_LINES // 2) if self.open else (HEAD, TAIL)
+        if len(kept) > head + last + 1:
+            hint = " (click, or ctrl+o for all)" if not self.open else ""
+            note = line((f"… {len(kept) - head - last} more lines{hint}", palette.faint))
+            first = [part for row in kept[:head] for part in _tinted(row, width, palette)]
+            return [*first, note, *(part for row in kept[-last:] for part in _tinted(row, width, palette))]
+        return [part for row in kept for part in _tinted(row, width, palette)]
+
+    def _ending(self, palette: Palette) -> tuple[str, Style]:
+        item = self._item
+        took = f" · {item.duration_ms / 1000:.1f} s" if isinstance(item.duration_ms, int) else ""
+        match item.status:
+            case "inProgress":
+                return WAITING if self.waiting else "running", palette.warn
+            case "completed" | "failed":
+                code = item.exit_code if isinstance(item.exit_code, int) else None
+                good = item.status == "completed" and not code
+                told = "✓" if good else f"✗ exit {code}" if code is not None else "✗"
+                return f"{told}{took}", palette.good if good else palette.bad
+            case _:
+                return f"{STATUS.get(item.status, '·')} {item.status}", palette.warn
+
+
+class UserCommand(Command):
+    """A command of the user's own. Its output goes to the model with the next message."""
+
+    mark = "! "
+    _stopped = False
+
+    def end(self, ran: Ran | None, *, duration_ms: int) -> None:
+        """Nothing: it was stopped."""
+        if ran is None:
+            self._item = replace(self._item, status="failed", duration_ms=duration_ms)
+            self._stopped = True
+        else:
+            code = UNSET if ran.exit_code is None else ran.exit_code
+            self.finish(
+                replace(
+                    self._item,
+                    status=ran.status,
+                    exit_code=code,
+                    duration_ms=duration_ms,
+                    aggregated_output=ran.output,
+                )
+            )
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        words = "ran as you, outside the sandbox · the output goes with your next message"
+        if self._item.status == "inProgress":
+            words = "runs as you, outside the sandbox · esc stops it"
+        elif self._stopped:
+            words = "stopped · its output is not sent"
+        return [*super().draw(width, palette), line((f"  {cut(words, width - 2)}", palette.faint))]
+
+    def _ending(self, palette: Palette) -> tuple[str, Style]:
+        return (f"{STATUS['interrupted']} stopped", palette.warn) if self._stopped else super()._ending(palette)
+
+
+def _tinted(row: Text, width: int, palette: Palette) -> list[Text]:
+    shown = Text(row.plain, palette.quiet, end="")
+    shown.spans = list(row.spans)
+    return wrapped(shown, width)
+
+
+class FileChange(Block):
+    foldable = True
+
+    def __init__(self, item: wire.FileChangeItem, root: str = "") -> None:
+        """Paths below `root` are shown without it."""
+        super().__init__(item.id)
+        self._item = item
+        self._root = root
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.FileChangeItem):
+            return
+        self._item = item
+
+    def size(self) -> int:
+        return 80 * sum(2 + min(change.diff.count("\n"), DIFF_LINES) for change in self._item.changes)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        made: list[Text] = []
+        mark = STATUS.get(self._item.status, "·")
+        style = {"completed": palette.good, "inProgress": palette.warn}.get(self._item.status, palette.bad)
+        ending = line((f" {mark}", style))
+        for change in self._item.changes:
+            if self._item.status == "inProgress":
+                # Until it has happened it is a question, and the question shows the diff.
+                waits = line((f"  {WAITING}", style)) if self.waiting else ending
+                made.append(change_head(change, width, palette, root=self._root, ending=waits))
+            else:
+                made += change_lines(change, width, palette, ending=ending, whole=self.open, root=self._root)
+        made = made or [line(("± no changes ", palette.quiet), (mark, style))]
+        return [*made, *reason_lines(self._item, width, palette, whole=self.open)]
+
+
+class WorkspaceChanges(FileChange):
+    """Changes that are there already, of whoever made them."""
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        return [row for change in self._item.changes for row in change_lines(change, width, palette, whole=self.open)]
+
+
+def change_lines(
+    change: wire.FileUpdateChange,
+    width: int,
+    palette: Palette,
+    *,
+    ending: Text | None = None,
+    whole: bool = False,
+    root: str = "",
+) -> list[Text]:
+    """One file's diff under its name."""
+    rows = diff_lines(change.diff, width - INDENT, palette)
+    if not whole:
+        rows = folded(rows, head=DIFF_LINES - 4, tail=4, palette=palette)
+    return [change_head(change, width, palette, root=root, ending=ending), *indented(rows, Text(" " * INDENT))]
+
+
+def change_head(
+    change: wire.FileUpdateChange, width: int, palette: Palette, *, root: str = "", ending: Text | None = None
+) -> Text:
+    path = change.path.removeprefix(f"{root.rstrip('/')}/") if root else change.path
+    came, went = counted(change.diff)
+    word = {"add": "new", "delete": "deleted", "modify": ""}[change.kind]
+    return line(
+        ("± ", palette.accent),
+        (visible(shortened(path, max(12, width - 24))), palette.strong),
+        (f" {word}" if word else "", palette.quiet),
+        (f"  +{came}", palette.good),
+        (f" −{went}", palette.bad),
+        ending or Text(),
+    )
+
+
+class Tool(Block):
+    """A tool without a type of its own, an MCP tool, or an item nobody here has heard of."""
+
+    compact = True
+    foldable = True
+
+    def __init__(self, item: wire.ToolCallItem | wire.McpToolCallItem | wire.UnknownItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+        self._streamed = ""
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.ToolCallItem | wire.McpToolCallItem | wire.UnknownItem):
+            return
+        self._item = item
+
+    def add(self, text: str) -> None:
+        self._streamed += printable(text)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        name, arguments, status, result = self._told()
+        style = {"completed": palette.good, "inProgress": palette.warn, "": palette.quiet}.get(status, palette.bad)
+        mark = WAITING if self.waiting and status == "inProgress" else STATUS.get(status, "·")
+        if _is_skipped(self._item):
+            mark, style = "–", palette.quiet
+        room = width - len(name) - len(mark) - 5
+        head = line(
+            ("· ", palette.accent),
+            (f"{visible(name)} ", palette.text),
+            (cut(visible(arguments), room), palette.quiet),
+            (f" {mark}", style),
+        )
+        if not self.open:
+            return [head, *reason_lines(self._item, width, palette)]
+        body = printable(result) or self._streamed or "no output"
+        rows = paragraphs(body[: OPEN_LINES * 80].rstrip("\n"), palette.quiet, width - 4)
+        return [head, *indented(folded(rows, head=OPEN_LINES, tail=0, palette=palette), *bars(palette))]
+
+    def _told(self) -> tuple[str, str, str, str]:
+        match self._item:
+            case wire.ToolCallItem(name=name, arguments=arguments, status=status, result=result):
+                return name, said(arguments), status, result if isinstance(result, str) else ""
+            case wire.McpToolCallItem(server=server, tool=tool, arguments=arguments, status=status) as item:
+                result = item.error if isinstance(item.error, str) else said(item.result)
+                return f"{server}/{tool}", said(arguments), status, result
+            case wire.UnknownItem(id=item_id, kind=kind, members=members) as item:
+                status = members.get("status")
+                told = item.text or said(members)
+                return kind or "item", f"{item_id} {told}", status if isinstance(status, str) else "", told
+            case _ as never:
+                assert_never(never)
+
+
+class Search(Block):
+    compact = True
+
+    def __init__(self, item: wire.WebSearchItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+        self._query = visible(item.query)
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.WebSearchItem):
+            return
+        self._item = item
+        self._query = visible(item.query)
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        head = line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))
+        return [head, *reason_lines(self._item, width, palette)]
+
+
+class Artifact(Block):
+    compact = True
+
+    def __init__(self, item: wire.ArtifactItem) -> None:
+        super().__init__(item.id)
+        self._item = item
+
+    def finish(self, item: wire.ThreadItem) -> None:
+        if not isinstance(item, wire.ArtifactItem):
+            return
+        self._item = item
+
+    def draw(self, width: int, palette: Palette) -> list[Text]:
+        title = f"{visible(self._item.title)}  " if isinstance(self._item.title, str) else ""
+        path = visible(shortened(self._item.path, width - len(title) - 4))
+        head = line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))
+        return [head, *reason_lines(self._item, width, palette)]
+
+
+def reason_lines(item: wire.ThreadItem, width: int, palette: Palette, *, whole: bool = False) -> list[Text]:
+    """Why it was refused, failed or skipped: one line, or `whole`."""
+    reason = wire.reason_of(item)
+    if not reason:
+        return []
+    style = palette.quiet if _is_skipped(item) else palette.bad
+    bar = line(("  │ ", palette.faint))
+    if whole:
+        return [line(bar, row) for row in paragraphs(printable(reason), style, width - 4)]
+    return [line(bar, (cut(visible(" ".join(reason.split())), max(12, width - 4)), style))]
+
+
+def _is_skipped(item: wire.ThreadItem) -> bool:
+    return isinstance(item, wire.ToolItem) and item.outcome == "skipped"
+
+
+def shortened(path: str, width: int) -> str:
+    """The end of a path says most."""
+    return path if len(path) <= width else f"…{path[-max(1, width - 1) :]}"
