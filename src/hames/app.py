@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from hames.agents.codex_command import NAME as CODEX
-from hames.agents.codex_command import codex_command
+from hames.agents.codex.command import NAME as CODEX
+from hames.agents.codex.command import codex_command
 from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config
@@ -134,7 +134,7 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     command = codex_command(options.environment, str(options.cwd))
     if not command:
         return {}
-    from hames.agents.codex import CodexAgent
+    from hames.agents.codex.agent import CodexAgent
 
     models = _codex_models(options)
 
@@ -230,7 +230,7 @@ def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
     shelves: list[Shelf] = []
     if command:
-        from hames.agents.codex_models import CodexShelf
+        from hames.agents.codex.models import CodexShelf
 
         shelves = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
     return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")

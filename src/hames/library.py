@@ -18,9 +18,9 @@ from anyio.lowlevel import current_token
 from msgspec.structs import replace
 
 from hames.core import context, lifecycle
-from hames.core.approvals import Questions
 from hames.core.live import Run
 from hames.core.loop import run_turn
+from hames.core.questions import Questions
 from hames.core.thread import Thread
 from hames.core.turn import TurnWork
 from hames.domain.approvals import Harmless

@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from hames.agents.codex_history import told
-from hames.agents.codex_items import changes, completed_item
-from hames.agents.codex_models import CodexShelf
-from hames.agents.codex_request import opening, sandbox
+from hames.agents.codex.history import told
+from hames.agents.codex.items import changes, completed_item
+from hames.agents.codex.models import CodexShelf
+from hames.agents.codex.requests import opening, sandbox
 from hames.app import open_engine
 from hames.config.options import load
 from hames.core.engine import Engine

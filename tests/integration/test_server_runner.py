@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from hames.agents.runner import RunnerAgent, RunnerShelf
-from hames.agents.runner_events import EVENT_BYTES, EventParser, TooLong
+from hames.agents.runner.agent import RunnerAgent, RunnerShelf
+from hames.agents.runner.events import EVENT_BYTES, EventParser, TooLong
 from hames.domain.approvals import Elicit
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.events import Record

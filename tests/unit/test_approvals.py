@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from hames.core.approvals import decide
+from hames.core.questions import decide
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import always_covers, grant_for
 from hames.domain.items import FileUpdate

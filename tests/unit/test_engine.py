@@ -154,7 +154,7 @@ async def test_a_watcher_from_the_beginning_hears_everything_once() -> None:
 
 
 async def test_a_watcher_that_never_reads_is_cut_off_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hames.core.broadcast.PENDING_CHANGES", 10)
+    monkeypatch.setattr("hames.core.watcher.PENDING_CHANGES", 10)
     model = ScriptedModel(*[[call("echo", n=n)] for n in range(5)], [say("Done.")])
     async with engine(model) as the_engine:
         thread = await created(the_engine)

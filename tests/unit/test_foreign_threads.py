@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hames.core.approvals import decide
+from hames.core.questions import decide
 from hames.domain.approvals import Approval, RunCommand
 from hames.domain.commands import (
     ForkThread,

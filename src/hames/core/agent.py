@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from hames.core.approvals import Questions
 from hames.core.elicitation import Elicitations
+from hames.core.questions import Questions
 from hames.core.thread import Thread
 from hames.core.turn import OUR_STREAMS
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent

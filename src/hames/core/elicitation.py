@@ -2,7 +2,7 @@
 
 import logging
 
-from hames.core.approvals import Questions
+from hames.core.questions import Questions
 from hames.core.thread import Thread
 from hames.core.turn import TurnWork
 from hames.domain import forms

@@ -7,11 +7,11 @@ from typing import Any, Self, assert_never
 import anyio
 
 from hames.core import lifecycle
-from hames.core.broadcast import Watcher
 from hames.core.history import past
 from hames.core.rules import Rules
 from hames.core.threads import Threads
 from hames.core.turns import Turns
+from hames.core.watcher import Watcher
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,

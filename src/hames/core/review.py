@@ -4,7 +4,7 @@ from dataclasses import replace as changed
 
 from msgspec.structs import replace
 
-from hames.core.instructions import effective, system_prompt
+from hames.core.prompts import effective, system_prompt
 from hames.core.turn import TurnWork
 from hames.domain.commands import ReviewTarget
 from hames.domain.errors import InvalidCommand

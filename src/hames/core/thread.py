@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
-from hames.core.broadcast import Watcher
+from hames.core.watcher import Watcher
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import (
     ApprovalRequested,

@@ -9,8 +9,8 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
-from hames.core.approvals import Ruling, decide
 from hames.core.elicitation import asking
+from hames.core.questions import Ruling, decide
 from hames.core.turn import OUR_STREAMS, TurnWork
 from hames.domain.approvals import Approval, Harmless, RunCommand
 from hames.domain.errors import HarnessError, StorageFailed

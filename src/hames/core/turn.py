@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from hames.core.approvals import Questions
 from hames.core.context import Memory
+from hames.core.questions import Questions
 from hames.core.thread import Thread
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.ids import ItemId, TurnId

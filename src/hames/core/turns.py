@@ -11,13 +11,13 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
-from hames.core import compaction, inputs, lifecycle, review
+from hames.core import attachments, compaction, lifecycle, review
 from hames.core.agent import AgentTurnWork
-from hames.core.approvals import Questions
 from hames.core.history import already
-from hames.core.instructions import effective, system_prompt
 from hames.core.live import Live, Run
 from hames.core.loop import run_turn
+from hames.core.prompts import effective, system_prompt
+from hames.core.questions import Questions
 from hames.core.thread import STOPPED
 from hames.core.threads import Threads
 from hames.core.turn import TurnWork
@@ -115,7 +115,7 @@ class Turns:
     ) -> UserMessage:
         if not content:
             raise InvalidCommand("the input is empty")
-        return await inputs.user_message(
+        return await attachments.user_message(
             content, item_id=ItemId(self._ids.new("item")), step=step, cwd=cwd, client_id=client_id, meta=meta
         )
 

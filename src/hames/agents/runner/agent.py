@@ -13,7 +13,7 @@ from urllib.parse import quote
 import anyio
 from msgspec.structs import replace
 
-from hames.agents.runner_events import EventParser, Told, TooLong
+from hames.agents.runner.events import EventParser, Told, TooLong
 from hames.domain.approvals import Answer, Elicit
 from hames.domain.errors import ErrorInfo, HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.ids import CallId, ItemId

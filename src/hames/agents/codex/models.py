@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from hames.agents.codex_command import NAME
-from hames.agents.codex_request import DEFAULT, PERSONALITIES, REVIEW
-from hames.agents.jsonl import Program, Refused, running
+from hames.agents.codex.command import NAME
+from hames.agents.codex.requests import DEFAULT, PERSONALITIES, REVIEW
+from hames.agents.process import Program, Refused, running
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.models import ModelCard

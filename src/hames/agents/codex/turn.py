@@ -9,7 +9,7 @@ import contextlib
 import anyio
 from msgspec.structs import replace
 
-from hames.agents.codex_items import (
+from hames.agents.codex.items import (
     ELICITATION,
     asks_for_mcp,
     completed_item,
@@ -18,7 +18,7 @@ from hames.agents.codex_items import (
     opened_item,
     streamed,
 )
-from hames.agents.jsonl import Program, Refused
+from hames.agents.process import Program, Refused
 from hames.domain.errors import ProviderError
 from hames.domain.items import AgentMessage, Item, McpToolCall, Reasoning, Stream, UserMessage
 from hames.domain.json import Json

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import anyio
 
-from hames.agents import codex_models
-from hames.agents.codex_history import told
-from hames.agents.codex_memory import Known, Memory
-from hames.agents.codex_request import opening, thread_settings
-from hames.agents.codex_talk import Talk
-from hames.agents.jsonl import Program, Refused
+from hames.agents.codex import models as codex_models
+from hames.agents.codex.history import told
+from hames.agents.codex.requests import opening, thread_settings
+from hames.agents.codex.thread_map import Known, Memory
+from hames.agents.codex.turn import Talk
+from hames.agents.process import Program, Refused
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.state import Turn
