@@ -141,7 +141,7 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     def memory() -> Path | None:
         return store.private_directory(CODEX) if isinstance(store, JsonlStore) else None
 
-    return {CODEX: CodexAgent(command, memory=memory, models=models, environment=options.environment)}
+    return {CODEX: CodexAgent(command, memory=memory, model_list=models, environment=options.environment)}
 
 
 class Toolbox:

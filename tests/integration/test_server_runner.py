@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from hames.agents.runner.agent import RunnerAgent, RunnerShelf
+from hames.agents.runner.agent import RunnerAgent
 from hames.agents.runner.events import EVENT_BYTES, EventParser, TooLong
+from hames.agents.runner.models import RunnerShelf
 from hames.domain.approvals import Elicit
-from hames.domain.errors import Misconfigured, UnknownModel
+from hames.domain.commands import CompactThread, ReviewTarget, StartReview
+from hames.domain.errors import InvalidCommand, Misconfigured, UnknownModel
 from hames.domain.events import Record
 from hames.domain.json import Json
 from hames.ports import Job, Tell, Work
@@ -28,7 +30,7 @@ from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running
 from server_support import SyncFollower, following, http, running
-from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, echo, engine
+from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine
 
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
@@ -472,6 +474,18 @@ async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path:
         assert "queue" in client.errors[0]["message"]
         await client.send({"type": "cancel"})
         assert len((await client.until(settled))["messages"]) == 2
+
+
+@pytest.mark.parametrize("task", ["review", "compact"])
+async def test_a_runner_is_asked_for_prompts_alone(tmp_path: Path, task: str) -> None:
+    agent = RunnerAgent("http://127.0.0.1:1")
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    async with engine(models, cwd=tmp_path, agents={agent.name: agent}) as house:
+        thread = await created(house)
+        target = ReviewTarget(kind="uncommittedChanges")
+        review, compact = StartReview(thread_id=thread.id, target=target), CompactThread(thread_id=thread.id)
+        with pytest.raises(InvalidCommand, match="the agent of this thread"):
+            await house.execute(review if task == "review" else compact)
 
 
 class Curious(PlainTool):

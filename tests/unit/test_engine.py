@@ -365,10 +365,10 @@ async def test_a_call_that_is_declined_in_the_moment_its_turn_is_stopped_is_decl
         watcher = await the_engine.watch(thread.id)
         await started(the_engine, thread.id)
         asked = await question(watcher)
-        live = the_engine._threads.live[thread.id]  # pyright: ignore[reportPrivateUsage] - no await in between
-        assert live.run is not None
+        loaded = the_engine._threads.loaded[thread.id]  # pyright: ignore[reportPrivateUsage] - no await in between
+        assert loaded.turn is not None
         await the_engine._turns.questions.resolve(asked.approval.id, "reject")  # pyright: ignore[reportPrivateUsage]
-        live.run.scope.cancel()
+        loaded.turn.scope.cancel()
         changes = await turn_end(watcher)
     turn = changes[-1].after.turns[-1]
     assert (turn.status, turn.items[1].status) == ("interrupted", "declined")
@@ -653,6 +653,7 @@ async def test_stop_holds_the_queue_and_the_next_prompt_rearms_it_in_order() -> 
         watcher = await the_engine.watch(thread.id)
         for text in ("one", "two"):
             await the_engine.execute(SubmitPrompt(thread_id=thread.id, content=(TextInput(text=text),)))
+        await anyio.wait_all_tasks_blocked()  # the model has been asked
         await the_engine.execute(InterruptTurn(thread_id=thread.id))
         changes = await turn_end(watcher)
         await anyio.wait_all_tasks_blocked()

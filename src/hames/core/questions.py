@@ -1,127 +1,20 @@
-"""Whether the agent may: one pure decision, and the questions that wait for an answer.
-
-Trust, approval and `never` remove the question and never the sandbox. The first
-recorded answer wins; without one nothing runs.
-"""
+"""Approvals that wait for an answer. The first recorded answer wins; without one nothing runs."""
 
 from contextlib import suppress
-from typing import Literal, assert_never
 
 import anyio
-from msgspec.structs import replace
 
 from hames.core.thread import Thread
-from hames.domain.approvals import Answer, Approval, CallMcp, ChangeFiles, Elicit, Harmless, Intent, RunCommand, UseTool
+from hames.domain.approvals import Answer, Approval, Elicit
 from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
-from hames.domain.grants import grant_for, is_granted, what_changed
+from hames.domain.grants import grant_for
 from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
-from hames.domain.policy import (
-    ApprovalPolicy,
-    CommandGrant,
-    DangerFullAccess,
-    Decision,
-    ExternalSandbox,
-    Grant,
-    McpGrant,
-    ReadOnly,
-    SandboxPolicy,
-)
-from hames.domain.value import Value
-from hames.ports import Verdict
+from hames.domain.policy import Decision
 
 WITHDRAW_SECONDS = 3.0
-
-
-class Ruling(Value):
-    """`sandbox` is what an allowed run gets; `reason` is why it is asked or denied, in words for people."""
-
-    action: Literal["allow", "ask", "deny"]
-    sandbox: SandboxPolicy
-    reason: str = ""
-
-
-def decide(
-    intent: Intent,
-    *,
-    policy: ApprovalPolicy,
-    sandbox: SandboxPolicy,
-    grants: tuple[Grant, ...],
-    verdict: Verdict,
-) -> Ruling:
-    """The table. `verdict` is the trust in a command and matters to nothing else."""
-    match intent:
-        case Harmless():
-            return Ruling(action="allow", sandbox=sandbox)
-        case RunCommand():
-            return _command(intent, policy, sandbox, grants, verdict)
-        case ChangeFiles():
-            return _files(intent, policy, sandbox, grants)
-        case CallMcp(server=server, tool=tool):
-            if policy == "never" or McpGrant(server=server, tool=tool) in grants:
-                return Ruling(action="allow", sandbox=sandbox)
-            return Ruling(action="ask", sandbox=sandbox, reason=f"calls {tool!r} of the MCP server {server!r}")
-        case UseTool(name=name, vouched=vouched):
-            if policy == "never" or (vouched and policy == "unlessTrusted"):
-                return Ruling(action="allow", sandbox=sandbox)
-            return Ruling(action="ask", sandbox=sandbox, reason=f"uses the tool {name!r}")
-        case _ as never:
-            assert_never(never)
-
-
-def _command(
-    intent: RunCommand,
-    policy: ApprovalPolicy,
-    sandbox: SandboxPolicy,
-    grants: tuple[Grant, ...],
-    verdict: Verdict,
-) -> Ruling:
-    walled = not isinstance(sandbox, DangerFullAccess | ExternalSandbox)
-    leaving = intent.unsandboxed and walled
-    granted, changed = _granted(intent, grants)
-    if leaving:
-        if granted:
-            return Ruling(action="allow", sandbox=DangerFullAccess())
-        if policy == "never":
-            why = "Blocked: approvals are off (`never`), so commands can't leave the sandbox"
-            return Ruling(action="deny", sandbox=sandbox, reason=why)
-        why = f": {intent.why}" if intent.why else ""
-        again = f" ({changed})" if changed else ""
-        return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{again}{why}")
-    if policy == "never" or granted:
-        return Ruling(action="allow", sandbox=sandbox)
-    reason = changed or verdict.reason or "every command is asked about here"
-    if policy == "unlessTrusted" and verdict.trusted:
-        if walled or not verdict.sandbox_only:
-            return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
-        reason = "it is only run unasked inside the sandbox, and here there is none"
-    return Ruling(action="ask", sandbox=sandbox, reason=reason)
-
-
-def _granted(intent: RunCommand, grants: tuple[Grant, ...]) -> tuple[bool, str]:
-    """Whether `always` was said to this command with these scripts; else what keeps an earlier one from counting."""
-    wanted = grant_for(intent)
-    if not isinstance(wanted, CommandGrant) or wanted in grants:
-        return wanted in grants, ""
-    for grant in reversed(grants):
-        if isinstance(grant, CommandGrant) and replace(grant, scripts=wanted.scripts) == wanted:
-            difference = what_changed(grant.scripts, wanted.scripts, cwd=wanted.cwd)
-            return False, f"{difference} since you allowed this command"
-    return False, ""
-
-
-def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, grants: tuple[Grant, ...]) -> Ruling:
-    if isinstance(sandbox, ReadOnly):
-        return Ruling(action="deny", sandbox=sandbox, reason="the sandbox policy is readOnly: no file may be changed")
-    if intent.protected:
-        if policy == "never":
-            return Ruling(action="deny", sandbox=sandbox, reason="protected files change only when a person agrees")
-        return Ruling(action="ask", sandbox=sandbox, reason="changes files that guard this workspace")
-    if policy == "never" or is_granted(intent, grants):
-        return Ruling(action="allow", sandbox=sandbox)
-    return Ruling(action="ask", sandbox=sandbox, reason="changes files")
 
 
 class Questions:

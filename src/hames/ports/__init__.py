@@ -3,7 +3,7 @@
 Rooms implement these and import no other room; `app.py` joins them.
 """
 
-from hames.ports.agent import Agent, AgentTurn
+from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
@@ -12,10 +12,12 @@ from hames.ports.tool import Ask, Job, Place, Report, Tell, Tool, ToolFailed, To
 from hames.ports.workspace import Notes
 
 __all__ = [
+    "Ability",
     "Agent",
-    "AgentTurn",
+    "AgentThread",
     "Ask",
     "Clock",
+    "Compact",
     "Examined",
     "Ids",
     "Job",
@@ -26,16 +28,21 @@ __all__ = [
     "Notes",
     "Place",
     "Process",
+    "Prompt",
     "Provider",
     "Report",
+    "Review",
     "Sandbox",
     "Store",
+    "Task",
     "Tell",
     "Tool",
     "ToolFailed",
     "ToolSpec",
     "Tools",
     "Trust",
+    "TurnEvent",
+    "TurnHandle",
     "Verdict",
     "Work",
 ]

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from hames.domain.policy import SandboxPolicy
+from hames.domain.rulings import Verdict
 from hames.domain.value import Value
 
 
@@ -52,15 +53,6 @@ class Sandbox(Protocol):
     """Starts programs behind walls, and fails closed: `SandboxUnavailable` says what is missing."""
 
     async def spawn(self, launch: Launch) -> Process: ...
-
-
-class Verdict(Value):
-    """`reason` says why not, in words for people."""
-
-    trusted: bool
-    reason: str = ""
-    sandbox_only: bool = False
-    """Trusted only behind walls: it starts programs that look at more than their words."""
 
 
 class Trust(Protocol):
