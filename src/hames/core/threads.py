@@ -280,7 +280,7 @@ class Threads:
             state = apply(state, record)
         settings = overridden(self._forked_settings(state, command), command.overrides, self.models)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
-        rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
+        rest = [record.event for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")
         return (await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)).state
 

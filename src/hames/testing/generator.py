@@ -1,11 +1,11 @@
-"""The teller of histories: does to a thread what an engine could do, with every choice drawn.
+"""The generator of histories: it does to a thread what an engine could do, with every choice drawn by hypothesis.
 
-It keeps no fold of its own: what an item completes with is what was said, so that
+It keeps no fold of its own: what an item completes with is what was streamed into it, so that
 the laws compare two things and not one thing with itself.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec.structs import replace
 
@@ -68,17 +68,44 @@ if TYPE_CHECKING:
 THREAD = ThreadId("ses_history")
 WORDS = ("Hello", " wörld", "\n", "{}", "\u2028", "😀", "done. ")
 
+DRAWN: frozenset[type[Event]] = frozenset(
+    {
+        ApprovalRequested,
+        ApprovalResolved,
+        ItemCompleted,
+        ItemDelta,
+        ItemStarted,
+        NotesRead,
+        Noticed,
+        PromptQueued,
+        PromptRemoved,
+        QueueHeld,
+        SettingsChanged,
+        StepVoided,
+        ThreadArchived,
+        ThreadCreated,
+        ThreadRenamed,
+        ToolCalled,
+        TurnEnded,
+        TurnStarted,
+        UsageReported,
+    }
+)
+"""What this generator draws. The tests look for an example of each."""
+
 
 class _Stopped(Exception):
     """The turn is over before its time."""
 
 
-class Teller:
-    """Tells one history, making it up on the way."""
+class HistoryGenerator:
+    """Makes up one history. Raises `NotImplementedError` while there is an event that it never draws."""
 
     def __init__(self, draw: "DrawFn") -> None:
         from hypothesis import strategies as st
 
+        if undrawn := set(get_args(Event)) - DRAWN:
+            raise NotImplementedError(f"histories have no {', '.join(sorted(kind.__name__ for kind in undrawn))}")
         self._draw = draw
         self._st = st
         self._records: list[Record] = []
@@ -266,7 +293,7 @@ class Teller:
                 approval_id=approval.id,
                 item_id=approval.item_id,
                 decision=decision,
-                grant=CommandGrant(command="ls", cwd="/w") if granted else None,
+                grant=CommandGrant(command=self._one_of(("ls", "make")), cwd="/w") if granted else None,
             )
         )
 
