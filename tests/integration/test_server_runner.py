@@ -16,6 +16,7 @@ from hames.domain.approvals import Elicit
 from hames.domain.commands import CompactThread, ReviewTarget, StartReview
 from hames.domain.errors import InvalidCommand, Misconfigured, UnknownModel
 from hames.domain.events import Record
+from hames.domain.items import ToolCall
 from hames.domain.json import Json
 from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
@@ -30,7 +31,7 @@ from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running
 from server_support import SyncFollower, following, http, running
-from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine
+from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine, started, turn_end
 
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
@@ -191,6 +192,33 @@ async def test_a_tool_that_failed_elsewhere_failed_here(tmp_path: Path) -> None:
         [tool] = state["messages"][1]["toolCalls"]
         assert (tool["status"], tool["outcome"]) == ("error", "failed")
         assert "it broke" in tool["output"]
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "status"),
+    [
+        ("tool.completed", {"result": "fine"}, "completed"),
+        ("tool.failed", {"error": {"message": "it broke"}}, "failed"),
+        ("tool.failed", {"error": "no", "outcome": "declined"}, "declined"),
+        ("tool.failed", {"error": "late", "outcome": "skipped"}, "skipped"),
+    ],
+)
+async def test_what_became_of_a_tool_is_what_our_model_reads_later(
+    tmp_path: Path, name: str, members: dict[str, Json], status: str
+) -> None:
+    said = [event("tool.started", id="t", name="grep"), event(name, id="t", **members), event("run.completed")]
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    async with stranger(telling(STREAM, *said)) as url:
+        agent = RunnerAgent(url, stall_s=5.0)
+        async with engine(models, clock=SystemClock(), cwd=tmp_path, agents={agent.name: agent}) as house:
+            thread = await created(house)
+            watcher = await house.watch(thread.id)
+            await started(house, thread.id)
+            _, tool = (await turn_end(watcher))[-1].after.turns[-1].items
+        await agent.aclose()
+    assert isinstance(tool, ToolCall)
+    assert tool.result is not None
+    assert (tool.status, tool.result.failed) == (status, status != "completed")
 
 
 @pytest.mark.spec("sync/runner-run-error")

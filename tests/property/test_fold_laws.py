@@ -58,7 +58,7 @@ def test_the_log_has_no_gap_and_no_repeat(history: list[Record]) -> None:
     assert [record.seq for record in kept(history)] == list(range(1, history[-1].seq + 1))
 
 
-@given(cut_histories())
+@given(histories(max_turns=8))
 def test_every_grant_that_was_given_counts_from_then_on_and_once(history: list[Record]) -> None:
     given_so_far: list[Grant] = []
     for change in changes(history):

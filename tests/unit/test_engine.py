@@ -1,5 +1,6 @@
 """The engine, as its clients see it."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
@@ -54,7 +55,17 @@ from hames.domain.items import (
 )
 from hames.domain.options import Overrides
 from hames.domain.policy import ReadOnly
-from hames.domain.request import CallBlock, PictureBlock, ResultBlock, TextBlock
+from hames.domain.request import (
+    CallBlock,
+    ModelEvent,
+    ModelRequest,
+    PictureBlock,
+    ReplyEnded,
+    ResultBlock,
+    TextBlock,
+    TextDelta,
+    TextEnded,
+)
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
@@ -472,6 +483,33 @@ async def test_a_reply_that_keeps_breaking_off_fails_the_turn() -> None:
         changes = await whole_turn(the_engine, thread.id)
     model.assert_finished()
     assert changes[-1].after.turns[-1].status == "failed"
+
+
+class Unfinished:
+    """A provider that breaks its promise: its first reply neither ends its block nor itself."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.asked += 1
+        yield TextDelta(block=0, text="Half")
+        if self.asked > 1:
+            yield TextEnded(block=0)
+            yield ReplyEnded(reason="end")
+
+
+async def test_a_reply_that_just_stops_completes_each_of_its_items_once() -> None:
+    async with engine(Unfinished()) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        await started(the_engine, thread.id)
+        changes = await turn_end(watcher)
+    completed = [event.item.id for event in events(changes) if isinstance(event, ItemCompleted)]
+    assert len(completed) == len(set(completed)) == 3, "the prompt, the half and the whole"
+    assert changes[-1].after.turns[-1].status == "completed"
 
 
 async def test_the_calls_of_a_broken_reply_are_not_run_and_the_model_reads_that() -> None:

@@ -34,6 +34,7 @@ from hames.domain.events import (
     TurnStarted,
     UsageReported,
 )
+from hames.domain.grants import grant_for
 from hames.domain.ids import ApprovalId, CallId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import (
     STREAMS,
@@ -59,7 +60,7 @@ from hames.domain.items import (
 )
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
-from hames.domain.policy import CommandGrant, Decision
+from hames.domain.policy import Decision
 from hames.domain.usage import Usage
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class HistoryGenerator:
         name, call_id = ItemId(self._name("item")), call.id
         update = FileUpdate(path="/w/a", kind=self._one_of(("add", "modify", "delete")), diff="@@\n+x\n")
         kinds: list[ToolItem] = [
-            CommandExecution(id=name, step=step, call_id=call_id, command="ls", cwd="/w"),
+            CommandExecution(id=name, step=step, call_id=call_id, command=self._one_of(("ls", "make")), cwd="/w"),
             FileChange(id=name, step=step, call_id=call_id, changes=(update,)),
             McpToolCall(id=name, step=step, call_id=call_id, server="s", tool="t", arguments={"a": 1}),
             Plan(id=name, step=step, call_id=call_id, entries=(PlanEntry(step="one", status="inProgress"),)),
@@ -286,14 +287,13 @@ class HistoryGenerator:
 
     def _answer(self, approval: Approval, decision: Decision) -> None:
         del self._asked[approval.id]
-        granted = decision == "always" and isinstance(approval.intent, RunCommand)
         self._tell(
             ApprovalResolved(
                 turn_id=approval.turn_id,
                 approval_id=approval.id,
                 item_id=approval.item_id,
                 decision=decision,
-                grant=CommandGrant(command=self._one_of(("ls", "make")), cwd="/w") if granted else None,
+                grant=grant_for(approval.intent) if decision == "always" else None,
             )
         )
 
