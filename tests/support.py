@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
 from hames.core.rules import Rules
+from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
 from hames.domain.commands import CreateThread, StartTurn
 from hames.domain.events import ApprovalRequested, Event, TurnEnded

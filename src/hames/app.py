@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from hames.agents.codex_command import NAME as CODEX
-from hames.agents.codex_command import codex_command
 from hames.clock_and_ids import RandomIds, SystemClock
+from hames.agents.codex.command import NAME as CODEX
+from hames.agents.codex.command import codex_command
 from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config
@@ -135,14 +135,14 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     command = codex_command(options.environment, str(options.cwd))
     if not command:
         return {}
-    from hames.agents.codex import CodexAgent
+    from hames.agents.codex.agent import CodexAgent
 
     models = _codex_models(options)
 
     def memory() -> Path | None:
         return store.private_directory(CODEX) if isinstance(store, JsonlStore) else None
 
-    return {CODEX: CodexAgent(command, memory=memory, models=models, environment=options.environment)}
+    return {CODEX: CodexAgent(command, memory=memory, model_list=models, environment=options.environment)}
 
 
 class Toolbox:
@@ -231,7 +231,7 @@ def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
     sources: list[ModelSource] = []
     if command:
-        from hames.agents.codex_models import CodexShelf
+        from hames.agents.codex.models import CodexShelf
 
         sources = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
     return Catalogue(options.environment, clock=clock, sources=sources, cache=options.state_dir / "models")

@@ -18,12 +18,11 @@ from anyio.lowlevel import current_token
 from msgspec.structs import replace
 
 from hames.clock_and_ids import RandomIds, SystemClock
-from hames.core import context, lifecycle
-from hames.core.approvals import Questions
-from hames.core.live import Run
-from hames.core.loop import run_turn
+from hames.core import context
+from hames.core.loop import run_loop
+from hames.core.questions import Questions
 from hames.core.thread import Thread
-from hames.core.turn import TurnWork
+from hames.core.turn import LoopTurn, RunningTurn
 from hames.domain.approvals import Harmless
 from hames.domain.errors import HarnessError, Misconfigured, StepLimitReached, TurnBusy
 from hames.domain.events import ItemCompleted, ItemStarted, ThreadCreated, ToolCalled, TurnStarted
@@ -180,8 +179,8 @@ class Harness:
         return context.messages(self._thread.state) if self._thread else ()
 
     async def _run(self, content: str) -> HarnessError | None:
-        run = Run()
-        self._scope, self._token = run.scope, current_token()  # before the first await: a cancel counts from here on
+        scope = anyio.CancelScope()
+        self._scope, self._token = scope, current_token()  # before the first await: a cancel counts from here on
         thread = self._thread or await self._begin()
         turn_id = TurnId(self._ids.new("turn"))
         said = UserMessage(id=ItemId(self._ids.new("item")), step=0, content=(TextInput(text=content),))
@@ -191,8 +190,9 @@ class Harness:
                 ItemStarted(turn_id=turn_id, item=said),
                 ItemCompleted(turn_id=turn_id, item=said),
             )
-        work = self._work(thread, turn_id)
-        return await lifecycle.live(thread, turn_id, run, lambda: run_turn(work))
+        questions = Questions(patience_s=0.0)
+        turn = RunningTurn(thread, turn_id, questions=questions, ids=self._ids, scope=scope)
+        return await turn.run(lambda: run_loop(self._loop_turn(turn)))
 
     async def _begin(self) -> Thread:
         thread_id = ThreadId(self._ids.new("ses"))
@@ -208,22 +208,18 @@ class Harness:
         self._thread = thread
         return thread
 
-    def _work(self, thread: Thread, turn_id: TurnId) -> TurnWork:
-        settings = thread.state.settings
-        card = ModelCard(provider=self._provider.name, model=self._config.model, display_name=self._config.model)
-        return TurnWork(
-            thread=thread,
-            turn_id=turn_id,
-            settings=settings,
-            card=card,
+    def _loop_turn(self, turn: RunningTurn) -> LoopTurn:
+        sandbox = turn.settings.sandbox
+        return LoopTurn(
+            handle=turn,
+            settings=turn.settings,
+            card=ModelCard(provider=self._provider.name, model=self._config.model, display_name=self._config.model),
             provider=self._provider,
             tools=self._tools,
-            place=Place(thread_id=thread.id, turn_id=turn_id, workspace="", cwd="", sandbox=settings.sandbox),
+            place=Place(thread_id=turn.thread_id, turn_id=turn.turn_id, workspace="", cwd="", sandbox=sandbox),
             system=self._config.system_prompt,
             trust=_NoTrust(),
-            questions=Questions(patience_s=0.0),
             clock=self._clock,
-            ids=self._ids,
             max_steps=self._config.max_turns,
             max_tokens=self._config.max_tokens,
             compacts=False,

@@ -9,14 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from hames.agents.codex_history import told
-from hames.agents.codex_items import changes, completed_item
-from hames.agents.codex_models import CodexShelf
-from hames.agents.codex_request import opening, sandbox
+from codex_tasks import run_other_tasks
+from hames.agents.codex.history import told
+from hames.agents.codex.items import changes, completed_item
+from hames.agents.codex.models import CodexShelf
+from hames.agents.codex.requests import opening, sandbox
 from hames.app import open_engine
 from hames.config.options import load
 from hames.core.engine import Engine
-from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval
+from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval, ReviewTarget
 from hames.domain.errors import UnknownModel
 from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
@@ -32,8 +33,10 @@ from hames.domain.items import (
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, ExternalSandbox
 from hames.domain.state import Change, ThreadState, Turn
+from hames.ports import Compact, Prompt, Review, Task
 from support import events, started
 
+MESSAGE = UserMessage(id=ItemId("i"), step=0, content=(TextInput(text="hi"),))
 PLAYER = Path(__file__).parent / "codex" / "player.py"
 
 
@@ -205,16 +208,9 @@ async def test_without_codex_there_is_no_such_model(tmp_path: Path) -> None:
             pass
 
 
-class Asked:
-    """As much of a turn as a request needs."""
-
-    def __init__(self, model: str = "codex/default", **options: str) -> None:
-        self.settings = Settings(model=model, cwd="/w", options=options)
-        self.prompt = UserMessage(id=ItemId("i"), step=0, content=(TextInput(text="hi"),))
-
-
-def requests(turn: Asked) -> list[tuple[str, Any]]:
-    return list(opening(turn, "their-thread", "their-model"))  # type: ignore[arg-type]
+def requests(task: Task | None = None, model: str = "codex/default", **options: str) -> list[tuple[str, Any]]:
+    settings = Settings(model=model, cwd="/w", options=options)
+    return list(opening(task or Prompt(message=MESSAGE), settings, "their-thread", "their-model"))
 
 
 @pytest.mark.spec(
@@ -227,15 +223,15 @@ def test_what_codex_lets_people_choose_reaches_its_turn(tmp_path: Path) -> None:
     assert choices["personality"] == ["default", "pragmatic", "friendly"]
     assert choices["collaboration_mode"] == ["default", "review", "plan"]
 
-    chosen = Asked("codex/a-model", personality="friendly", collaboration_mode="plan", reasoning_effort="high")
-    ((method, asked),) = requests(chosen)
+    chosen = {"personality": "friendly", "collaboration_mode": "plan", "reasoning_effort": "high"}
+    ((method, asked),) = requests(model="codex/a-model", **chosen)
     assert (method, asked["model"], asked["personality"]) == ("turn/start", "a-model", "friendly")
     settings = {"model": "a-model", "reasoning_effort": "high"}
     assert asked["collaborationMode"] == {"mode": "plan", "settings": settings}
 
 
 def test_what_was_chosen_once_can_be_taken_back() -> None:
-    ((_, asked),) = requests(Asked(personality="default", collaboration_mode="default", reasoning_effort="default"))
+    ((_, asked),) = requests(personality="default", collaboration_mode="default", reasoning_effort="default")
     assert "model" not in asked
     assert asked["personality"] == "none"
     settings = {"model": "their-model", "reasoning_effort": None}
@@ -243,10 +239,36 @@ def test_what_was_chosen_once_can_be_taken_back() -> None:
 
 
 def test_a_review_is_asked_for_as_one() -> None:
-    (first, settings), (second, asked) = requests(Asked(collaboration_mode="review", reasoning_effort="low"))
+    (first, settings), (second, asked) = requests(collaboration_mode="review", reasoning_effort="low")
     assert (first, second) == ("thread/settings/update", "review/start")
     assert settings["collaborationMode"]["settings"]["reasoning_effort"] == "low"
     assert asked == {"threadId": "their-thread", "target": {"type": "custom", "instructions": "hi"}}
+
+
+@pytest.mark.parametrize(
+    ("target", "theirs"),
+    [
+        (ReviewTarget(kind="uncommittedChanges"), {"type": "uncommittedChanges"}),
+        (ReviewTarget(kind="baseBranch", text=" main "), {"type": "baseBranch", "branch": "main"}),
+        (ReviewTarget(kind="commit", text="abc123"), {"type": "commit", "sha": "abc123"}),
+        (ReviewTarget(kind="custom", text="the tests"), {"type": "custom", "instructions": "the tests"}),
+    ],
+)
+def test_a_review_names_its_target_in_codexs_words_and_may_only_read(target: ReviewTarget, theirs: object) -> None:
+    (first, settings), (second, asked) = requests(Review(target=target, message=MESSAGE))
+    assert (first, settings["sandboxPolicy"]) == ("thread/settings/update", {"type": "readOnly"})
+    assert (second, asked) == ("review/start", {"threadId": "their-thread", "target": theirs})
+
+
+def test_a_summary_is_asked_for_with_the_settings_of_the_thread() -> None:
+    (first, settings), (second, asked) = requests(Compact())
+    assert (first, settings["sandboxPolicy"]["type"]) == ("thread/settings/update", "workspaceWrite")
+    assert (second, asked) == ("thread/compact/start", {"threadId": "their-thread"})
+
+
+async def test_codex_summarises_reviews_and_is_steered(tmp_path: Path) -> None:
+    async with codex(tmp_path, recordings="tasks") as engine:
+        await run_other_tasks(engine)
 
 
 @pytest.mark.parametrize(("network", "word"), [(False, "restricted"), (True, "enabled")])

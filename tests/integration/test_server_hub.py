@@ -81,7 +81,7 @@ async def test_what_happens_while_the_past_is_read_is_told_once(early: bool) -> 
 
 
 async def test_a_hub_that_fell_behind_starts_everybody_over(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("hames.core.broadcast.PENDING_CHANGES", 3)
+    monkeypatch.setattr("hames.core.watcher.PENDING_CHANGES", 3)
     model = ScriptedModel([say("Hello.")])
     async with (
         engine(model, clock=SystemClock()) as house,

@@ -9,12 +9,15 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from hames.agents.runner import RunnerAgent, RunnerShelf
-from hames.agents.runner_events import EVENT_BYTES, EventParser, TooLong
 from hames.clock_and_ids import SystemClock
+from hames.agents.runner.agent import RunnerAgent
+from hames.agents.runner.events import EVENT_BYTES, EventParser, TooLong
+from hames.agents.runner.models import RunnerShelf
 from hames.domain.approvals import Elicit
-from hames.domain.errors import Misconfigured, UnknownModel
+from hames.domain.commands import CompactThread, ReviewTarget, StartReview
+from hames.domain.errors import InvalidCommand, Misconfigured, UnknownModel
 from hames.domain.events import Record
+from hames.domain.items import ToolCall
 from hames.domain.json import Json
 from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
@@ -28,7 +31,7 @@ from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner
 from hames.transports.server_runner import running as runner_running
 from server_support import SyncFollower, following, http, running
-from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, echo, engine
+from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine, started, turn_end
 
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
@@ -189,6 +192,33 @@ async def test_a_tool_that_failed_elsewhere_failed_here(tmp_path: Path) -> None:
         [tool] = state["messages"][1]["toolCalls"]
         assert (tool["status"], tool["outcome"]) == ("error", "failed")
         assert "it broke" in tool["output"]
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "status"),
+    [
+        ("tool.completed", {"result": "fine"}, "completed"),
+        ("tool.failed", {"error": {"message": "it broke"}}, "failed"),
+        ("tool.failed", {"error": "no", "outcome": "declined"}, "declined"),
+        ("tool.failed", {"error": "late", "outcome": "skipped"}, "skipped"),
+    ],
+)
+async def test_what_became_of_a_tool_is_what_our_model_reads_later(
+    tmp_path: Path, name: str, members: dict[str, Json], status: str
+) -> None:
+    said = [event("tool.started", id="t", name="grep"), event(name, id="t", **members), event("run.completed")]
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    async with stranger(telling(STREAM, *said)) as url:
+        agent = RunnerAgent(url, stall_s=5.0)
+        async with engine(models, clock=SystemClock(), cwd=tmp_path, agents={agent.name: agent}) as house:
+            thread = await created(house)
+            watcher = await house.watch(thread.id)
+            await started(house, thread.id)
+            _, tool = (await turn_end(watcher))[-1].after.turns[-1].items
+        await agent.aclose()
+    assert isinstance(tool, ToolCall)
+    assert tool.result is not None
+    assert (tool.status, tool.result.failed) == (status, status != "completed")
 
 
 @pytest.mark.spec("sync/runner-run-error")
@@ -472,6 +502,18 @@ async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path:
         assert "queue" in client.errors[0]["message"]
         await client.send({"type": "cancel"})
         assert len((await client.until(settled))["messages"]) == 2
+
+
+@pytest.mark.parametrize("task", ["review", "compact"])
+async def test_a_runner_is_asked_for_prompts_alone(tmp_path: Path, task: str) -> None:
+    agent = RunnerAgent("http://127.0.0.1:1")
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    async with engine(models, cwd=tmp_path, agents={agent.name: agent}) as house:
+        thread = await created(house)
+        target = ReviewTarget(kind="uncommittedChanges")
+        review, compact = StartReview(thread_id=thread.id, target=target), CompactThread(thread_id=thread.id)
+        with pytest.raises(InvalidCommand, match="the agent of this thread"):
+            await house.execute(review if task == "review" else compact)
 
 
 class Curious(PlainTool):

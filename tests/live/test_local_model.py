@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.clock_and_ids import RandomIds, SystemClock
-from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
 from hames.core.rules import Rules
+from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, StartTurn
 from hames.domain.events import Event, ItemDelta, TurnEnded
 from hames.domain.ids import ThreadId

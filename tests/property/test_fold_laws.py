@@ -3,13 +3,28 @@
 from collections import Counter
 from typing import get_args
 
+import hypothesis
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Record, TurnEnded, TurnStarted
+from hames.domain.events import (
+    ApprovalResolved,
+    Event,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    Noticed,
+    Record,
+    TurnEnded,
+    TurnStarted,
+)
 from hames.domain.items import STREAMS, Stream
+from hames.domain.policy import Grant
 from hames.domain.state import Change, apply, blank, endings
+from hames.testing.generators import story as generator
+from hames.testing.generators.values import values
 from hames.testing.generators.histories import (
     THREAD,
     changes,
@@ -42,6 +57,32 @@ def test_a_bundle_means_what_its_deltas_mean(history: list[Record]) -> None:
 @given(cut_histories())
 def test_the_log_has_no_gap_and_no_repeat(history: list[Record]) -> None:
     assert [record.seq for record in kept(history)] == list(range(1, history[-1].seq + 1))
+
+
+@given(histories(max_turns=8))
+def test_every_grant_that_was_given_counts_from_then_on_and_once(history: list[Record]) -> None:
+    given_so_far: list[Grant] = []
+    for change in changes(history):
+        event = change.record.event
+        if isinstance(event, ApprovalResolved) and event.grant is not None and event.grant not in given_so_far:
+            given_so_far.append(event.grant)
+        assert list(change.after.grants) == given_so_far
+
+
+@pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)
+def test_there_is_a_history_with_every_event(kind: type[Event]) -> None:
+    """A law proves nothing about an event that no history has."""
+    settings = hypothesis.settings(max_examples=5000, database=None)
+    found = hypothesis.find(
+        histories(), lambda history: any(isinstance(record.event, kind) for record in history), settings=settings
+    )
+    assert found
+
+
+def test_an_event_that_the_generator_does_not_know_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "DRAWN", generator.DRAWN - {Noticed})
+    with pytest.raises(NotImplementedError, match="Noticed"):
+        hypothesis.find(histories(), lambda _: True)
 
 
 names = st.sampled_from(["a", "b", "c"])

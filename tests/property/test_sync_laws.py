@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.core.broadcast import Watcher
+from hames.core.watcher import Watcher
 from hames.domain.errors import UnknownModel
 from hames.domain.events import Event, ItemDelta, ItemStarted, Record, TurnStarted
 from hames.domain.ids import CallId, ItemId, TurnId

@@ -9,8 +9,8 @@ import pytest
 
 from hames.app import open_engine
 from hames.config.options import load
-from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
+from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, ReadThread, ResolveApproval
 from hames.domain.errors import ApprovalNotFound
 from hames.domain.events import ApprovalResolved, ItemCompleted

@@ -6,14 +6,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hames.agents.codex_memory import Known, Memory
+from hames.agents.codex.thread_map import Known, ThreadMap
 from hames.domain.ids import ThreadId
 
 THREAD = ThreadId("ses_planted")
 KEPT = Known(thread="theirs", turns={"turn_1": "t1"})
 
 
-async def _kept(memory: Memory) -> Known | None:
+async def _kept(memory: ThreadMap) -> Known | None:
     def keep() -> Known | None:
         memory.keep(THREAD, "theirs", {"turn_1": "t1"})
         return memory.known(THREAD)
@@ -29,7 +29,7 @@ async def test_CFG_7_a_link_planted_where_codex_is_remembered_is_not_written_thr
     directory = tmp_path / "codex"
     directory.mkdir()
     (directory / name.format(pid=os.getpid())).symlink_to(victim)
-    assert await _kept(Memory(lambda: directory)) == KEPT
+    assert await _kept(ThreadMap(lambda: directory)) == KEPT
     assert victim.read_text() == "mine"
 
 
@@ -37,12 +37,12 @@ async def test_CFG_7_a_planted_directory_that_is_a_link_is_not_entered(tmp_path:
     outside = tmp_path / "outside"
     outside.mkdir()
     (tmp_path / "codex").symlink_to(outside)
-    assert await _kept(Memory(lambda: tmp_path / "codex")) is None
+    assert await _kept(ThreadMap(lambda: tmp_path / "codex")) is None
     assert list(outside.iterdir()) == []
 
 
 async def test_CFG_7_what_never_ends_and_what_never_answers_is_not_read(tmp_path: Path) -> None:
-    memory = Memory(lambda: tmp_path)
+    memory = ThreadMap(lambda: tmp_path)
     os.mkfifo(tmp_path / "ses_planted.json")
     assert await _kept(memory) == KEPT
     (tmp_path / "ses_planted.json").unlink()

@@ -84,7 +84,7 @@ async def test_a_warning_is_on_the_screen_from_the_start_and_not_repeated_by_the
 async def test_a_server_that_failed_is_a_warning_in_the_transcript() -> None:
     failed = ServerStatus(name="files", state="failed", reason="program not found: '/nonexistent'")
     async with engine(ScriptedModel([say("Done.")])) as made:
-        made._turns._tools = Reporting(failed)
+        made._turns._loop.tools = Reporting(failed)
         async with staged(made, size=(120, 30)) as stage:
             await stage.says("go")
             await stage.shows("Done.", "! MCP server 'files' is not available: program not found: '/nonexistent'.")

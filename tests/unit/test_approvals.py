@@ -5,7 +5,6 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from hames.core.approvals import decide
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import always_covers, grant_for
 from hames.domain.items import FileUpdate
@@ -22,6 +21,7 @@ from hames.domain.policy import (
     ScriptFile,
     WorkspaceWrite,
 )
+from hames.domain.rulings import decide
 from hames.ports import Verdict
 
 WRITE, READ, FREE, OUTSIDE = WorkspaceWrite(), ReadOnly(), DangerFullAccess(), ExternalSandbox()

@@ -7,8 +7,21 @@ import msgspec
 import pytest
 
 from hames.domain import errors
-from hames.domain.events import ItemDelta, ItemStarted, Record, ThreadCreated, TurnStarted
-from hames.domain.ids import ItemId, ThreadId, TurnId
+from hames.domain.approvals import Approval, UseTool
+from hames.domain.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    ItemCompleted,
+    ItemDelta,
+    ItemStarted,
+    Record,
+    ThreadCreated,
+    TurnEnded,
+    TurnStarted,
+    is_synced,
+)
+from hames.domain.ids import ApprovalId, CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import (
     STREAMS,
     AgentMessage,
@@ -17,13 +30,14 @@ from hames.domain.items import (
     Item,
     Reasoning,
     TextInput,
+    ToolCall,
     UserMessage,
     closed,
     extended,
 )
 from hames.domain.models import ModelCard
 from hames.domain.options import Settings
-from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import CommandGrant, DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.state import PREVIEW_CHARS, ThreadState, apply, blank, endings, summary
 from hames.domain.usage import Usage
 
@@ -168,3 +182,44 @@ def test_a_careful_policy_is_the_default() -> None:
     settings = Settings(model="a/b", cwd="/w")
     assert settings.approval_policy == "unlessTrusted"
     assert settings.sandbox == WorkspaceWrite(writable_roots=(), network_access=False)
+
+
+def test_every_event_states_its_own_policy() -> None:
+    missing = [kind.__name__ for kind in get_args(Event) if "policy" not in vars(kind)]
+    assert missing == []
+
+
+def test_what_a_promise_depends_on_is_synced_and_what_a_kill_does_not_lose_is_not() -> None:
+    turn, item_id = TurnId("t"), ItemId("i")
+    tool = ToolCall(id=item_id, step=1, call_id=CallId("c"), name="shell")
+    words = AgentMessage(id=item_id, step=1)
+    approval = Approval(id=ApprovalId("a"), turn_id=turn, item_id=item_id, intent=UseTool(name="shell"))
+    synced = [
+        TurnStarted(turn_id=turn),
+        ItemStarted(turn_id=turn, item=tool),
+        ApprovalRequested(approval=approval),
+        ApprovalResolved(turn_id=turn, approval_id=approval.id, item_id=item_id, decision="once"),
+        ItemCompleted(turn_id=turn, item=tool),
+        TurnEnded(turn_id=turn, status="completed"),
+    ]
+    unsynced = [
+        ItemStarted(turn_id=turn, item=words),
+        ItemDelta(turn_id=turn, item_id=item_id, stream="text", text="x"),
+        ItemCompleted(turn_id=turn, item=words),
+    ]
+    assert all(map(is_synced, synced))
+    assert not any(map(is_synced, unsynced))
+
+
+def test_what_is_allowed_always_stays_allowed() -> None:
+    """Also after a second answer of the kind, and after one that allows once."""
+    first, second = (CommandGrant(command=command, cwd="/w") for command in ("make", "make test"))
+
+    def answered(grant: CommandGrant | None) -> ApprovalResolved:
+        decision = "once" if grant is None else "always"
+        return ApprovalResolved(
+            turn_id=TURN, approval_id=ApprovalId("a"), item_id=ItemId("i"), decision=decision, grant=grant
+        )
+
+    state = _after(TurnStarted(turn_id=TURN), *map(answered, (first, None, second, first)))
+    assert state.grants == (first, second)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = [*sorted((ROOT / "src/hames/domain").glob("*.py")), ROOT / "src/hames/ports.py"]
+MODULES = [*sorted((ROOT / "src/hames/domain").glob("*.py")), *sorted((ROOT / "src/hames/ports").glob("*.py"))]
 
 
 def test_every_noun_of_the_domain_is_in_the_glossary() -> None:

@@ -1,5 +1,6 @@
 """The engine, as its clients see it."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
@@ -54,7 +55,17 @@ from hames.domain.items import (
 )
 from hames.domain.options import Overrides
 from hames.domain.policy import ReadOnly
-from hames.domain.request import CallBlock, PictureBlock, ResultBlock, TextBlock
+from hames.domain.request import (
+    CallBlock,
+    ModelEvent,
+    ModelRequest,
+    PictureBlock,
+    ReplyEnded,
+    ResultBlock,
+    TextBlock,
+    TextDelta,
+    TextEnded,
+)
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
@@ -154,7 +165,7 @@ async def test_a_watcher_from_the_beginning_hears_everything_once() -> None:
 
 
 async def test_a_watcher_that_never_reads_is_cut_off_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hames.core.broadcast.PENDING_CHANGES", 10)
+    monkeypatch.setattr("hames.core.watcher.PENDING_CHANGES", 10)
     model = ScriptedModel(*[[call("echo", n=n)] for n in range(5)], [say("Done.")])
     async with engine(model) as the_engine:
         thread = await created(the_engine)
@@ -365,10 +376,10 @@ async def test_a_call_that_is_declined_in_the_moment_its_turn_is_stopped_is_decl
         watcher = await the_engine.watch(thread.id)
         await started(the_engine, thread.id)
         asked = await question(watcher)
-        live = the_engine._threads.live[thread.id]  # pyright: ignore[reportPrivateUsage] - no await in between
-        assert live.run is not None
+        loaded = the_engine._threads.loaded[thread.id]  # pyright: ignore[reportPrivateUsage] - no await in between
+        assert loaded.turn is not None
         await the_engine._turns.questions.resolve(asked.approval.id, "reject")  # pyright: ignore[reportPrivateUsage]
-        live.run.scope.cancel()
+        loaded.turn.scope.cancel()
         changes = await turn_end(watcher)
     turn = changes[-1].after.turns[-1]
     assert (turn.status, turn.items[1].status) == ("interrupted", "declined")
@@ -472,6 +483,33 @@ async def test_a_reply_that_keeps_breaking_off_fails_the_turn() -> None:
         changes = await whole_turn(the_engine, thread.id)
     model.assert_finished()
     assert changes[-1].after.turns[-1].status == "failed"
+
+
+class Unfinished:
+    """A provider that breaks its promise: its first reply neither ends its block nor itself."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.asked += 1
+        yield TextDelta(block=0, text="Half")
+        if self.asked > 1:
+            yield TextEnded(block=0)
+            yield ReplyEnded(reason="end")
+
+
+async def test_a_reply_that_just_stops_completes_each_of_its_items_once() -> None:
+    async with engine(Unfinished()) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        await started(the_engine, thread.id)
+        changes = await turn_end(watcher)
+    completed = [event.item.id for event in events(changes) if isinstance(event, ItemCompleted)]
+    assert len(completed) == len(set(completed)) == 3, "the prompt, the half and the whole"
+    assert changes[-1].after.turns[-1].status == "completed"
 
 
 async def test_the_calls_of_a_broken_reply_are_not_run_and_the_model_reads_that() -> None:
@@ -653,6 +691,7 @@ async def test_stop_holds_the_queue_and_the_next_prompt_rearms_it_in_order() -> 
         watcher = await the_engine.watch(thread.id)
         for text in ("one", "two"):
             await the_engine.execute(SubmitPrompt(thread_id=thread.id, content=(TextInput(text=text),)))
+        await anyio.wait_all_tasks_blocked()  # the model has been asked
         await the_engine.execute(InterruptTurn(thread_id=thread.id))
         changes = await turn_end(watcher)
         await anyio.wait_all_tasks_blocked()

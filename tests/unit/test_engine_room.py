@@ -91,7 +91,7 @@ class CountedTools:
 async def test_what_a_thread_held_open_is_closed_with_it(store: Store) -> None:
     clock, tools = FakeClock(), CountedTools()
     house = engine(ScriptedModel([say("One.")]), store=store, clock=clock)
-    house._turns._tools = tools  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    house._turns._loop.tools = tools  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     async with house:
         thread = await created(house)
         watcher = await house.watch(thread.id)

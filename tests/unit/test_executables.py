@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hames
-from hames.agents.codex_command import codex_command
+from hames.agents.codex.command import codex_command
 from hames.executables import (
     absolute_path,
     find_program,

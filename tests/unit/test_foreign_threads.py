@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hames.core.approvals import decide
 from hames.domain.approvals import Approval, RunCommand
 from hames.domain.commands import (
     ForkThread,
@@ -36,6 +35,7 @@ from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import Reasoning, TextInput, UserMessage, WebSearch
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import CommandGrant, DangerFullAccess, FileChangeGrant, WorkspaceWrite
+from hames.domain.rulings import decide
 from hames.domain.state import ThreadState, apply, blank
 from hames.domain.usage import Usage
 from hames.ports import Verdict

@@ -114,6 +114,9 @@ def test_a_torn_log_is_a_shorter_log(tmp_path_factory: pytest.TempPathFactory, c
         good = sum(len(one) + 1 for one in LINES[:cut].split(b"\n")[:-1])
         side = events(tmp_path).parent / TORN
         assert (side.read_bytes() if side.exists() else b"") == LINES[good:cut]
+        assert (side.exists(), bool(log.repaired)) == (good < cut, good < cut), (
+            "a repair is announced when there is one"
+        )
         await store.close()
 
     anyio.run(check)

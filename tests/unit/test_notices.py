@@ -48,7 +48,7 @@ class Reporting:
 
 def with_servers(model: ScriptedModel, tools: Reporting, **rules: Any) -> Engine:
     made = engine(model)
-    made._turns._tools = tools  # pyright: ignore[reportPrivateUsage]
+    made._turns._loop.tools = tools  # pyright: ignore[reportPrivateUsage]
     made._threads.rules = replace(made.rules, mcp_servers=("good", "bad"), **rules)  # pyright: ignore[reportPrivateUsage]
     return made
 

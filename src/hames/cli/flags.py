@@ -44,7 +44,7 @@ def options(args: Namespace) -> Options:
     """The effective configuration. Raises `Misconfigured`."""
     said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
-        from hames.agents.codex_command import codex_command
+        from hames.agents.codex.command import codex_command
 
         if agent != "codex":
             raise Misconfigured(f"no agent {agent!r}; there is one: codex")

@@ -39,7 +39,7 @@ from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
-from hames.core.inputs import user_message
+from hames.core.attachments import user_message
 from hames.domain import schema
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.ids import ItemId

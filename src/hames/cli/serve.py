@@ -26,7 +26,8 @@ from pathlib import Path
 import anyio
 
 from hames import __version__, logs
-from hames.agents.runner import STALL_SECONDS, RunnerAgent, RunnerShelf
+from hames.agents.runner.agent import STALL_SECONDS, RunnerAgent
+from hames.agents.runner.models import RunnerShelf
 from hames.app import catalogue, open_engine, sandbox_settings
 from hames.cli import flags
 from hames.clock_and_ids import SystemClock

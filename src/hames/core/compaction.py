@@ -8,7 +8,7 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from hames.core.context import messages
-from hames.core.turn import TurnWork
+from hames.core.turn import LoopTurn
 from hames.domain.errors import ProviderError
 from hames.domain.events import ItemCompleted, UsageReported
 from hames.domain.items import Compaction
@@ -28,48 +28,47 @@ ASK = TextBlock(
 )
 
 
-def due(work: TurnWork) -> bool:
+def due(turn: LoopTurn) -> bool:
     """By the last reply's own count of tokens; a thread that was just compacted waits for a new one."""
-    turn = work.turn
-    last = work.thread.state.last_usage.context_tokens
-    if not last or any(isinstance(item, Compaction) and item.step == work.step for item in turn.items):
+    last = turn.handle.state.last_usage.context_tokens
+    if not last or any(isinstance(item, Compaction) and item.step == turn.step for item in turn.items):
         return False
-    room = work.card.context_window - work.max_tokens
-    return last > max(room, work.card.context_window // 2) * FULL
+    room = turn.card.context_window - turn.max_tokens
+    return last > max(room, turn.card.context_window // 2) * FULL
 
 
-async def compact(work: TurnWork) -> bool:
+async def compact(turn: LoopTurn) -> bool:
     """True if there is now a summary to go on from. Failing is no disaster: the conversation stays as it is."""
-    history = messages(work.thread.state)
+    history = messages(turn.handle.state)
     if len(history) < 2:
         return False
-    item = Compaction(id=work.new_item_id(), step=work.step)
-    await work.start(item)
+    item = Compaction(id=turn.handle.new_item_id(), step=turn.step)
+    await turn.handle.start(item)
     text, usage = "", Usage()
     request = ModelRequest(
-        model=work.card.model,
+        model=turn.card.model,
         messages=_asking(history),
-        system=work.system,
-        max_tokens=min(SUMMARY_TOKENS, work.max_tokens),
-        cache_key=work.thread.id,
+        system=turn.system,
+        max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
+        cache_key=turn.handle.thread_id,
     )
     try:
-        async with aclosing(work.provider.stream(request)) as events:
+        async with aclosing(turn.provider.stream(request)) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
                     text += event.text
                     if len(text) > SUMMARY_CHARS:
                         raise ProviderError("the summary does not end")
-                    await work.thread.delta(work.turn_id, item.id, "summary", event.text)
+                    await turn.handle.append(item.id, event.text, "summary")
                 elif isinstance(event, UsageSeen):
                     usage = event.usage
     except ProviderError:
-        await work.complete(replace(item, status="failed", summary=text))
+        await turn.handle.complete(replace(item, status="failed", summary=text))
         return False
     done = replace(item, status="completed" if text.strip() else "failed", summary=text)
-    await work.thread.emit(
-        ItemCompleted(turn_id=work.turn_id, item=done),
-        UsageReported(turn_id=work.turn_id, model=work.card.id, usage=usage),
+    await turn.handle.emit(
+        ItemCompleted(turn_id=turn.turn_id, item=done),
+        UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=usage),
     )
     return done.status == "completed"
 

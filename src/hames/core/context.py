@@ -100,7 +100,8 @@ def _spoken(state: ThreadState, memory: Memory) -> Iterator[Spoken]:
 def _beginning(state: ThreadState) -> tuple[int, Compaction | None]:
     for number in range(len(state.turns) - 1, -1, -1):
         for item in reversed(state.turns[number].items):
-            if isinstance(item, Compaction) and item.status == "completed":
+            # One without a summary was made by another agent, which keeps its own history short.
+            if isinstance(item, Compaction) and item.status == "completed" and item.summary:
                 return number, item
     return 0, None
 

@@ -6,12 +6,12 @@ from typing import Any, Self, assert_never
 
 import anyio
 
-from hames.core import lifecycle
-from hames.core.broadcast import Watcher
 from hames.core.history import past
 from hames.core.rules import Rules
 from hames.core.threads import Threads
+from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
+from hames.core.watcher import Watcher
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -88,7 +88,7 @@ class Engine:
             # Without the error: the group would wrap it, and whoever left with it wants it as it was.
             await tasks.__aexit__(None, None, None)
         finally:
-            with anyio.move_on_after(lifecycle.LAST_WORDS_SECONDS, shield=True):
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await self._threads.close()
 
     def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -139,16 +139,16 @@ class Engine:
 
     async def watch(self, thread_id: ThreadId, *, after: int | None = None, answers: bool = True) -> Watcher:
         """A snapshot and everything after it; `after=n` begins behind record n."""
-        live = await self._threads.open(thread_id)
-        watcher = live.thread.watch(answers=answers)
+        loaded = await self._threads.open(thread_id)
+        watcher = loaded.thread.watch(answers=answers)
         if after is not None:
             watcher.precede(past(await self._threads.records(thread_id), after=after, until=watcher.state))
         return watcher
 
     def loaded(self, thread_id: ThreadId) -> ThreadState | None:
         """The thread as it stands if it is in memory. Nothing is opened for it."""
-        live = self._threads.live.get(thread_id)
-        return live.thread.state if live is not None else None
+        loaded = self._threads.loaded.get(thread_id)
+        return loaded.thread.state if loaded is not None else None
 
     async def history(self, thread_id: ThreadId) -> Sequence[Change]:
         """Every kept record, oldest first."""

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.context import messages
 from hames.core.toolcall import carry_out, skip
-from hames.core.turn import TurnWork
+from hames.core.turn import LoopTurn
 from hames.domain.errors import ProviderError, StepLimitReached
 from hames.domain.events import (
-    Event,
     ItemCompleted,
     Noticed,
     StepVoided,
@@ -42,6 +41,7 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
+from hames.ports import TurnEvent
 
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
@@ -59,20 +59,20 @@ REASONING = Reasoning(id=ItemId(""), step=0)
 SEARCH = WebSearch(id=ItemId(""), step=0, query="")
 
 
-async def run_turn(work: TurnWork) -> str:
+async def run_loop(turn: LoopTurn) -> str:
     """Until the model asks for nothing more. Returns its own word for why it stopped."""
-    for _ in range(work.max_steps):
-        reply = await _ask(work)
+    for _ in range(turn.max_steps):
+        reply = await _ask(turn)
         for number, call in enumerate(reply.calls, 1):
-            if not await carry_out(work, call):
-                await skip(work, reply.calls[number:])  # the model reads why, and reassesses
+            if not await carry_out(turn, call):
+                await skip(turn, reply.calls[number:])  # the model reads why, and reassesses
                 break
-        if not reply.calls and not reply.paused and not _steered(work):
+        if not reply.calls and not reply.paused and not _steered(turn):
             if reply.ended is not None and reply.ended.reason == "max_tokens":
-                limit = f"its limit of {work.max_tokens} tokens"
-                await _notice(work, "cut_off", f"the model stopped at {limit}; ask it to go on")
+                limit = f"its limit of {turn.max_tokens} tokens"
+                await _notice(turn, "cut_off", f"the model stopped at {limit}; ask it to go on")
             return reply.word
-    raise StepLimitReached(f"stopped after {work.max_steps} model calls without a final answer")
+    raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
 
 class Reply:
@@ -102,61 +102,61 @@ class Reply:
         return self.ended.word or self.ended.reason if self.ended else ""
 
 
-async def _ask(work: TurnWork) -> Reply:
+async def _ask(turn: LoopTurn) -> Reply:
     """One whole reply. What broke off is closed as it stands, and asked for again while that is harmless."""
     broken = 0
     while True:
-        if work.compacts and compaction.due(work):
-            await compaction.compact(work)
-        work.step += 1
-        work.steered = _said_by_user(work)
+        if turn.compacts and compaction.due(turn):
+            await compaction.compact(turn)
+        turn.handle.step += 1
+        turn.user_messages_shown = _said_by_user(turn)
         reply = Reply()
         try:
-            await _listen(work, reply)
+            await _listen(turn, reply)
             _judge(reply)
         except ProviderError as failure:
-            await _close(work, reply, broken=True)
-            if failure.info == "ContextWindowExceeded" and work.compacts and await compaction.compact(work):
+            await _close(turn, reply, broken=True)
+            if failure.info == "ContextWindowExceeded" and turn.compacts and await compaction.compact(turn):
                 continue
             if not failure.retryable or not reply.anything or broken >= BROKEN_REPLIES:
                 raise
             broken += 1
-            await _notice(work, "retry", f"the reply broke off and is asked for again: {failure}")
-            await work.clock.sleep(0.5 * 2**broken)
+            await _notice(turn, "retry", f"the reply broke off and is asked for again: {failure}")
+            await turn.clock.sleep(0.5 * 2**broken)
         else:
             return reply
 
 
-async def _listen(work: TurnWork, reply: Reply) -> None:
+async def _listen(turn: LoopTurn, reply: Reply) -> None:
     request = ModelRequest(
-        model=work.card.model,
-        messages=messages(work.thread.state, work.memory),
-        system=work.system,
+        model=turn.card.model,
+        messages=messages(turn.handle.state, turn.memory),
+        system=turn.system,
         tools=tuple(
             OfferedTool(name=tool.spec.name, description=tool.spec.description, schema=tool.spec.schema)
-            for tool in work.tools.values()
+            for tool in turn.tools.values()
         ),
-        max_tokens=work.max_tokens,
-        options=work.settings.options,
-        cache_key=work.thread.id,
+        max_tokens=turn.max_tokens,
+        options=turn.settings.options,
+        cache_key=turn.handle.thread_id,
     )
-    async with aclosing(work.provider.stream(request)) as events:
+    async with aclosing(turn.provider.stream(request)) as events:
         async for event in events:
             match event:
                 case TextDelta(block=block, text=text):
-                    await _stream(work, reply, block, MESSAGE, text=text)
+                    await _stream(turn, reply, block, MESSAGE, text=text)
                 case ReasoningDelta(block=block, text=text):
-                    await _stream(work, reply, block, REASONING, text=text)
+                    await _stream(turn, reply, block, REASONING, text=text)
                 case SummaryDelta(block=block, text=text):
-                    await _stream(work, reply, block, REASONING, text=text, stream="summary")
+                    await _stream(turn, reply, block, REASONING, text=text, stream="summary")
                 case TextEnded(block=block):
-                    await _finish(work, reply, block)
+                    await _finish(turn, reply, block)
                 case ReasoningEnded(block=block, opaque=opaque):
                     if block not in reply.items and opaque is not None:
-                        await _open(work, reply, block, REASONING)
-                    took = work.clock.monotonic() - reply.opened_at.get(block, work.clock.monotonic())
-                    provider = work.provider.name
-                    await _finish(work, reply, block, provider=provider, opaque=opaque, duration_ms=round(took * 1000))
+                        await _open(turn, reply, block, REASONING)
+                    took = turn.clock.monotonic() - reply.opened_at.get(block, turn.clock.monotonic())
+                    provider = turn.provider.name
+                    await _finish(turn, reply, block, provider=provider, opaque=opaque, duration_ms=round(took * 1000))
                 case ToolCallStarted():
                     reply.anything = True
                     reply.grow(BLOCK_CHARS)
@@ -164,71 +164,71 @@ async def _listen(work: TurnWork, reply: Reply) -> None:
                     reply.anything = True
                     reply.grow(len(text))
                 case ToolCallEnded(call=call):
-                    await _call(work, reply, call)
+                    await _call(turn, reply, call)
                 case SearchStarted(block=block, query=query):
-                    await _open(work, reply, block, replace(SEARCH, query=query))
+                    await _open(turn, reply, block, replace(SEARCH, query=query))
                 case SearchEnded(block=block, query=query, opaque=opaque, failed=failed):
                     if block not in reply.items:
-                        await _open(work, reply, block, replace(SEARCH, query=query))
+                        await _open(turn, reply, block, replace(SEARCH, query=query))
                     status: ItemStatus = "failed" if failed else "completed"
-                    await _finish(work, reply, block, status, query=query, provider=work.provider.name, opaque=opaque)
+                    await _finish(turn, reply, block, status, query=query, provider=turn.provider.name, opaque=opaque)
                 case UsageSeen(usage=usage):
                     reply.usage = usage
                 case ProviderNotice(name=name, message=message, data=data):
-                    await _notice(work, name, message, data)
+                    await _notice(turn, name, message, data)
                 case ReplyEnded():
                     reply.ended = event
                 case _ as never:
                     assert_never(never)
-    await _close(work, reply)
+    await _close(turn, reply)
 
 
-async def _stream(work: TurnWork, reply: Reply, block: int, blank: Item, *, text: str, stream: Stream = "text") -> None:
+async def _stream(turn: LoopTurn, reply: Reply, block: int, blank: Item, *, text: str, stream: Stream = "text") -> None:
     reply.grow(len(text))
-    item_id = reply.items.get(block) or await _open(work, reply, block, blank)
-    await work.thread.delta(work.turn_id, item_id, stream, text)
+    item_id = reply.items.get(block) or await _open(turn, reply, block, blank)
+    await turn.handle.append(item_id, text, stream)
 
 
-async def _open(work: TurnWork, reply: Reply, block: int, blank: Item) -> ItemId:
+async def _open(turn: LoopTurn, reply: Reply, block: int, blank: Item) -> ItemId:
     reply.anything = True
     reply.grow(BLOCK_CHARS)
-    item_id = reply.items[block] = work.new_item_id()
-    reply.opened_at[block] = work.clock.monotonic()
-    await work.start(replace(blank, id=item_id, step=work.step))
+    item_id = reply.items[block] = turn.handle.new_item_id()
+    reply.opened_at[block] = turn.clock.monotonic()
+    await turn.handle.start(replace(blank, id=item_id, step=turn.step))
     return item_id
 
 
-async def _finish(work: TurnWork, reply: Reply, block: int, status: ItemStatus = "completed", **fields: object) -> None:
+async def _finish(turn: LoopTurn, reply: Reply, block: int, status: ItemStatus = "completed", **fields: object) -> None:
     item_id = reply.items.pop(block, None)
     if item_id is not None:
-        await work.complete_open(item_id, status, **fields)
+        await turn.complete(item_id, status, **fields)
 
 
-async def _call(work: TurnWork, reply: Reply, call: Call) -> None:
+async def _call(turn: LoopTurn, reply: Reply, call: Call) -> None:
     reply.anything = True
     if any(call.id == other.id for other in reply.calls):  # some services repeat themselves; results need a name each
         call = replace(call, id=CallId(f"{call.id}_{len(reply.calls)}"))
     reply.calls.append(call)
-    await work.thread.emit(ToolCalled(turn_id=work.turn_id, step=work.step, call=call))
+    await turn.handle.emit(ToolCalled(turn_id=turn.turn_id, step=turn.step, call=call))
 
 
-async def _close(work: TurnWork, reply: Reply, *, broken: bool = False) -> None:
+async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
     """Blocks that were never ended, and the bill.
 
     The calls of a broken reply stay in the history: the model reads that they did not run.
     """
-    events: list[Event] = [
-        ItemCompleted(turn_id=work.turn_id, item=closed(work.item(item_id), "interrupted" if broken else "completed"))
+    events: list[TurnEvent] = [
+        ItemCompleted(turn_id=turn.turn_id, item=closed(turn.item(item_id), "interrupted" if broken else "completed"))
         for item_id in reply.items.values()
     ]
     reply.items.clear()
     if broken and reply.anything and not reply.calls:
-        events.append(StepVoided(turn_id=work.turn_id, step=work.step))
+        events.append(StepVoided(turn_id=turn.turn_id, step=turn.step))
     if reply.usage is not None:
-        events.append(UsageReported(turn_id=work.turn_id, model=work.card.id, usage=reply.usage))
+        events.append(UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=reply.usage))
         reply.usage = None
     if events:
-        await work.thread.emit(*events)
+        await turn.handle.emit(*events)
 
 
 def _judge(reply: Reply) -> None:
@@ -244,15 +244,15 @@ def _judge(reply: Reply) -> None:
             pass
 
 
-async def _notice(work: TurnWork, name: str, message: str, data: object = None) -> None:
-    source = "hames" if name in _OURS else work.provider.name
-    await work.thread.emit(Noticed(source=source, name=name, message=message, turn_id=work.turn_id, data=data))
+async def _notice(turn: LoopTurn, name: str, message: str, data: object = None) -> None:
+    source = "hames" if name in _OURS else turn.provider.name
+    await turn.handle.emit(Noticed(source=source, name=name, message=message, turn_id=turn.turn_id, data=data))
 
 
-def _said_by_user(work: TurnWork) -> int:
-    return sum(isinstance(item, UserMessage) for item in work.turn.items)
+def _said_by_user(turn: LoopTurn) -> int:
+    return sum(isinstance(item, UserMessage) for item in turn.items)
 
 
-def _steered(work: TurnWork) -> bool:
+def _steered(turn: LoopTurn) -> bool:
     """The user said something that the model has not been shown."""
-    return _said_by_user(work) > work.steered
+    return _said_by_user(turn) > turn.user_messages_shown

@@ -1,7 +1,7 @@
 """A thread: the only writer of its log.
 
 Kept before seen: an event is in the log before any watcher hears of it, and
-safe on disk where losing it would break a promise (`SYNCED`). Deltas are told at
+safe on disk where losing it would break a promise (`EventPolicy.synced`). Deltas are told at
 once and kept in bundles; the deltas of one bundle share its number.
 """
 
@@ -10,53 +10,28 @@ from collections.abc import Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
-from hames.core.broadcast import Watcher
+from hames.core.watcher import Watcher
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     Event,
-    ItemCompleted,
     ItemDelta,
-    ItemStarted,
-    PromptQueued,
-    PromptRemoved,
     QueueHeld,
     Record,
     SettingsChanged,
-    ThreadArchived,
     ThreadCreated,
-    ThreadRenamed,
-    TurnEnded,
-    TurnStarted,
+    is_synced,
 )
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ItemId, ThreadId, TurnId
-from hames.domain.items import AgentMessage, Reasoning, Stream
+from hames.domain.items import Stream
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank, endings, summary
 from hames.ports import Clock, Log
 
 BUNDLE_SECONDS = 0.1
 
-SYNCED = (
-    ThreadCreated,
-    ThreadRenamed,
-    ThreadArchived,
-    SettingsChanged,
-    TurnStarted,
-    ApprovalRequested,
-    ApprovalResolved,
-    PromptQueued,
-    PromptRemoved,
-    QueueHeld,
-    TurnEnded,
-)
 STOPPED = "interrupted: the harness stopped while this turn ran"
 """What a turn says that nobody interrupted: whether the process went in peace or was killed."""
-
-LISTED = (ThreadCreated, ThreadRenamed, ThreadArchived, TurnStarted, TurnEnded, SettingsChanged)
-"""What changes how a list shows the thread."""
 
 Listener = Callable[[Change], None]
 
@@ -110,10 +85,10 @@ class Thread:
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
                 ]
-                await self._keep(bundle + records, sync=any(map(_synced, events)))
+                await self._keep(bundle + records, sync=any(map(is_synced, events)))
                 for record in records:
                     self._tell(record)
-        if any(isinstance(event, LISTED) for event in events):
+        if any(event.policy.listed for event in events):
             await self.log.summarize(summary(self.state))
 
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
@@ -204,10 +179,3 @@ class Thread:
             gone = gone or watcher.closed
         if gone:
             self._watchers = [watcher for watcher in self._watchers if not watcher.closed]
-
-
-def _synced(event: Event) -> bool:
-    """Tool items are an intent before and a fact after: both must survive. Text is kept, and survives a kill."""
-    if isinstance(event, SYNCED):
-        return True
-    return isinstance(event, ItemStarted | ItemCompleted) and not isinstance(event.item, AgentMessage | Reasoning)

@@ -6,10 +6,10 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.history import History, fork_point
-from hames.core.live import Live, NotesOf
 from hames.core.rules import Rules
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
+from hames.core.turn import RunningTurn
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -35,15 +35,58 @@ from hames.domain.events import (
 )
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
-from hames.domain.notes import NoteFile, note_files
+from hames.domain.notes import Note, NoteFile, note_files
 from hames.domain.options import Settings
 from hames.domain.state import ThreadState, apply, blank, endings
-from hames.ports import Clock, Ids, Models, Notes, Store
+from hames.domain.value import Value
+from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
 IDLE_SECONDS = 20.0
-"""Whoever holds a thread in his hands is done with it by then."""
+"""A thread that was used more recently may still be in use by a caller, and is not unloaded."""
+
+
+class NotesOf(Value):
+    """The project notes of a working directory, as they were when this thread first needed them.
+
+    They stay as they are while the thread is loaded: the beginning of its requests must not change.
+    """
+
+    cwd: str
+    notes: tuple[Note, ...]
+
+
+class LoadedThread:
+    """A thread in memory, and the turn that runs on it."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self.claimed = False
+        """A turn is about to start."""
+        self.turn: RunningTurn | None = None
+        self.agents: dict[str, AgentThread] = {}
+        """The agents that have been opened for this thread, by the provider's part of the model's name."""
+        self.opening_agent = anyio.Lock(fast_acquire=True)
+        self.notes: NotesOf | None = None
+        self.notes_checked: NotesOf | None = None
+        """Those whose problems have been reported."""
+        self.warned = False
+        """Whether this thread has been told what is wrong with the configuration."""
+        self.closed = anyio.Event()
+        self.used_at = 0.0
+
+    @property
+    def can_unload(self) -> bool:
+        """Nothing runs, nobody watches, nothing is about to start: it is on the disk as it is here."""
+        state = self.thread.state
+        waits = bool(state.queue) and not state.queue_held
+        return not (self.busy or self.turn or waits or self.thread.watched or self.thread.failure)
+
+    @property
+    def busy(self) -> bool:
+        """Free as soon as watchers hear that the turn has ended: a client that hears it may start the next."""
+        return self.claimed or self.thread.state.running is not None
 
 
 class Threads:
@@ -59,7 +102,7 @@ class Threads:
         notes: Notes | None = None,
     ) -> None:
         """`agents` are the providers whose models have a loop of their own, and read notes of their own."""
-        self.live: dict[ThreadId, Live] = {}
+        self.loaded: dict[ThreadId, LoadedThread] = {}
         self.observers: list[Listener] = []
         self.models = models
         self.clock = clock
@@ -71,8 +114,8 @@ class Threads:
         self._opening = anyio.Lock()
 
     async def close(self) -> None:
-        for live in list(self.live.values()):
-            await live.thread.close()
+        for loaded in list(self.loaded.values()):
+            await loaded.thread.close()
         await self._store.close()
 
     async def records(self, thread_id: ThreadId) -> list[Record]:
@@ -107,10 +150,10 @@ class Threads:
         opened = await self._store.create(thread_id, foreign=foreign)
         thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
         thread.observers = self.observers
-        live = Live(thread)
-        live.notes, read = await self.read_notes(settings, shown)
+        loaded = LoadedThread(thread)
+        loaded.notes, read = await self.read_notes(settings, shown)
         await thread.emit(*events, *read)
-        self._loaded(live)
+        self._touch(loaded)
         return thread
 
     async def read_notes(self, settings: Settings, shown: tuple[NoteFile, ...]) -> tuple[NotesOf | None, list[Event]]:
@@ -123,23 +166,23 @@ class Threads:
         files = note_files(notes)
         return NotesOf(cwd=settings.cwd, notes=notes), [NotesRead(files=files)] if files != shown else []
 
-    def _loaded(self, live: Live) -> Live:
+    def _touch(self, loaded: LoadedThread) -> LoadedThread:
         """The one used last is the last to go."""
-        live.used_at = self.clock.monotonic()
-        self.live.pop(live.thread.id, None)
-        self.live[live.thread.id] = live
-        return live
+        loaded.used_at = self.clock.monotonic()
+        self.loaded.pop(loaded.thread.id, None)
+        self.loaded[loaded.thread.id] = loaded
+        return loaded
 
     async def _make_room(self) -> None:
         """Memory and descriptors are few: of many threads, those that rest go back to the disk."""
         idle_since = self.clock.monotonic() - IDLE_SECONDS
-        for live in list(self.live.values()):
-            if len(self.live) < KEPT or live.used_at > idle_since:
+        for loaded in list(self.loaded.values()):
+            if len(self.loaded) < KEPT or loaded.used_at > idle_since:
                 return
-            if live.resting and not live.thread.log.foreign:
-                del self.live[live.thread.id]
-                live.closed.set()
-                await live.thread.close()
+            if loaded.can_unload and not loaded.thread.log.foreign:
+                del self.loaded[loaded.thread.id]
+                loaded.closed.set()
+                await loaded.thread.close()
 
     async def page(self, command: ListThreads) -> ThreadPage:
         page = await self._store.page(
@@ -148,10 +191,10 @@ class Threads:
         return replace(page, threads=tuple(replace(one, standing=self._standing(one.id)) for one in page.threads))
 
     def _standing(self, thread_id: ThreadId) -> Standing:
-        live = self.live.get(thread_id)
-        if live is None:
+        loaded = self.loaded.get(thread_id)
+        if loaded is None:
             return "away"
-        return live.thread.state.standing
+        return loaded.thread.state.standing
 
     async def read(self, thread_id: ThreadId) -> ThreadState:
         """Opening it closes what a dead process left open; where another process writes it, we only look."""
@@ -164,12 +207,12 @@ class Threads:
                 state = apply(state, record)
             return state
 
-    async def open(self, thread_id: ThreadId) -> Live:
-        if live := self.live.get(thread_id):
-            return self._loaded(live)
+    async def open(self, thread_id: ThreadId) -> LoadedThread:
+        if loaded := self.loaded.get(thread_id):
+            return self._touch(loaded)
         async with self._opening:
-            if live := self.live.get(thread_id):
-                return self._loaded(live)
+            if loaded := self.loaded.get(thread_id):
+                return self._touch(loaded)
             await self._make_room()
             opened = await self._store.open(thread_id)
             try:
@@ -182,43 +225,43 @@ class Threads:
             except BaseException:
                 await opened.close()
                 raise
-            return self._loaded(Live(thread))
+            return self._touch(LoadedThread(thread))
 
-    async def writable(self, thread_id: ThreadId) -> Live:
-        live = await self.open(thread_id)
-        if live.thread.failure is not None:
-            raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {live.thread.failure}")
-        return live
+    async def writable(self, thread_id: ThreadId) -> LoadedThread:
+        loaded = await self.open(thread_id)
+        if loaded.thread.failure is not None:
+            raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {loaded.thread.failure}")
+        return loaded
 
     async def resume(self, command: ChangeSettings | ResumeThread) -> ThreadState:
-        live = await self.writable(command.thread_id)
-        for event in self.new_settings(live, command):
-            await live.thread.emit(event)
-        return live.thread.state
+        loaded = await self.writable(command.thread_id)
+        for event in self.new_settings(loaded, command):
+            await loaded.thread.emit(event)
+        return loaded.thread.state
 
-    def new_settings(self, live: Live, command: ChangeSettings | ResumeThread | StartTurn) -> list[Event]:
-        before = live.thread.state.settings
+    def new_settings(self, loaded: LoadedThread, command: ChangeSettings | ResumeThread | StartTurn) -> list[Event]:
+        before = loaded.thread.state.settings
         after = overridden(before, command.overrides, self.models)
         return [SettingsChanged(settings=after)] if after != before else []
 
     async def archive(self, command: ArchiveThread) -> ThreadState:
-        live = await self.writable(command.thread_id)
-        if live.thread.state.archived != command.archived:
-            await live.thread.emit(ThreadArchived(archived=command.archived))
-        return live.thread.state
+        loaded = await self.writable(command.thread_id)
+        if loaded.thread.state.archived != command.archived:
+            await loaded.thread.emit(ThreadArchived(archived=command.archived))
+        return loaded.thread.state
 
     async def rename(self, command: RenameThread) -> ThreadState:
-        live = await self.writable(command.thread_id)
-        await live.thread.emit(ThreadRenamed(title=command.title))
-        return live.thread.state
+        loaded = await self.writable(command.thread_id)
+        await loaded.thread.emit(ThreadRenamed(title=command.title))
+        return loaded.thread.state
 
     async def delete(self, thread_id: ThreadId) -> None:
-        live = await self.open(thread_id)
-        if live.busy:
+        loaded = await self.open(thread_id)
+        if loaded.busy:
             raise TurnBusy(f"thread {thread_id!r} runs a turn; interrupt it first")
-        self.live.pop(thread_id)
-        live.closed.set()
-        await live.thread.close()
+        self.loaded.pop(thread_id)
+        loaded.closed.set()
+        await loaded.thread.close()
         await self._store.delete(thread_id)
 
     async def fork(self, command: ForkThread) -> ThreadState:
@@ -237,13 +280,13 @@ class Threads:
             state = apply(state, record)
         settings = overridden(self._forked_settings(state, command), command.overrides, self.models)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
-        rest = [record.event for record in kept if not isinstance(record.event, ThreadCreated | SettingsChanged)]
+        rest = [record.event for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")
         return (await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)).state
 
     def _forked_settings(self, state: ThreadState, command: ForkThread) -> Settings:
         """What the user chose for a foreign thread since it was opened is in no log that counts."""
-        live = self.live.get(command.thread_id)
-        if live is None or not state.foreign or (command.last_seq, command.last_turn_id) != (None, None):
+        loaded = self.loaded.get(command.thread_id)
+        if loaded is None or not state.foreign or (command.last_seq, command.last_turn_id) != (None, None):
             return state.settings
-        return live.thread.state.settings if live.thread.state.foreign else state.settings
+        return loaded.thread.state.settings if loaded.thread.state.foreign else state.settings

@@ -9,18 +9,17 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
-from hames.core.approvals import Ruling, decide
-from hames.core.elicitation import asking
-from hames.core.turn import OUR_STREAMS, TurnWork
-from hames.domain.approvals import Approval, Harmless, RunCommand
+from hames.core.turn import LoopTurn
+from hames.domain.approvals import RunCommand
 from hames.domain.errors import HarnessError, StorageFailed
-from hames.domain.events import Event, ItemCompleted, ItemStarted
+from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
-from hames.domain.ids import ApprovalId, ItemId
-from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
+from hames.domain.ids import ItemId
+from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
+from hames.domain.rulings import Ruling, Verdict, decide
 from hames.domain.schema import check
-from hames.ports import Job, Tool, ToolFailed, Verdict, Work
+from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
 
 log = logging.getLogger(__name__)
 
@@ -32,56 +31,65 @@ NOT_EXECUTED = "not executed: an earlier call of the same reply failed"
 SKIPPED = "skipped: an earlier call of the same reply failed"
 
 
-async def carry_out(work: TurnWork, call: Call) -> bool:
+async def carry_out(turn: LoopTurn, call: Call) -> bool:
     """True if it went well; the loop stops at the first that did not."""
-    tool = work.tools.get(call.name)
+    tool = turn.tools.get(call.name)
     if tool is None:
-        offered = ", ".join(sorted(work.tools)) or "none"
-        return await _failed(work, call, _shown(call), f"there is no tool {call.name!r}; the tools are: {offered}")
+        offered = ", ".join(sorted(turn.tools)) or "none"
+        return await _failed(turn, call, _shown(call), f"there is no tool {call.name!r}; the tools are: {offered}")
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as problem:
-        return await _failed(work, call, _shown(call), f"the arguments are not JSON: {problem}")
+        return await _failed(turn, call, _shown(call), f"the arguments are not JSON: {problem}")
     if complaint := check(arguments, tool.spec.schema):
-        return await _failed(work, call, arguments, f"the arguments do not fit: {complaint}")
-    item_id = work.new_item_id()
-    ask = asking(work, item_id)
-    job = Job(call=call, arguments=arguments, item_id=item_id, step=work.step, place=work.place, ask=ask)
+        return await _failed(turn, call, arguments, f"the arguments do not fit: {complaint}")
+    item_id = turn.handle.new_item_id()
+    job = Job(
+        call=call,
+        arguments=arguments,
+        item_id=item_id,
+        step=turn.step,
+        place=turn.place,
+        ask=lambda question: turn.handle.ask(item_id, question),
+    )
     try:
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
-        return await _failed(work, call, arguments, str(reason))
-    await work.start(prepared.item)
-    ruling = await _rule(work, prepared)
+        return await _failed(turn, call, arguments, str(reason))
+    await turn.handle.start(prepared.item)
+    ruling = await _rule(turn, prepared)
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
-        return await _refused(work, item_id, "failed", refusal)
-    if ruling.action == "ask" and (declined := await _ask(work, prepared, ruling)):
-        return await _refused(work, item_id, "declined", declined)
-    if changed := await _changed_meanwhile(work, tool, job, prepared):
+        return await _refused(turn, item_id, "failed", refusal)
+    if ruling.action == "ask" and (declined := await _ask(turn, prepared, ruling)):
+        return await _refused(turn, item_id, "declined", declined)
+    if changed := await _changed_meanwhile(turn, tool, job, prepared):
         text = f"not started: {changed}. Call it again to be judged anew"
-        return await _refused(work, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
-    finished = await _run(work, prepared, ruling)
-    await work.complete(finished)
+        return await _refused(turn, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
+    finished = await _run(turn, prepared, ruling)
+    await turn.handle.complete(finished)
     return not (finished.result and finished.result.failed)
 
 
-async def skip(work: TurnWork, calls: Sequence[Call]) -> None:
+async def skip(turn: LoopTurn, calls: Sequence[Call]) -> None:
     """Shows calls that are not executed because an earlier one of their reply failed."""
-    events: list[Event] = []
+    events: list[TurnEvent] = []
     for call in calls:
         item = ToolCall(
-            id=work.new_item_id(),
-            step=work.step,
+            id=turn.handle.new_item_id(),
+            step=turn.step,
             call_id=call.id,
             name=call.name,
             arguments=_shown(call),
             status="skipped",
             result=ToolResult(text=NOT_EXECUTED, failed=True, reason=SKIPPED),
         )
-        events += [ItemStarted(turn_id=work.turn_id, item=item), ItemCompleted(turn_id=work.turn_id, item=item)]
+        events += [
+            ItemStarted(turn_id=turn.turn_id, item=item),
+            ItemCompleted(turn_id=turn.turn_id, item=item),
+        ]
     if events:
-        await work.thread.emit(*events)
+        await turn.handle.emit(*events)
 
 
 def _shown(call: Call) -> Json:
@@ -92,52 +100,43 @@ def _shown(call: Call) -> Json:
         return {"text": call.arguments}
 
 
-async def _judge(work: TurnWork, intent: RunCommand) -> Verdict:
+async def _judge(turn: LoopTurn, intent: RunCommand) -> Verdict:
     """In a thread and with a deadline, so that no command and no hung file system delays anybody else."""
-    judge = partial(work.trust.judge, intent.command, cwd=intent.cwd, workspace=work.place.workspace)
+    judge = partial(turn.trust.judge, intent.command, cwd=intent.cwd, workspace=turn.place.workspace)
     with anyio.move_on_after(JUDGE_SECONDS):
         return await to_thread.run_sync(judge, abandon_on_cancel=True)
     return Verdict(trusted=False, reason="it could not be judged in time")
 
 
-async def _rule(work: TurnWork, prepared: Work) -> Ruling:
+async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
     intent = prepared.intent
     verdict = Verdict(trusted=False)
-    if isinstance(intent, RunCommand) and work.settings.approval_policy == "unlessTrusted":
-        verdict = await _judge(work, intent)
+    if isinstance(intent, RunCommand) and turn.settings.approval_policy == "unlessTrusted":
+        verdict = await _judge(turn, intent)
     return decide(
         intent,
-        policy=work.settings.approval_policy,
-        sandbox=work.place.sandbox,
-        grants=work.thread.state.grants,
+        policy=turn.settings.approval_policy,
+        sandbox=turn.place.sandbox,
+        grants=turn.handle.state.grants,
         verdict=verdict,
     )
 
 
-async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolResult | None:
+async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | None:
     """None if a person agreed."""
-    intent = prepared.intent
-    assert not isinstance(intent, Harmless)
-    approval = Approval(
-        id=ApprovalId(work.ids.new("apr")),
-        turn_id=work.turn_id,
-        item_id=prepared.item.id,
-        intent=intent,
-        reason=ruling.reason,
-    )
-    answer = await work.questions.ask(work.thread, approval)
+    answer = await turn.handle.ask(prepared.item.id, prepared.intent, ruling.reason)
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
     return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
 
 
-async def _changed_meanwhile(work: TurnWork, tool: Tool, job: Job, prepared: Work) -> str:
+async def _changed_meanwhile(turn: LoopTurn, tool: Tool, job: Job, prepared: Work) -> str:
     """What is no longer as it was judged or shown, right before it starts; empty when all of it is."""
     intent = prepared.intent
     if not isinstance(intent, RunCommand) or not intent.scripts:
         return ""
-    if work.settings.approval_policy == "never" and not intent.unsandboxed:
+    if turn.settings.approval_policy == "never" and not intent.unsandboxed:
         return ""  # nobody judged it and nobody was shown it
     try:
         now = (await tool.prepare(job)).intent
@@ -148,42 +147,36 @@ async def _changed_meanwhile(work: TurnWork, tool: Tool, job: Job, prepared: Wor
     return f"{difference} while this waited" if difference else ""
 
 
-async def _run(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolItem:
+async def _run(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolItem:
     item_id = prepared.item.id
 
     async def tell(text: str, stream: Stream = "output") -> None:
-        await work.tell(item_id, text, stream)
+        await turn.handle.append(item_id, text, stream)
 
     try:
-        finished = await prepared.run(tell, ruling.sandbox)
+        return await prepared.run(tell, ruling.sandbox)
     except StorageFailed:
         raise
     except (ToolFailed, HarnessError) as reason:
-        finished = _with_result(prepared.item, "failed", str(reason))
+        return _failed_item(prepared.item, str(reason))
     except Exception as bug:
         log.exception("tool.crashed", extra={"tool": type(prepared.item).__name__})
-        finished = _with_result(prepared.item, "failed", f"the tool failed: {type(bug).__name__}: {bug}")
-    return _with_streams(finished, work.item(item_id))
+        return _failed_item(prepared.item, f"the tool failed: {type(bug).__name__}: {bug}")
 
 
-def _with_result(item: ToolItem, status: ItemStatus, text: str) -> ToolItem:
-    return replace(item, status=status, result=ToolResult(text=text, failed=True))
+def _failed_item(item: ToolItem, text: str) -> ToolItem:
+    return replace(item, status="failed", result=ToolResult(text=text, failed=True))
 
 
-def _with_streams(finished: ToolItem, told: Item) -> ToolItem:
-    streams = {name: getattr(told, name) for name in OUR_STREAMS if name in STREAMS[type(finished)]}
-    return replace(finished, **streams)
-
-
-async def _refused(work: TurnWork, item_id: ItemId, status: ItemStatus, result: ToolResult) -> bool:
+async def _refused(turn: LoopTurn, item_id: ItemId, status: ItemStatus, result: ToolResult) -> bool:
     with anyio.CancelScope(shield=True):  # whoever refuses may stop the turn in the same breath
-        await work.complete_open(item_id, status, result=result)
+        await turn.complete(item_id, status, result=result)
     return False
 
 
-async def _failed(work: TurnWork, call: Call, arguments: Json, text: str) -> bool:
+async def _failed(turn: LoopTurn, call: Call, arguments: Json, text: str) -> bool:
     """It never got as far as doing anything, and people see that it was tried."""
-    item = ToolCall(id=work.new_item_id(), step=work.step, call_id=call.id, name=call.name, arguments=arguments)
+    item = ToolCall(id=turn.handle.new_item_id(), step=turn.step, call_id=call.id, name=call.name, arguments=arguments)
     done = replace(item, status="failed", result=ToolResult(text=text, failed=True))
-    await work.thread.emit(ItemStarted(turn_id=work.turn_id, item=item), ItemCompleted(turn_id=work.turn_id, item=done))
+    await turn.handle.emit(ItemStarted(turn_id=turn.turn_id, item=item), ItemCompleted(turn_id=turn.turn_id, item=done))
     return False

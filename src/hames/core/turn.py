@@ -1,31 +1,147 @@
-"""A turn at work: what the loop needs to know, in one place."""
+"""A running turn: the one handle that agents write through, and its end, whatever happens inside."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+import anyio
 from msgspec.structs import replace
 
-from hames.core.approvals import Questions
 from hames.core.context import Memory
+from hames.core.questions import Questions
 from hames.core.thread import Thread
-from hames.domain.events import ItemCompleted, ItemStarted
-from hames.domain.ids import ItemId, TurnId
-from hames.domain.items import Item, ItemStatus, Stream
+from hames.domain import forms
+from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
+from hames.domain.errors import HarnessError, ProviderError, StorageFailed
+from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, TurnEnded, TurnError, TurnStatus
+from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
+from hames.domain.items import STREAMS, Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
 from hames.domain.notes import Note
 from hames.domain.options import Settings
-from hames.domain.state import Turn
-from hames.ports import Clock, Ids, Place, Provider, Tool, Trust
+from hames.domain.state import ThreadState, Turn, endings
+from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnEvent, TurnHandle
 
-OUR_STREAMS: tuple[Stream, ...] = ("text", "summary", "output")
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 3.0
+"""How long the end of a turn may take to write when the turn is being cancelled."""
+NOBODY_ASKED = "declined: the approval policy is `never`, so nobody is asked"
+
+
+class RunningTurn:
+    """Implements `ports.TurnHandle`. It may still be closing its items when the next turn starts."""
+
+    def __init__(
+        self,
+        thread: Thread,
+        turn_id: TurnId,
+        *,
+        questions: Questions,
+        ids: Ids,
+        scope: anyio.CancelScope | None = None,
+    ) -> None:
+        """`scope`: cancel it to interrupt the turn."""
+        self.turn_id = turn_id
+        self.step = 0
+        self.scope = scope or anyio.CancelScope()
+        self.over = anyio.Event()
+        self.interrupted_by = ""
+        """Why it was interrupted, when no user asked for that."""
+        self._thread = thread
+        self._questions = questions
+        self._ids = ids
+
+    @property
+    def thread_id(self) -> ThreadId:
+        return self._thread.id
+
+    @property
+    def state(self) -> ThreadState:
+        return self._thread.state
+
+    @property
+    def settings(self) -> Settings:
+        return self._thread.state.settings
+
+    def new_item_id(self) -> ItemId:
+        return ItemId(self._ids.new("item"))
+
+    async def start(self, item: Item) -> None:
+        await self._thread.emit(ItemStarted(turn_id=self.turn_id, item=item))
+
+    def append(self, item_id: ItemId, text: str, stream: Stream) -> Awaitable[None]:
+        # Not a coroutine of its own: this is called for every token.
+        return self._thread.delta(self.turn_id, item_id, stream, text) if text else _nothing()
+
+    async def complete(self, item: Item) -> None:
+        if STREAMS[type(item)] and (shown := find_item(self, item.id)) is not None:
+            item = replace(item, **{stream: getattr(shown, stream) for stream in STREAMS[type(item)]})
+        await self._thread.emit(ItemCompleted(turn_id=self.turn_id, item=item))
+
+    async def emit(self, *events: TurnEvent) -> None:
+        await self._thread.emit(*events)
+
+    async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:
+        if isinstance(intent, Harmless):
+            return Answer(decision="once")
+        if isinstance(intent, Elicit):  # no grant and no trust answers a server's question: only a person can
+            if self.settings.approval_policy == "never":
+                log.warning("elicitation.declined", extra={"server": intent.server, "why": "approval policy is never"})
+                return Answer(decision="reject", note=NOBODY_ASKED)
+            reason = forms.question(intent)
+        approval = Approval(
+            id=ApprovalId(self._ids.new("apr")), turn_id=self.turn_id, item_id=item_id, intent=intent, reason=reason
+        )
+        return await self._questions.ask(self._thread, approval)
+
+    async def run(self, work: Callable[[], Awaitable[str]]) -> HarnessError | None:
+        """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once.
+
+        Returns what the work failed with.
+        """
+        status: TurnStatus = "interrupted"
+        failure: HarnessError | None = None
+        stop_reason = ""
+        try:
+            with self.scope:
+                stop_reason = await work()
+                status = "completed"
+        except HarnessError as known:
+            status, failure = "failed", known
+        except Exception:
+            log.exception("turn.crashed", extra={"thread_id": self.thread_id, "turn_id": self.turn_id})
+            status, failure = "failed", HarnessError("internal error; the log has the details")
+        finally:
+            # We may be here because we are being cancelled, and the log must
+            # still be closed: shielded, but not forever.
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                error = _turn_error(failure) if failure is not None else None
+                if status == "interrupted" and self.interrupted_by:
+                    error = TurnError(message=self.interrupted_by)
+                await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+            self.over.set()
+        return failure
+
+    async def _end(self, ended: TurnEnded) -> None:
+        thread = self._thread
+        events: list[Event] = [*endings(thread.state, "")[:-1], ended]
+        if ended.status != "completed" and thread.state.queue:
+            events.append(QueueHeld(held=True))
+        try:
+            await thread.emit(*events)
+        except StorageFailed:
+            log.exception("turn.end_not_stored", extra={"thread_id": thread.id, "turn_id": ended.turn_id})
+            thread.tell_unkept(*events)
+        finally:
+            thread.log.rest()
 
 
 @dataclass(slots=True)
-class TurnWork:
-    """Mutable in one respect: `step` counts model replies."""
+class LoopTurn:
+    """What our own loop needs for one turn, beside the handle."""
 
-    thread: Thread
-    turn_id: TurnId
+    handle: TurnHandle
     settings: Settings
     card: ModelCard
     provider: Provider
@@ -33,43 +149,52 @@ class TurnWork:
     place: Place
     system: str
     trust: Trust
-    questions: Questions
     clock: Clock
-    ids: Ids
     max_steps: int
     max_tokens: int
     memory: Memory = field(default_factory=Memory)
     compacts: bool = True
     notes: tuple[Note, ...] = ()
-    step: int = 0
-    steered: int = field(default=0)
+    user_messages_shown: int = 0
     """How many of the turn's user messages the model has been shown."""
 
     @property
-    def turn(self) -> Turn:
-        turn = self.thread.state.turn(self.turn_id)
-        assert turn is not None
-        return turn
+    def turn_id(self) -> TurnId:
+        return self.handle.turn_id
+
+    @property
+    def step(self) -> int:
+        return self.handle.step
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return current_turn(self.handle).items
 
     def item(self, item_id: ItemId) -> Item:
-        """An item of this turn. Looked for from the end: it is nearly always there."""
-        item = next((item for item in reversed(self.turn.items) if item.id == item_id), None)
+        item = find_item(self.handle, item_id)
         assert item is not None
         return item
 
-    def new_item_id(self) -> ItemId:
-        return ItemId(self.ids.new("item"))
+    async def complete(self, item_id: ItemId, status: ItemStatus, **fields: object) -> None:
+        """Completes an open item as it is in the log, with these fields changed."""
+        await self.handle.complete(replace(self.item(item_id), status=status, **fields))
 
-    async def start(self, item: Item) -> None:
-        await self.thread.emit(ItemStarted(turn_id=self.turn_id, item=item))
 
-    async def tell(self, item_id: ItemId, text: str, stream: Stream) -> None:
-        if text:
-            await self.thread.delta(self.turn_id, item_id, stream, text)
+def current_turn(handle: TurnHandle) -> Turn:
+    turn = handle.state.turn(handle.turn_id)
+    assert turn is not None
+    return turn
 
-    async def complete(self, item: Item) -> None:
-        """The item as it ended, with everything that was streamed into it."""
-        await self.thread.emit(ItemCompleted(turn_id=self.turn_id, item=item))
 
-    async def complete_open(self, item_id: ItemId, status: ItemStatus, **fields: object) -> None:
-        await self.complete(replace(self.item(item_id), status=status, **fields))
+def find_item(handle: TurnHandle, item_id: ItemId) -> Item | None:
+    """An item of this turn. Searched from the end, where it nearly always is."""
+    return next((item for item in reversed(current_turn(handle).items) if item.id == item_id), None)
+
+
+async def _nothing() -> None:
+    return
+
+
+def _turn_error(failure: HarnessError) -> TurnError:
+    status = failure.status if isinstance(failure, ProviderError) else None
+    return TurnError(message=str(failure), info=failure.info, http_status=status)

@@ -6,12 +6,12 @@ with a higher number, or with an event this version does not know, is read-only.
 2: the lines of a log have seals, which an older version would not write.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from hames.domain.approvals import Approval
 from hames.domain.errors import ErrorInfo
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import Call, Item, Stream, UserInput
+from hames.domain.items import AgentMessage, Call, Item, Reasoning, Stream, UserInput
 from hames.domain.json import NOTHING, Json
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
@@ -26,13 +26,35 @@ TurnKind = Literal["prompt", "review", "compact"]
 Severity = Literal["info", "warning"]
 
 
+Synced = Literal["always", "never", "except_text"]
+"""`except_text`: not for an item that is only words of the model. They are in the log, and survive a killed process."""
+
+
+class EventPolicy(Value):
+    """What must be decided for every kind of event."""
+
+    synced: Synced
+    """Whether it is safe on the disk before anybody hears of it, so that a power cut does not lose it."""
+    listed: bool
+    """Whether it changes how a list shows the thread."""
+    forked: bool
+    """Whether a fork has it as well."""
+
+
+class _Event(Value, tag_field="type"):
+    """Every kind of event states its policy."""
+
+    policy: ClassVar[EventPolicy]
+
+
 class TurnError(Value):
     message: str
     info: ErrorInfo = "Other"
     http_status: int | None = None
 
 
-class ThreadCreated(Value, tag_field="type", tag="thread_created", kw_only=True):
+class ThreadCreated(_Event, tag="thread_created", kw_only=True):
+    policy: ClassVar = EventPolicy(synced="always", listed=True, forked=False)
     settings: Settings
     title: str = ""
     format: int = FORMAT
@@ -41,68 +63,79 @@ class ThreadCreated(Value, tag_field="type", tag="thread_created", kw_only=True)
     """What a client hung on it for itself. Here and elsewhere: carried, never looked into."""
 
 
-class ThreadRenamed(Value, tag_field="type", tag="thread_renamed"):
+class ThreadRenamed(_Event, tag="thread_renamed"):
+    policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     title: str
 
 
-class ThreadArchived(Value, tag_field="type", tag="thread_archived"):
+class ThreadArchived(_Event, tag="thread_archived"):
     """Put away, or taken out again."""
 
+    policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     archived: bool
 
 
-class SettingsChanged(Value, tag_field="type", tag="settings_changed"):
+class SettingsChanged(_Event, tag="settings_changed"):
+    policy: ClassVar = EventPolicy(synced="always", listed=True, forked=False)
     settings: Settings
 
 
-class TurnStarted(Value, tag_field="type", tag="turn_started", kw_only=True):
+class TurnStarted(_Event, tag="turn_started", kw_only=True):
+    policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     turn_id: TurnId
     kind: TurnKind = "prompt"
     meta: Json = NOTHING
 
 
-class ItemStarted(Value, tag_field="type", tag="item_started"):
+class ItemStarted(_Event, tag="item_started"):
+    policy: ClassVar = EventPolicy(synced="except_text", listed=False, forked=True)
     turn_id: TurnId
     item: Item
 
 
-class ItemDelta(Value, tag_field="type", tag="item_delta"):
+class ItemDelta(_Event, tag="item_delta"):
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     turn_id: TurnId
     item_id: ItemId
     stream: Stream
     text: str
 
 
-class ItemCompleted(Value, tag_field="type", tag="item_completed"):
+class ItemCompleted(_Event, tag="item_completed"):
     """Carries the whole item: a log without deltas folds to the same state."""
 
+    policy: ClassVar = EventPolicy(synced="except_text", listed=False, forked=True)
     turn_id: TurnId
     item: Item
 
 
-class ToolCalled(Value, tag_field="type", tag="tool_called"):
+class ToolCalled(_Event, tag="tool_called"):
     """The model asked for a tool. Whether it runs is another matter: a call without an item was not executed,
     and an item with the status `skipped` says so, too."""
 
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     turn_id: TurnId
     step: int
     call: Call
 
 
-class StepVoided(Value, tag_field="type", tag="step_voided"):
+class StepVoided(_Event, tag="step_voided"):
     """The reply broke off: people saw it, the model is not shown it. Perhaps it is asked for again."""
 
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     turn_id: TurnId
     step: int
 
 
-class ApprovalRequested(Value, tag_field="type", tag="approval_requested"):
+class ApprovalRequested(_Event, tag="approval_requested"):
+    policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     approval: Approval
 
 
-class ApprovalResolved(Value, tag_field="type", tag="approval_resolved", kw_only=True):
+class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
     """`grant` is what an `always` allows from now on; `note` is a word to the model; `content` is a form filled in."""
 
+    policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     turn_id: TurnId
     approval_id: ApprovalId
     item_id: ItemId
@@ -112,41 +145,46 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved", kw_only
     content: Json = None
 
 
-class UsageReported(Value, tag_field="type", tag="usage_reported"):
+class UsageReported(_Event, tag="usage_reported"):
     """One model call's tokens."""
 
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     turn_id: TurnId
     model: str
     usage: Usage
 
 
-class PromptQueued(Value, tag_field="type", tag="prompt_queued", kw_only=True):
+class PromptQueued(_Event, tag="prompt_queued", kw_only=True):
     """A prompt that waits for the running turn to end."""
 
+    policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     prompt_id: PromptId
     content: tuple[UserInput, ...]
     meta: Json = NOTHING
 
 
-class PromptRemoved(Value, tag_field="type", tag="prompt_removed"):
+class PromptRemoved(_Event, tag="prompt_removed"):
     """It started, or was taken back."""
 
+    policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     prompt_id: PromptId
 
 
-class QueueHeld(Value, tag_field="type", tag="queue_held"):
+class QueueHeld(_Event, tag="queue_held"):
     """After a cancel or a failure the queue waits for the next prompt: stop means stop."""
 
+    policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     held: bool
 
 
-class Noticed(Value, tag_field="type", tag="noticed", kw_only=True):
+class Noticed(_Event, tag="noticed", kw_only=True):
     """Something people may want to know and nothing depends on: a retry, a repaired log, a rate limit.
 
     `source` is `hames` or a provider's name. A `warning` is about something that is missing from now on: a server
     that did not start, a file that is ignored. It names the reason, and the next step.
     """
 
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     source: str
     name: str
     message: str = ""
@@ -155,13 +193,15 @@ class Noticed(Value, tag_field="type", tag="noticed", kw_only=True):
     data: Json = None
 
 
-class NotesRead(Value, tag_field="type", tag="notes_read"):
+class NotesRead(_Event, tag="notes_read"):
     """Which project notes the model is shown from now on. Their text is in no log."""
 
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     files: tuple[NoteFile, ...]
 
 
-class TurnEnded(Value, tag_field="type", tag="turn_ended", kw_only=True):
+class TurnEnded(_Event, tag="turn_ended", kw_only=True):
+    policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     turn_id: TurnId
     status: TurnStatus
     error: TurnError | None = None
@@ -190,6 +230,12 @@ Event = (
     | NotesRead
     | TurnEnded
 )
+
+
+def is_synced(event: Event) -> bool:
+    if event.policy.synced != "except_text":
+        return event.policy.synced == "always"
+    return isinstance(event, ItemStarted | ItemCompleted) and not isinstance(event.item, AgentMessage | Reasoning)
 
 
 class Record(Value):

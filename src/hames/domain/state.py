@@ -5,7 +5,7 @@ that is not there) changes nothing but the position, so that a damaged log still
 """
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -127,7 +127,8 @@ class ThreadState(Value):
 
     @property
     def standing(self) -> Standing:
-        return "idle" if self.running is None else "asking" if self.approvals else "running"
+        status = thread_status(self)
+        return "idle" if status == "failed" else status
 
     def turn(self, turn_id: TurnId) -> Turn | None:
         return next((turn for turn in reversed(self.turns) if turn.id == turn_id), None)
@@ -138,6 +139,21 @@ class ThreadState(Value):
                 if item.id == item_id:
                     return item
         return None
+
+
+ThreadStatus = Literal["away", "idle", "running", "asking", "failed"]
+"""`asking`: it runs, and waits for an answer. `failed`: the last turn failed, or ended because the harness stopped."""
+
+
+def thread_status(state: ThreadState | None) -> ThreadStatus:
+    """What a thread is doing. `state` is None for a thread that is not loaded."""
+    if state is None:
+        return "away"
+    if state.running is not None:
+        return "asking" if state.approvals else "running"
+    last = state.turns[-1] if state.turns else None
+    failed = last is not None and (last.status == "failed" or (last.status == "interrupted" and last.error is not None))
+    return "failed" if failed else "idle"
 
 
 class Change(Value):

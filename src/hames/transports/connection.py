@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
+from hames.core.watcher import Watcher
 from hames.domain.commands import Command
 from hames.domain.errors import HarnessError
 from hames.domain.events import ItemDelta, Record

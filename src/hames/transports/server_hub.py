@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
+from hames.core.watcher import Watcher
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState

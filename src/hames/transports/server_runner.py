@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
-from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
+from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, ListThreads, ResolveApproval, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError, NotFound
 from hames.domain.events import TurnEnded

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 
 from hames.client import appserver_events as told
+from hames.domain.cost import cost
 from hames.domain.foreign import FOREIGN
+from hames.domain.models import Price
 from hames.domain.policy import ApprovalPolicy
+from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import PlanEntry
@@ -35,19 +38,27 @@ class Spent:
         self._by_model = usage.by_model if isinstance(usage.by_model, dict) else {}
 
     def cost(self, prices: Prices) -> float | None:
-        """Each model by its own price; nothing at all if one has none."""
-        if not self._by_model or not self._by_model.keys() <= prices.keys():
-            return None
-        return sum(_cost(count, prices[model]) for model, count in self._by_model.items())
+        """None while nothing is spent, and when the price of a model is not known."""
+        spent = {model: _usage(count) for model, count in self._by_model.items()}
+        return cost(spent, lambda model: _price(prices.get(model))) if spent else None
 
 
-def _cost(count: m.TokenCount, price: Mapping[str, float]) -> float:
-    """Prices are per million tokens. What came from a cache is part of the input, and cheaper."""
-    fresh = count.input_tokens - count.cached_input_tokens - count.cache_write_input_tokens
-    whole = fresh * price.get("input", 0.0)
-    whole += count.cached_input_tokens * price.get("cacheRead", price.get("input", 0.0))
-    whole += count.cache_write_input_tokens * price.get("cacheWrite", price.get("input", 0.0))
-    return (whole + count.output_tokens * price.get("output", 0.0)) / 1_000_000
+def _usage(count: m.TokenCount) -> Usage:
+    """What came from a cache is part of the input on the wire."""
+    return Usage(
+        input_tokens=count.input_tokens - count.cached_input_tokens - count.cache_write_input_tokens,
+        output_tokens=count.output_tokens,
+        cache_read_tokens=count.cached_input_tokens,
+        cache_write_tokens=count.cache_write_input_tokens,
+    )
+
+
+def _price(listed: Mapping[str, float] | None) -> Price | None:
+    if listed is None:
+        return None
+    usual = listed.get("input", 0.0)
+    cache_read, cache_write = listed.get("cacheRead", usual), listed.get("cacheWrite", usual)
+    return Price(input=usual, output=listed.get("output", 0.0), cache_read=cache_read, cache_write=cache_write)
 
 
 class Conversation:

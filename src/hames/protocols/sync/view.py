@@ -6,19 +6,17 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from hames.domain import approvals, items
+from hames.domain.cost import cost
 from hames.domain.errors import HarnessError
 from hames.domain.foreign import FOREIGN
 from hames.domain.forms import members
 from hames.domain.grants import always_covers
-from hames.domain.models import ModelCard
+from hames.domain.models import ModelCard, Price
 from hames.domain.options import Selector
 from hames.domain.state import ThreadState, Turn
-from hames.domain.usage import Usage as Tokens
 from hames.ports import Models
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.turns import attachments, failure, layout, message, prompt_text
-
-TOKENS_PER_PRICE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,10 @@ class Offer:
             return self.models.find(name)
         except HarnessError:
             return None
+
+    def price(self, name: str) -> Price | None:
+        card = self.card(name)
+        return card.price if card is not None else None
 
     def selectors(self, model: str) -> list[Selector]:
         return [selector for selector in self.models.selectors() if not selector.models or model in selector.models]
@@ -159,21 +161,8 @@ def usage_of(state: ThreadState, offer: Offer) -> m.Usage:
         cache_write_tokens=spent.cache_write_tokens,
         context_tokens=state.last_usage.context_tokens,
         context_window=card.context_window if card else 0,
-        cost=_cost(state.spent, offer),
+        cost=cost(state.spent, offer.price),
     )
-
-
-def _cost(spent: dict[str, Tokens], offer: Offer) -> float | None:
-    """Each model by its own price; nothing at all if one has none."""
-    total = 0.0
-    for name, tokens in spent.items():
-        card = offer.card(name)
-        if card is None or card.price is None:
-            return None
-        price = card.price
-        total += tokens.input_tokens * price.input + tokens.output_tokens * price.output
-        total += tokens.cache_read_tokens * price.cache_read + tokens.cache_write_tokens * price.cache_write
-    return total / TOKENS_PER_PRICE
 
 
 def queue_of(state: ThreadState) -> tuple[m.QueuedPrompt, ...]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hames.domain.events import ItemDelta, ItemStarted, Record
 from hames.domain.items import Item
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.testing.generators.story import THREAD, Teller
+from hames.testing.generators.story import THREAD, HistoryGenerator
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -26,7 +26,7 @@ def histories(*, max_turns: int = 3) -> "SearchStrategy[list[Record]]":
     from hypothesis import strategies as st
 
     def history(draw: "DrawFn") -> list[Record]:
-        return Teller(draw).history(max_turns)
+        return HistoryGenerator(draw).history(max_turns)
 
     return st.composite(history)()
 

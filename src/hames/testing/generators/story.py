@@ -1,11 +1,11 @@
-"""The teller of histories: does to a thread what an engine could do, with every choice drawn.
+"""The generator of histories: it does to a thread what an engine could do, with every choice drawn by hypothesis.
 
-It keeps no fold of its own: what an item completes with is what was said, so that
+It keeps no fold of its own: what an item completes with is what was streamed into it, so that
 the laws compare two things and not one thing with itself.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec.structs import replace
 
@@ -34,6 +34,7 @@ from hames.domain.events import (
     TurnStarted,
     UsageReported,
 )
+from hames.domain.grants import grant_for
 from hames.domain.ids import ApprovalId, CallId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import (
     STREAMS,
@@ -59,7 +60,7 @@ from hames.domain.items import (
 )
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
-from hames.domain.policy import CommandGrant, Decision
+from hames.domain.policy import Decision
 from hames.domain.usage import Usage
 
 if TYPE_CHECKING:
@@ -68,17 +69,44 @@ if TYPE_CHECKING:
 THREAD = ThreadId("ses_history")
 WORDS = ("Hello", " wörld", "\n", "{}", "\u2028", "😀", "done. ")
 
+DRAWN: frozenset[type[Event]] = frozenset(
+    {
+        ApprovalRequested,
+        ApprovalResolved,
+        ItemCompleted,
+        ItemDelta,
+        ItemStarted,
+        NotesRead,
+        Noticed,
+        PromptQueued,
+        PromptRemoved,
+        QueueHeld,
+        SettingsChanged,
+        StepVoided,
+        ThreadArchived,
+        ThreadCreated,
+        ThreadRenamed,
+        ToolCalled,
+        TurnEnded,
+        TurnStarted,
+        UsageReported,
+    }
+)
+"""What this generator draws. The tests look for an example of each."""
+
 
 class _Stopped(Exception):
     """The turn is over before its time."""
 
 
-class Teller:
-    """Tells one history, making it up on the way."""
+class HistoryGenerator:
+    """Makes up one history. Raises `NotImplementedError` while there is an event that it never draws."""
 
     def __init__(self, draw: "DrawFn") -> None:
         from hypothesis import strategies as st
 
+        if undrawn := set(get_args(Event)) - DRAWN:
+            raise NotImplementedError(f"histories have no {', '.join(sorted(kind.__name__ for kind in undrawn))}")
         self._draw = draw
         self._st = st
         self._records: list[Record] = []
@@ -222,7 +250,7 @@ class Teller:
         name, call_id = ItemId(self._name("item")), call.id
         update = FileUpdate(path="/w/a", kind=self._one_of(("add", "modify", "delete")), diff="@@\n+x\n")
         kinds: list[ToolItem] = [
-            CommandExecution(id=name, step=step, call_id=call_id, command="ls", cwd="/w"),
+            CommandExecution(id=name, step=step, call_id=call_id, command=self._one_of(("ls", "make")), cwd="/w"),
             FileChange(id=name, step=step, call_id=call_id, changes=(update,)),
             McpToolCall(id=name, step=step, call_id=call_id, server="s", tool="t", arguments={"a": 1}),
             Plan(id=name, step=step, call_id=call_id, entries=(PlanEntry(step="one", status="inProgress"),)),
@@ -259,14 +287,13 @@ class Teller:
 
     def _answer(self, approval: Approval, decision: Decision) -> None:
         del self._asked[approval.id]
-        granted = decision == "always" and isinstance(approval.intent, RunCommand)
         self._tell(
             ApprovalResolved(
                 turn_id=approval.turn_id,
                 approval_id=approval.id,
                 item_id=approval.item_id,
                 decision=decision,
-                grant=CommandGrant(command="ls", cwd="/w") if granted else None,
+                grant=grant_for(approval.intent) if decision == "always" else None,
             )
         )
 

@@ -1,7 +1,13 @@
-"""What the model is told about its work. Project notes are a part of it: words to the model, never configuration."""
+"""What our own loop tells the model: the system prompt, and the wording of a review.
+
+Project notes are part of the system prompt: words to the model, never configuration.
+"""
 
 from msgspec.structs import replace
 
+from hames.domain.commands import ReviewTarget
+from hames.domain.errors import InvalidCommand
+from hames.domain.items import TextInput
 from hames.domain.notes import Note
 from hames.domain.options import Settings
 from hames.domain.policy import ReadOnly
@@ -32,6 +38,20 @@ AGENTS = {
     "review": "You are reviewing: read what you need and change nothing. Report what is wrong or risky, most serious"
     " first, each with the file and line, what happens, and what would be better. Say so if you found nothing.",
 }
+
+REVIEWS = {
+    "uncommittedChanges": "Review the uncommitted changes of this workspace: staged, unstaged and untracked files.",
+    "baseBranch": "Review what this branch changes against the branch {text!r}: from their merge base to now.",
+    "commit": "Review the commit {text!r}.",
+}
+
+
+def review_prompt(target: ReviewTarget) -> tuple[TextInput, ...]:
+    """Raises `InvalidCommand` for a target that names nothing."""
+    text = target.text.strip()
+    if target.kind != "uncommittedChanges" and not text:
+        raise InvalidCommand(f"a review of kind {target.kind!r} needs to be told what to look at")
+    return (TextInput(text=text if target.kind == "custom" else REVIEWS[target.kind].format(text=text)),)
 
 
 def system_prompt(settings: Settings, notes: tuple[Note, ...] = ()) -> str:

@@ -1,28 +1,18 @@
-"""Whether the agent may: one pure decision, and the questions that wait for an answer.
+"""Whether the agent may do what it wants: one pure decision.
 
-Trust, approval and `never` remove the question and never the sandbox. The first
-recorded answer wins; without one nothing runs.
+Trust, grants and the policy `never` remove the question and never the sandbox.
 """
 
-from contextlib import suppress
 from typing import Literal, assert_never
 
-import anyio
 from msgspec.structs import replace
 
-from hames.core.thread import Thread
-from hames.domain.approvals import Answer, Approval, CallMcp, ChangeFiles, Elicit, Harmless, Intent, RunCommand, UseTool
-from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
-from hames.domain.events import ApprovalRequested, ApprovalResolved
-from hames.domain.forms import filled, misfit
+from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import grant_for, is_granted, what_changed
-from hames.domain.ids import ApprovalId
-from hames.domain.json import Json
 from hames.domain.policy import (
     ApprovalPolicy,
     CommandGrant,
     DangerFullAccess,
-    Decision,
     ExternalSandbox,
     Grant,
     McpGrant,
@@ -30,9 +20,15 @@ from hames.domain.policy import (
     SandboxPolicy,
 )
 from hames.domain.value import Value
-from hames.ports import Verdict
 
-WITHDRAW_SECONDS = 3.0
+
+class Verdict(Value):
+    """`reason` says why not, in words for people."""
+
+    trusted: bool
+    reason: str = ""
+    sandbox_only: bool = False
+    """Trusted only behind walls: it starts programs that look at more than their words."""
 
 
 class Ruling(Value):
@@ -122,83 +118,3 @@ def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, 
     if policy == "never" or is_granted(intent, grants):
         return Ruling(action="allow", sandbox=sandbox)
     return Ruling(action="ask", sandbox=sandbox, reason="changes files")
-
-
-class Questions:
-    """The pending approvals of every thread of an engine."""
-
-    def __init__(self, *, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._open: dict[ApprovalId, _Question] = {}
-
-    async def ask(self, thread: Thread, approval: Approval) -> Answer:
-        """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so."""
-        question = self._open[approval.id] = _Question(thread, approval)
-        try:
-            await thread.emit(ApprovalRequested(approval=approval))
-            while not question.answered.is_set():
-                with anyio.move_on_after(self._patience_s):
-                    await question.answered.wait()
-                if not question.answered.is_set() and not thread.answerable:
-                    note = f"nobody who could answer was there for {self._patience_s:g} s"
-                    await self.resolve(approval.id, "reject", note=note)
-            return question.answer
-        except anyio.get_cancelled_exc_class():
-            if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
-                await self._withdraw(question)
-            raise
-        finally:
-            self._open.pop(approval.id, None)
-
-    async def resolve(
-        self, approval_id: ApprovalId, decision: Decision, *, note: str = "", content: Json = None
-    ) -> Thread:
-        """The first answer is recorded and counts; a later one finds nothing to answer.
-
-        Raises `ApprovalNotFound`, and `InvalidCommand` for a form filled in wrongly: that one can be tried again.
-        """
-        question = self._open.get(approval_id)
-        if question is None:
-            raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
-        approval = question.approval
-        content = _handed_in(approval, decision, content)
-        del self._open[approval_id]
-        grant = grant_for(approval.intent) if decision == "always" else None
-        await question.thread.emit(
-            ApprovalResolved(
-                turn_id=approval.turn_id,
-                approval_id=approval.id,
-                item_id=approval.item_id,
-                decision=decision,
-                grant=grant,
-                note=note,
-                content=content,
-            )
-        )
-        question.answer = Answer(decision=decision, note=note, content=content)
-        question.answered.set()
-        return question.thread
-
-    async def _withdraw(self, question: "_Question") -> None:
-        if question.approval not in question.thread.state.approvals:
-            return
-        with anyio.move_on_after(WITHDRAW_SECONDS, shield=True), suppress(HarnessError):
-            await self.resolve(question.approval.id, "void")
-
-
-def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:
-    """What goes back to a server that asked; nothing else has anything to fill in."""
-    intent = approval.intent
-    if not isinstance(intent, Elicit) or decision not in ("once", "always"):
-        return None
-    if complaint := misfit(intent, content):
-        raise InvalidCommand(f"the form cannot be handed in: {complaint}")
-    return filled(intent, content)
-
-
-class _Question:
-    def __init__(self, thread: Thread, approval: Approval) -> None:
-        self.thread = thread
-        self.approval = approval
-        self.answered = anyio.Event()
-        self.answer = Answer(decision="void")

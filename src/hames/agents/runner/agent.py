@@ -5,17 +5,20 @@ connection and an answer that is no stream are errors in words.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import anyio
 from msgspec.structs import replace
 
-from hames.agents.runner_events import EventParser, Told, TooLong
-from hames.domain.approvals import Answer, Elicit
-from hames.domain.errors import ErrorInfo, HarnessError, Misconfigured, ProviderError, UnknownModel
+from hames.agents.asking import Answering, read_beside_questions
+from hames.agents.runner.events import EventParser, Told, TooLong
+from hames.agents.runner.models import NAME
+from hames.domain.approvals import Answer
+from hames.domain.errors import ErrorInfo, InvalidCommand, ProviderError
+from hames.domain.events import UsageReported
 from hames.domain.ids import CallId, ItemId
 from hames.domain.items import (
     AgentMessage,
@@ -27,20 +30,19 @@ from hames.domain.items import (
     TextInput,
     ToolCall,
     ToolResult,
+    UserMessage,
 )
 from hames.domain.json import Json
-from hames.domain.models import ModelCard
-from hames.domain.options import Selector
+from hames.domain.servers import ServerStatus
+from hames.domain.state import ThreadState
 from hames.domain.usage import Usage
-from hames.ports import AgentTurn, Provider
+from hames.ports import Ability, Prompt, Task, TurnHandle
 
 if TYPE_CHECKING:
     import httpx2
 
 log = logging.getLogger(__name__)
 
-NAME = "runner"
-MODEL = "default"
 CONNECT_SECONDS = 10.0
 STALL_SECONDS = 120.0
 OUTCOMES: dict[str, ItemStatus] = {"declined": "declined", "interrupted": "interrupted", "skipped": "skipped"}
@@ -55,63 +57,74 @@ class RunnerAgent:
 
     def __init__(self, url: str, *, token: str = "", stall_s: float = STALL_SECONDS) -> None:
         """`stall_s`: after so much silence, heartbeats included, the run is given up."""
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._stall_s = stall_s
+        self.stall_s = stall_s
         self._client: httpx2.AsyncClient | None = None
 
-    async def run(self, turn: AgentTurn) -> str:
-        failure: HarnessError | None = None
-        stop_reason = ""
-        async with anyio.create_task_group() as tasks:
+    @asynccontextmanager
+    async def open(self, state: ThreadState) -> AsyncGenerator["RunnerThread"]:  # noqa: ARG002 - a run is one request
+        yield RunnerThread(self)
 
-            async def answer(told: Told, item: RunnerTool) -> None:
-                nonlocal failure
-                try:
-                    await self._answer(turn, told, item)
-                except HarnessError as why:
-                    failure = why
-                    tasks.cancel_scope.cancel()
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
 
-            # A person takes his time, and the runner is listened to meanwhile: it may end.
-            translation = _Translation(turn, lambda told, item: tasks.start_soon(answer, told, item))
-            try:
-                stop_reason = await self._follow(turn, translation)
-            except HarnessError as why:
-                failure = why
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return stop_reason
+    def http(self) -> "httpx2.AsyncClient":
+        if self._client is None:
+            import httpx2
 
-    async def _answer(self, turn: AgentTurn, told: Told, item: RunnerTool) -> None:
+            timeout = httpx2.Timeout(CONNECT_SECONDS, read=self.stall_s)
+            self._client = httpx2.AsyncClient(timeout=timeout, headers=self._headers, trust_env=False)
+        return self._client
+
+
+class RunnerThread:
+    """Implements `ports.AgentThread`. A run is one request: there is nothing to review, summarise or steer."""
+
+    abilities: frozenset[Ability] = frozenset()
+
+    def __init__(self, agent: RunnerAgent) -> None:
+        self._agent = agent
+
+    async def run(self, task: Task, turn: TurnHandle) -> str:
+        if not isinstance(task, Prompt):
+            raise ProviderError("the runner runs prompts and nothing else")
+        return await read_beside_questions(partial(self._follow, turn, task.message))
+
+    async def steer(self, message: UserMessage) -> None:  # noqa: ARG002
+        raise InvalidCommand("the runner cannot be steered")
+
+    def servers(self) -> Mapping[str, ServerStatus]:
+        return {}
+
+    async def _answer(self, turn: TurnHandle, told: Told, item: RunnerTool) -> None:
         import httpx2
 
         if told.intent is None:
             answer = Answer(decision="reject", note="this question cannot be passed on")
-        elif isinstance(told.intent, Elicit):
-            answer = await turn.elicit(item.id, told.intent)
         else:
-            decision, note = await turn.ask(item.id, told.intent, told.reason)
-            answer = Answer(decision=decision, note=note)
+            answer = await turn.ask(item.id, told.intent, told.reason)
         try:
-            await self._http().post(
-                f"{self._url}/approvals/{quote(told.id, safe='')}",
+            await self._agent.http().post(
+                f"{self._agent.url}/approvals/{quote(told.id, safe='')}",
                 json={"decision": answer.decision, "note": answer.note, "content": answer.content},
             )
         except httpx2.HTTPError as why:
             # Its stream says the rest.
-            log.warning("runner.unanswered", extra={"error": str(why) or type(why).__name__})
+            log.warning("runner.answer_not_sent", extra={"error": str(why) or type(why).__name__})
 
-    async def _follow(self, turn: AgentTurn, translation: "_Translation") -> str:
-        """The run, to its end."""
+    async def _follow(self, turn: TurnHandle, prompt: UserMessage, beside: Callable[[Answering], None]) -> str:
+        """The run, to its end. People take their time, and the runner is read meanwhile: it may end."""
         import httpx2
 
-        said = "\n".join(part.text for part in turn.prompt.content if isinstance(part, TextInput))
+        said = "\n".join(part.text for part in prompt.content if isinstance(part, TextInput))
         request = {"prompt": said, "thread": turn.thread_id, "approvalPolicy": turn.settings.approval_policy}
         parser = EventParser()
+        translation = _Translation(turn, lambda told, item: beside(partial(self._answer, turn, told, item)))
         try:
-            async with self._http().stream("POST", f"{self._url}/runs", json=request) as response:
+            async with self._agent.http().stream("POST", f"{self._agent.url}/runs", json=request) as response:
                 if response.status_code != 200:
                     raise await _refused(response)
                 async with aclosing(response.aiter_raw()) as chunks:
@@ -122,31 +135,18 @@ class RunnerAgent:
                                 return translation.stop_reason
         except httpx2.ReadTimeout:
             raise ProviderError(
-                f"the runner said nothing for {self._stall_s:g} s; the run was given up",
+                f"the runner said nothing for {self._agent.stall_s:g} s; the run was given up",
                 info="ResponseStreamDisconnected",
             ) from None
         except httpx2.ConnectError as why:
             raise ProviderError(
-                f"the runner at {self._url} cannot be reached: {why}", info="HttpConnectionFailed"
+                f"the runner at {self._agent.url} cannot be reached: {why}", info="HttpConnectionFailed"
             ) from None
         except (httpx2.HTTPError, TooLong) as why:
             raise ProviderError(
                 f"the connection to the runner broke: {why or type(why).__name__}", info="ResponseStreamDisconnected"
             ) from None
         raise ProviderError("the runner ended before the run did", info="ResponseStreamDisconnected")
-
-    async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
-
-    def _http(self) -> "httpx2.AsyncClient":
-        if self._client is None:
-            import httpx2
-
-            timeout = httpx2.Timeout(CONNECT_SECONDS, read=self._stall_s)
-            self._client = httpx2.AsyncClient(timeout=timeout, headers=self._headers, trust_env=False)
-        return self._client
 
 
 async def _refused(response: "httpx2.Response") -> ProviderError:
@@ -160,7 +160,7 @@ async def _refused(response: "httpx2.Response") -> ProviderError:
 class _Translation:
     """A runner's events as our items."""
 
-    def __init__(self, turn: AgentTurn, ask: Callable[[Told, RunnerTool], object]) -> None:
+    def __init__(self, turn: TurnHandle, ask: Callable[[Told, RunnerTool], object]) -> None:
         self._turn = turn
         self._ask = ask
         self._step = 1
@@ -180,7 +180,7 @@ class _Translation:
                 await self._start_tool(told)
             case "tool.output":
                 if (item := self._tools.get(told.id)) is not None:
-                    await self._turn.tell(item.id, told.text, "output")
+                    await self._turn.append(item.id, told.text, "output")
             case "approval.requested":
                 if (item := self._tools.get(told.item)) is not None:
                     self._ask(told, item)
@@ -192,7 +192,8 @@ class _Translation:
             case "run.completed":
                 await self._close("completed")
                 if told.usage != Usage():
-                    await self._turn.report(told.usage)
+                    model = self._turn.settings.model
+                    await self._turn.emit(UsageReported(turn_id=self._turn.turn_id, model=model, usage=told.usage))
                 self.ended, self.stop_reason = True, told.stop_reason
             case "run.error":
                 message = told.message or _words(told.error) or "it gave no reason"
@@ -208,7 +209,7 @@ class _Translation:
             await self._close_tools("completed")
             self._talk = kind(id=self._turn.new_item_id(), step=self._step)
             await self._turn.start(self._talk)
-        await self._turn.tell(self._talk.id, text, "text")
+        await self._turn.append(self._talk.id, text, "text")
 
     async def _start_tool(self, told: Told) -> None:
         await self._close_talk()
@@ -248,7 +249,7 @@ class _Translation:
         self._tools.clear()
 
 
-def _tool(told: Told, turn: AgentTurn, step: int) -> RunnerTool:
+def _tool(told: Told, turn: TurnHandle, step: int) -> RunnerTool:
     item_id = turn.new_item_id()
     call_id = CallId(told.id or item_id)
     given: dict[str, Json] = told.input if isinstance(told.input, dict) else {}
@@ -267,32 +268,3 @@ def _words(value: Json) -> str:
     if isinstance(value, dict) and isinstance(value.get("message"), str):
         return value["message"]
     return "" if value is None else str(value)
-
-
-class RunnerShelf:
-    """The runner's place in the catalogue: one model, that nobody here can ask anything."""
-
-    name = NAME
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [self.named(MODEL)]
-
-    def selectors(self) -> Sequence[Selector]:
-        return []
-
-    def known(self, model: str) -> ModelCard | None:  # noqa: ARG002
-        return None
-
-    def named(self, model: str) -> ModelCard:
-        if model != MODEL:
-            raise UnknownModel(f"the runner has no model {model!r}; it is {NAME}/{MODEL}")
-        return ModelCard(
-            provider=NAME,
-            model=MODEL,
-            display_name="Sandbox runner",
-            description="An agent in a sandbox of its own",
-            images=False,
-        )
-
-    def provider(self, card: ModelCard) -> Provider:
-        raise Misconfigured(f"{card.id} runs whole turns; it cannot be asked for a reply alone")

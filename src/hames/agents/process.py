@@ -1,6 +1,6 @@
-"""A program that speaks JSON lines, one message each way: requests, answers, notifications, questions.
+"""An agent's program as a child process that speaks JSON-RPC in lines: requests, answers and notifications both ways.
 
-Whoever runs a turn reads `messages`; requests of ours are answered in between. Closing ends the program.
+One task reads with `next`. Closing ends the program and everything it started.
 """
 
 import contextlib
@@ -27,7 +27,21 @@ class Refused(Exception):
     """The program answered a request with an error."""
 
 
-class Program:
+class _Reply:
+    """The answer to one request, once it is there."""
+
+    def __init__(self) -> None:
+        self.message: dict[str, Json] | None = None
+        self.arrived = anyio.Event()
+
+    def result(self) -> Json:
+        assert self.message is not None
+        if (error := self.message.get("error")) is not None:
+            raise Refused(str(error.get("message", error) if isinstance(error, dict) else error))
+        return self.message.get("result")
+
+
+class AgentProcess:
     def __init__(self, process: Process, name: str, errors: IO[bytes]) -> None:
         """`errors` is what it writes to stderr: its last line may say why it ended."""
         self.name = name
@@ -35,22 +49,47 @@ class Program:
         self._process = process
         self._buffer = b""
         self._number = 0
-        self._waiting: list[dict[str, Json]] = []
+        self._unread: list[dict[str, Json]] = []
+        self._replies: dict[int, _Reply] = {}
 
     async def call(self, method: str, params: Json) -> Json:
         """Raises `Refused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
+        reply = await self._request(method, params)
+        while reply.message is None:
+            message = await self._read()
+            if not self._settle(message):
+                self._unread.append(message)
+        return reply.result()
+
+    async def call_beside(self, method: str, params: Json) -> Json:
+        """Like `call`, while another task reads with `next`."""
+        reply = await self._request(method, params)
+        await reply.arrived.wait()
+        return reply.result()
+
+    async def await_notification(self, method: str) -> Json:
+        """The parameters of the next such notification. It stays there for `next`, like everything before it."""
+        while (found := next((one for one in self._unread if one.get("method") == method), None)) is None:
+            message = await self._read()
+            if not self._settle(message):
+                self._unread.append(message)
+        return found.get("params")
+
+    async def _request(self, method: str, params: Json) -> "_Reply":
         self._number += 1
-        number = self._number
-        await self.send({"id": number, "method": method, "params": params})
-        kept: list[dict[str, Json]] = []
-        while True:
-            message = await self.next()
-            if message.get("id") == number and "method" not in message:
-                self._waiting = kept + self._waiting
-                if "error" in message:
-                    raise Refused(str(message["error"].get("message", message["error"])))
-                return message.get("result")
-            kept.append(message)
+        reply = self._replies[self._number] = _Reply()
+        await self.send({"id": self._number, "method": method, "params": params})
+        return reply
+
+    def _settle(self, message: dict[str, Json]) -> bool:
+        """Whether this is the answer to a request of ours."""
+        number = message.get("id")
+        if "method" in message or not isinstance(number, int) or number not in self._replies:
+            return False
+        reply = self._replies.pop(number)
+        reply.message = message
+        reply.arrived.set()
+        return True
 
     async def notify(self, method: str, params: Json) -> None:
         await self.send({"method": method, "params": params})
@@ -69,9 +108,16 @@ class Program:
             raise self._gone() from None
 
     async def next(self) -> dict[str, Json]:
-        """The next message. A line that is none is passed over."""
-        if self._waiting:
-            return self._waiting.pop(0)
+        """The next request or notification of the program's."""
+        if self._unread:
+            return self._unread.pop(0)
+        while True:
+            message = await self._read()
+            if not self._settle(message):
+                return message
+
+    async def _read(self) -> dict[str, Json]:
+        """The next message. A line that is no JSON object is skipped."""
         assert self._process.stdout is not None
         while True:
             line, newline, rest = self._buffer.partition(b"\n")
@@ -109,7 +155,7 @@ class Program:
 @asynccontextmanager
 async def running(
     command: Sequence[str], *, name: str, cwd: str, environment: Mapping[str, str]
-) -> AsyncGenerator[Program]:
+) -> AsyncGenerator[AgentProcess]:
     """Raises `ProviderError` when it does not start. Its whole process group ends with the turn."""
     with tempfile.TemporaryFile() as errors:
         try:
@@ -119,7 +165,7 @@ async def running(
         except OSError as failure:
             raise ProviderError(f"cannot start {name} ({command[0]}): {failure.strerror}") from None
         async with _ending(process):
-            yield Program(process, name, errors)
+            yield AgentProcess(process, name, errors)
 
 
 @asynccontextmanager

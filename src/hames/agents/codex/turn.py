@@ -5,11 +5,15 @@ came make no item, and what it left open is closed by the engine.
 """
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 
 import anyio
 from msgspec.structs import replace
 
-from hames.agents.codex_items import (
+from hames.agents.asking import Answering, read_beside_questions
+from hames.agents.codex.command import NAME
+from hames.agents.codex.items import (
     ELICITATION,
     asks_for_mcp,
     completed_item,
@@ -18,15 +22,18 @@ from hames.agents.codex_items import (
     opened_item,
     streamed,
 )
-from hames.agents.jsonl import Program, Refused
-from hames.domain.errors import ProviderError
+from hames.agents.codex.requests import inputs
+from hames.agents.process import AgentProcess, Refused
+from hames.domain.errors import InvalidCommand, ProviderError
+from hames.domain.events import Noticed, UsageReported
 from hames.domain.items import AgentMessage, Item, McpToolCall, Reasoning, Stream, UserMessage
 from hames.domain.json import Json
 from hames.domain.policy import Decision
 from hames.domain.usage import Usage
-from hames.ports import AgentTurn
+from hames.ports import TurnHandle
 
 INTERRUPT_SECONDS = 2.0
+STEER_SECONDS = 10.0
 
 WORDS: dict[Decision, str] = {
     "once": "accept",
@@ -49,10 +56,10 @@ ERRORS = {
 }
 
 
-class Talk:
-    """One turn of Codex's, as it happens."""
+class CodexTurn:
+    """One running turn at Codex."""
 
-    def __init__(self, program: Program, turn: AgentTurn, thread_id: str, turn_id: str) -> None:
+    def __init__(self, program: AgentProcess, turn: TurnHandle, thread_id: str, turn_id: str) -> None:
         self._program = program
         self._turn = turn
         self._thread_id = thread_id
@@ -63,13 +70,19 @@ class Talk:
         self._open: dict[str, Item] = {}
         self._told: dict[tuple[str, str], int] = {}
         self._declined: set[str] = set()
+        self._total: Json = None
+        """Codex's count of all tokens of the thread, when it was last told."""
 
     async def follow(self) -> str:
+        """Until Codex's turn has ended. Raises `HarnessError`."""
+        return await read_beside_questions(self._read)
+
+    async def _read(self, beside: Callable[[Answering], None]) -> str:
         while True:
             message = await self._program.next()
             method, params = str(message.get("method", "")), message.get("params") or {}
             if "id" in message and method:
-                await self._question(message["id"], method, params)
+                beside(partial(self._question, message["id"], method, params))
             elif method == "turn/started" and params["turn"].get("rootTurnId") in self._turns:
                 self._turns.add(params["turn"]["id"])  # a review has a turn inside the one that was asked for
             elif method == "item/started":
@@ -78,12 +91,22 @@ class Talk:
                 await self._complete(params["item"])
             elif (piece := streamed(method, params)) is not None:
                 await self._stream(params.get("itemId", ""), *piece)
-            elif method == "thread/tokenUsage/updated" and params.get("turnId") in self._turns:
+            elif method == "thread/tokenUsage/updated":
                 await self._count(params)
             elif method == "error":
-                await self._turn.notice("error", _said(params.get("error")))
+                await self._notice("error", _said(params.get("error")))
             elif method == "turn/completed" and params["turn"]["id"] == self._turn_id:
                 return _ended(params["turn"])
+
+    async def steer(self, message: UserMessage) -> None:
+        asked = {"threadId": self._thread_id, "expectedTurnId": self._turn_id, "input": inputs(message)}
+        try:
+            with anyio.fail_after(STEER_SECONDS):
+                await self._program.call_beside("turn/steer", asked)
+        except Refused as refusal:
+            raise InvalidCommand(f"Codex cannot be steered now: {refusal}") from None
+        except (TimeoutError, ProviderError):
+            raise InvalidCommand("Codex did not take the message: its turn may be ending") from None
 
     async def interrupt(self) -> None:
         """Tell Codex to stop, so that its own log knows; then the process goes, whatever it says."""
@@ -109,7 +132,7 @@ class Talk:
         if text and (item := await self._show(their_id)) is not None:
             told = self._told.get((their_id, stream), 0)
             self._told[their_id, stream] = told + len(text)
-            await self._turn.tell(item.id, text, stream)
+            await self._turn.append(item.id, text, stream)
 
     async def _complete(self, theirs: dict[str, Json]) -> None:
         their_id = theirs["id"]
@@ -137,7 +160,7 @@ class Talk:
         if wanted is None or item is None:
             await self._program.refuse(number, f"nobody here answers {method}")
             return
-        decision, _ = await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))
+        decision = (await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))).decision
         if WORDS[decision] == "decline":
             self._declined.add(their_id)
         answer = ELICITED[decision] if asks_for_mcp(method, params) else {"decision": WORDS[decision]}
@@ -147,7 +170,7 @@ class Talk:
         question = elicited(params)
         if question is None or item is None:
             return {"action": "decline"}
-        answer = await self._turn.elicit(item.id, question)
+        answer = await self._turn.ask(item.id, question)
         if answer.decision in ("once", "always"):
             return {"action": "accept", "content": answer.content}
         return {"action": "decline" if answer.decision == "reject" else "cancel"}
@@ -165,16 +188,29 @@ class Talk:
         return next(iter(same or calls), "")
 
     async def _count(self, params: dict[str, Json]) -> None:
-        last = (params.get("tokenUsage") or {}).get("last") or {}
+        """One model call's tokens. Codex repeats the last call's when only its estimate of the window has changed."""
+        counted = params.get("tokenUsage") or {}
+        before, self._total = self._total, counted.get("total")
+        if params.get("turnId") not in self._turns or self._total == before:
+            return
+        last = counted.get("last") or {}
         cached = int(last.get("cachedInputTokens") or 0)
-        await self._turn.report(
-            Usage(
-                input_tokens=max(0, int(last.get("inputTokens") or 0) - cached),
-                output_tokens=int(last.get("outputTokens") or 0),
-                thinking_tokens=int(last.get("reasoningOutputTokens") or 0),
-                cache_read_tokens=cached,
-            )
+        usage = Usage(
+            input_tokens=max(0, int(last.get("inputTokens") or 0) - cached),
+            output_tokens=int(last.get("outputTokens") or 0),
+            thinking_tokens=int(last.get("reasoningOutputTokens") or 0),
+            cache_read_tokens=cached,
         )
+        await self._turn.emit(
+            UsageReported(turn_id=self._turn.turn_id, model=self._turn.settings.model, usage=usage),
+        )
+
+    async def _notice(self, name: str, message: str) -> None:
+        await self._turn.emit(codex_notice(self._turn, name, message))
+
+
+def codex_notice(turn: TurnHandle, name: str, message: str) -> Noticed:
+    return Noticed(source=NAME, name=name, message=message, turn_id=turn.turn_id)
 
 
 def _ended(theirs: dict[str, Json]) -> str:

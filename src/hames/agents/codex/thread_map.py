@@ -32,7 +32,7 @@ class Known(Value):
         return Known(thread=self.thread, turns={name: self.turns[name] for name in names[: names.index(last) + 1]})
 
 
-class Memory:
+class ThreadMap:
     def __init__(self, directory: Callable[[], Path | None]) -> None:
         """`directory` says where it is kept; None: nowhere, and Codex is told again with every turn."""
         self._directory = directory

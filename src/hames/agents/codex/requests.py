@@ -1,4 +1,4 @@
-"""A turn of ours as requests to Codex. Pure.
+"""The requests that start a turn at Codex. Pure.
 
 Codex keeps what it was once told about model, effort and mode, even over a restart; so everything is said each time.
 """
@@ -6,7 +6,9 @@ Codex keeps what it was once told about model, effort and mode, even over a rest
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
+from hames.domain.commands import ReviewTarget
 from hames.domain.items import TextInput, UserMessage
 from hames.domain.json import Json
 from hames.domain.options import Settings
@@ -18,7 +20,7 @@ from hames.domain.policy import (
     SandboxPolicy,
     WorkspaceWrite,
 )
-from hames.ports import AgentTurn
+from hames.ports import Compact, Prompt, Review, Task
 
 DEFAULT = "default"
 REVIEW = "review"
@@ -34,16 +36,38 @@ def thread_settings(settings: Settings) -> dict[str, Json]:
     return chosen
 
 
-def opening(turn: AgentTurn, thread_id: str, model: str) -> Iterator[tuple[str, dict[str, Json]]]:
-    """The requests that begin the turn; the last one is answered with Codex's turn. `model` is what its thread has."""
-    settings = turn.settings
-    options = {"threadId": thread_id, **_turn_settings(settings, model)}
-    if settings.options.get("collaboration_mode") == REVIEW:
-        words = "\n\n".join(part.text for part in turn.prompt.content if isinstance(part, TextInput))
-        yield "thread/settings/update", options
-        yield "review/start", {"threadId": thread_id, "target": {"type": "custom", "instructions": words}}
-    else:
-        yield "turn/start", {**options, "input": inputs(turn.prompt)}
+def opening(task: Task, settings: Settings, thread_id: str, model: str) -> Iterator[tuple[str, dict[str, Json]]]:
+    """The requests that start the turn, in order. `model` is what Codex's thread has."""
+    match task:
+        case Prompt(message=message):
+            options = {"threadId": thread_id, **_turn_settings(settings, model)}
+            if settings.options.get("collaboration_mode") == REVIEW:
+                words = "\n\n".join(part.text for part in message.content if isinstance(part, TextInput))
+                yield "thread/settings/update", options
+                yield "review/start", _review(thread_id, ReviewTarget(kind="custom", text=words))
+            else:
+                yield "turn/start", {**options, "input": inputs(message)}
+        case Review(target=target):
+            # A review changes nothing, whatever the thread's sandbox allows. The next turn says its own again.
+            read_only = replace(settings, sandbox=ReadOnly())
+            yield "thread/settings/update", {"threadId": thread_id, **_turn_settings(read_only, model)}
+            yield "review/start", _review(thread_id, target)
+        case Compact():
+            yield "thread/settings/update", {"threadId": thread_id, **_turn_settings(settings, model)}
+            yield "thread/compact/start", {"threadId": thread_id}
+
+
+def _review(thread_id: str, target: ReviewTarget) -> dict[str, Json]:
+    match target.kind:
+        case "uncommittedChanges":
+            theirs: dict[str, Json] = {}
+        case "baseBranch":
+            theirs = {"branch": target.text.strip()}
+        case "commit":
+            theirs = {"sha": target.text.strip()}
+        case "custom":
+            theirs = {"instructions": target.text}
+    return {"threadId": thread_id, "target": {"type": target.kind, **theirs}}
 
 
 def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:

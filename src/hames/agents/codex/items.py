@@ -10,6 +10,7 @@ from hames.domain.ids import CallId, ItemId
 from hames.domain.items import (
     AgentMessage,
     CommandExecution,
+    Compaction,
     FileChange,
     FileUpdate,
     Item,
@@ -42,7 +43,7 @@ DELTAS: dict[str, Stream] = {
     "item/mcpToolCall/progress": "output",
 }
 SILENT = frozenset({"enteredReviewMode", "exitedReviewMode"})
-"""Items that say nothing of their own: a review is told in a message."""
+"""Items that show nothing: the text of a review comes as a message as well."""
 PART = "item/reasoning/summaryPartAdded"
 ELICITATION = "mcpServer/elicitation/request"
 
@@ -88,6 +89,8 @@ def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> Item
             )
         case "webSearch":
             return WebSearch(id=item_id, step=1, query=_text(theirs, "query"))
+        case "contextCompaction":
+            return Compaction(id=item_id, step=1)
         case "plan":
             return Plan(id=item_id, step=1, call_id=call_id)
         case kind if kind in SILENT:
@@ -129,6 +132,8 @@ def completed_item(theirs: dict[str, Json], item: Item, cwd: str = "") -> tuple[
             text, structured = _mcp_result(theirs)
             result = ToolResult(text=text, failed=status != "completed")
             return replace(item, status=status, structured=structured, result=result), "", ""
+        case Compaction():
+            return replace(item, status="completed"), "", ""
         case WebSearch():
             return replace(item, status="completed", query=_text(theirs, "query") or item.query), "", ""
         case Plan():

@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from hames.agents.codex_command import NAME
-from hames.agents.codex_request import DEFAULT, PERSONALITIES, REVIEW
-from hames.agents.jsonl import Program, Refused, running
+from hames.agents.codex.command import NAME
+from hames.agents.codex.requests import DEFAULT, PERSONALITIES, REVIEW
+from hames.agents.process import AgentProcess, Refused, running
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
@@ -45,7 +45,7 @@ class Catalog(Value):
 
 
 @asynccontextmanager
-async def started(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> AsyncGenerator[Program]:
+async def started(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> AsyncGenerator[AgentProcess]:
     """Codex, with the greeting behind it. Raises `ProviderError` when it does not start."""
     async with AsyncExitStack() as stack:
         yield await _answering(stack, [*command, "app-server"], cwd, environment)
@@ -53,7 +53,7 @@ async def started(command: Sequence[str], *, cwd: str, environment: Mapping[str,
 
 async def _answering(
     stack: AsyncExitStack, command: Sequence[str], cwd: str, environment: Mapping[str, str], attempt: int = 0
-) -> Program:
+) -> AgentProcess:
     program = await stack.enter_async_context(running(command, name="Codex", cwd=cwd, environment=environment))
     try:
         await _greet(program)
@@ -69,13 +69,13 @@ async def _answering(
     return program
 
 
-async def _greet(program: Program) -> None:
+async def _greet(program: AgentProcess) -> None:
     who = {"name": "hames", "title": "Hames", "version": "1"}
     await program.call("initialize", {"clientInfo": who, "capabilities": {"experimentalApi": True}})
     await program.notify("initialized", {})
 
 
-async def learn(program: Program, path: Path) -> Catalog:
+async def learn(program: AgentProcess, path: Path) -> Catalog:
     """Codex's own list, kept in a file. A Codex that has none has its old one."""
     try:
         told = await program.call("model/list", {"limit": 200})

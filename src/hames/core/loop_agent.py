@@ -1,0 +1,188 @@
+"""Our own agent: the loop of `core/loop.py` with the thread's tools, behind the same port as every other agent."""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace as changed
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
+
+from hames.core import compaction
+from hames.core.context import Memory
+from hames.core.loop import run_loop
+from hames.core.prompts import effective, system_prompt
+from hames.core.threads import LoadedThread, Threads
+from hames.core.turn import LoopTurn
+from hames.domain.errors import HarnessError, ProviderError
+from hames.domain.events import Event, Noticed
+from hames.domain.ids import ThreadId, TurnId
+from hames.domain.items import UserMessage
+from hames.domain.models import ModelCard
+from hames.domain.notes import Note, complaint
+from hames.domain.options import Settings
+from hames.domain.servers import ServerStatus, notice
+from hames.domain.state import ThreadState
+from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
+
+log = logging.getLogger(__name__)
+
+
+class LoopAgent:
+    """Implements `ports.Agent`."""
+
+    name = "hames"
+
+    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust) -> None:
+        self.threads = threads
+        self.tools = tools
+        self.trust = trust
+
+    @asynccontextmanager
+    async def open(self, state: ThreadState) -> AsyncGenerator["LoopThread"]:
+        loaded = self.threads.loaded[state.id]
+        async with anyio.create_task_group() as tasks:
+            yield LoopThread(self, loaded, tasks)
+
+
+class LoopThread:
+    """One thread of ours: its tools, opened with its first turn, and what its finished turns said."""
+
+    abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
+
+    def __init__(self, agent: LoopAgent, loaded: LoadedThread, tasks: TaskGroup) -> None:
+        self._agent = agent
+        self._threads = agent.threads
+        self._loaded = loaded
+        self._tasks = tasks
+        self._memory = Memory()
+        self._tools: list[Tool] | None = None
+        self._opening = anyio.Lock(fast_acquire=True)
+        self._servers: dict[str, ServerStatus] = {}
+
+    async def run(self, task: Task, turn: TurnHandle) -> str:
+        prepared = await self._prepare(turn)
+        match task:
+            case Prompt():
+                return await run_loop(prepared)
+            case Review():
+                return await run_loop(_reviewing(prepared))
+            case Compact():
+                if not await compaction.compact(prepared):
+                    raise ProviderError("the conversation could not be summarised; it stays as it is")
+                return "compacted"
+
+    async def steer(self, message: UserMessage) -> None:
+        """Nothing to do: the loop looks into the log before each step."""
+
+    def servers(self) -> Mapping[str, ServerStatus]:
+        if self._tools is None and not self._opening.locked():
+            self._tasks.start_soon(self._open_tools)
+        return self._servers
+
+    async def _prepare(self, turn: TurnHandle) -> LoopTurn:
+        settings = effective(turn.settings)
+        card = self._threads.models.find(settings.model)
+        place = _place(turn.thread_id, turn.turn_id, settings)
+        offered = await self._opened_tools(place)
+        reads_only = settings.agent != "code"
+        native = _native(card, settings)
+        tools = {
+            tool.spec.name: tool
+            for tool in offered
+            if not (reads_only and tool.spec.writes) and tool.spec.name not in native
+        }
+        rules = self._threads.rules
+        notes = await self._notes(settings, turn.turn_id)
+        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings, notes)
+        return LoopTurn(
+            handle=turn,
+            settings=settings,
+            card=card,
+            provider=self._threads.models.provider(card),
+            tools=tools,
+            place=place,
+            system=system,
+            trust=self._agent.trust,
+            clock=self._threads.clock,
+            memory=self._memory,
+            max_steps=settings.max_steps or rules.max_steps,
+            max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
+            notes=notes,
+        )
+
+    async def _notes(self, settings: Settings, turn_id: TurnId) -> tuple[Note, ...]:
+        """The project notes of this thread. They are read once for each working directory while it is loaded."""
+        loaded, events = self._loaded, list[Event]()
+        if loaded.notes is None or loaded.notes.cwd != settings.cwd:
+            loaded.notes, events = await self._threads.read_notes(settings, loaded.thread.state.notes)
+        if loaded.notes is None:
+            return ()
+        if loaded.notes is not loaded.notes_checked:
+            loaded.notes_checked = loaded.notes
+            problems = [words for note in loaded.notes.notes if (words := complaint(note))]
+            events += [
+                Noticed(source="hames", name="notes", severity="warning", message=words, turn_id=turn_id)
+                for words in problems
+            ]
+        if events:
+            await loaded.thread.emit(*events)
+        return loaded.notes.notes
+
+    async def _opened_tools(self, place: Place) -> list[Tool]:
+        async with self._opening:
+            if self._tools is None:
+                opened: list[Tool] = await self._tasks.start(self._hold_tools, place)
+                self._tools = opened
+            return self._tools
+
+    async def _open_tools(self) -> None:
+        settings = self._loaded.thread.state.settings
+        try:
+            await self._opened_tools(_place(self._loaded.thread.id, TurnId(""), settings))
+        except Exception:  # the next turn tries again, and fails with it
+            log.exception("tools.open_failed", extra={"thread_id": self._loaded.thread.id})
+
+    async def _hold_tools(self, place: Place, *, task_status: TaskStatus[list[Tool]]) -> None:
+        """A task of their own, because what a tool opens must be closed by the task that opened it."""
+        async with self._agent.tools.open(place, self._note_server) as tools:
+            task_status.started(list(tools))
+            await self._loaded.closed.wait()
+
+    async def _note_server(self, status: ServerStatus) -> None:
+        """Remembers how an MCP server is doing, and writes a notice when people should know."""
+        before = self._servers.get(status.name)
+        self._servers[status.name] = status
+        thread = self._loaded.thread
+        running = thread.state.running
+        event = notice(before, status, running.id if running is not None else None)
+        if event is not None and not self._loaded.closed.is_set():
+            try:
+                await thread.emit(event)
+            except HarnessError:  # the disk failed: the running turn fails for the same reason
+                log.exception("notice.not_stored", extra={"thread_id": thread.id, "server": status.name})
+
+
+def _reviewing(turn: LoopTurn) -> LoopTurn:
+    """The turn with the reviewer's instructions, its read-only sandbox and its tools."""
+    settings = effective(replace(turn.settings, agent="review"))
+    return changed(
+        turn,
+        settings=settings,
+        place=replace(turn.place, sandbox=settings.sandbox),
+        tools={name: tool for name, tool in turn.tools.items() if not tool.spec.writes},
+        system=system_prompt(settings, turn.notes),
+    )
+
+
+def _place(thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
+    return Place(
+        thread_id=thread_id, turn_id=turn_id, workspace=settings.cwd, cwd=settings.cwd, sandbox=settings.sandbox
+    )
+
+
+def _native(card: ModelCard, settings: Settings) -> frozenset[str]:
+    """What the model's service does itself: a tool of ours by that name would only confuse it."""
+    searches = card.web_search and settings.options.get("web_search") == "on"
+    return frozenset({"web_search"}) if searches else frozenset()

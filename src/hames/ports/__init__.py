@@ -1,0 +1,48 @@
+"""Ports: what the engine needs from the outside. Each docstring is a contract.
+
+Rooms implement these and import no other room; `app.py` joins them.
+"""
+
+from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
+from hames.ports.clock import Clock, Ids
+from hames.ports.model import Models, Provider
+from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
+from hames.ports.store import Examined, Log, Store
+from hames.ports.tool import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec, Work
+from hames.ports.workspace import Notes
+
+__all__ = [
+    "Ability",
+    "Agent",
+    "AgentThread",
+    "Ask",
+    "Clock",
+    "Compact",
+    "Examined",
+    "Ids",
+    "Job",
+    "Launch",
+    "Limits",
+    "Log",
+    "Models",
+    "Notes",
+    "Place",
+    "Process",
+    "Prompt",
+    "Provider",
+    "Report",
+    "Review",
+    "Sandbox",
+    "Store",
+    "Task",
+    "Tell",
+    "Tool",
+    "ToolFailed",
+    "ToolSpec",
+    "Tools",
+    "Trust",
+    "TurnEvent",
+    "TurnHandle",
+    "Verdict",
+    "Work",
+]

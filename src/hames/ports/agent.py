@@ -1,0 +1,117 @@
+"""Agents: who carries out a turn. Our own loop is one of them, beside Codex and a sandbox runner."""
+
+from collections.abc import Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, Protocol
+
+from hames.domain.approvals import Answer, Elicit, Intent
+from hames.domain.commands import ReviewTarget
+from hames.domain.events import ItemCompleted, ItemStarted, Noticed, StepVoided, ToolCalled, UsageReported
+from hames.domain.ids import ItemId, ThreadId, TurnId
+from hames.domain.items import Item, Stream, UserMessage
+from hames.domain.options import Settings
+from hames.domain.servers import ServerStatus
+from hames.domain.state import ThreadState
+from hames.domain.value import Value
+
+
+class Prompt(Value):
+    message: UserMessage
+
+
+class Review(Value):
+    """`message` is the target in our own words, for agents that have no review of their own."""
+
+    target: ReviewTarget
+    message: UserMessage
+
+
+class Compact(Value):
+    """Summarize the conversation so far, so that the model is shown less of it."""
+
+
+Task = Prompt | Review | Compact
+
+Ability = Literal["review", "compact", "steer"]
+"""What not every agent can do. A task that needs a missing one is refused before the turn starts."""
+
+TurnEvent = ItemStarted | ItemCompleted | ToolCalled | StepVoided | UsageReported | Noticed
+"""What an agent may write into the log of its turn."""
+
+
+class TurnHandle(Protocol):
+    """A running turn as its agent sees it, and the agent's only way to write.
+
+    Every item is started once and completed once. Items that are still open when the agent returns are closed for it.
+    """
+
+    step: int
+    """The number of the model reply that is under way. What users say meanwhile belongs to it."""
+
+    @property
+    def thread_id(self) -> ThreadId: ...
+
+    @property
+    def turn_id(self) -> TurnId: ...
+
+    @property
+    def state(self) -> ThreadState:
+        """The thread as it is now; the last of its turns is this one."""
+        ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def new_item_id(self) -> ItemId: ...
+
+    async def start(self, item: Item) -> None: ...
+
+    def append(self, item_id: ItemId, text: str, stream: Stream) -> Awaitable[None]:
+        """Adds text to one stream of an open item."""
+        ...
+
+    async def complete(self, item: Item) -> None:
+        """The item as it ended. Its streams are filled in from what was appended."""
+        ...
+
+    async def emit(self, *events: TurnEvent) -> None:
+        """Writes events of this turn as they are, all in one write."""
+        ...
+
+    async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:
+        """A person's decision about a started item. Waits for it; cancel it when the answer is no longer needed."""
+        ...
+
+
+class AgentThread(Protocol):
+    """An agent's side of one thread: its tools, a process, the name of a session elsewhere."""
+
+    @property
+    def abilities(self) -> frozenset[Ability]: ...
+
+    async def run(self, task: Task, turn: TurnHandle) -> str:
+        """Carries out the task and returns the agent's own word for why it stopped.
+
+        Raises `HarnessError` and nothing else. It may be cancelled at any await, and nothing it started outlives that.
+        """
+        ...
+
+    async def steer(self, message: UserMessage) -> None:
+        """Passes on what a user says while `run` runs. The message is in the log once this returns.
+
+        Raises `InvalidCommand` when the running turn cannot take it.
+        """
+        ...
+
+    def servers(self) -> Mapping[str, ServerStatus]:
+        """The MCP servers of this thread's tools by name. Those that have not been started are started now."""
+        ...
+
+
+class Agent(Protocol):
+    """Opened for a thread when it is first needed, and closed when the thread is unloaded."""
+
+    @property
+    def name(self) -> str: ...
+
+    def open(self, state: ThreadState) -> AbstractAsyncContextManager[AgentThread]: ...

@@ -1,0 +1,80 @@
+"""Where threads are kept."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hames.domain.commands import ThreadPage, ThreadSummary
+from hames.domain.events import Record
+from hames.domain.ids import ThreadId
+from hames.domain.value import Value
+
+
+class Log(Protocol):
+    """One thread's log, held by its only writer.
+
+    `append` returns when the records are kept (a killed process does not lose them) and, with
+    `sync`, when they are safe (a power cut does not either). `jot` keeps a live delta until the bundle
+    that contains it is appended. Both raise `StorageFailed`; after a failed sync the log is read-only for good.
+    """
+
+    thread_id: ThreadId
+    repaired: str
+    """What opening it had to mend, or nothing."""
+
+    @property
+    def foreign(self) -> bool:
+        """Not written by this user on this machine, all of it: its settings and approvals are data, not consent."""
+        ...
+
+    async def read(self) -> list[Record]:
+        """All of it, with jotted deltas that never made it into a bundle as last records."""
+        ...
+
+    async def append(self, records: Sequence[Record], *, sync: bool = False) -> None: ...
+
+    def jot(self, record: Record) -> None: ...
+
+    async def summarize(self, summary: ThreadSummary) -> None:
+        """What lists show of this thread from now on."""
+        ...
+
+    def rest(self) -> None:
+        """The turn is over: give back what only a running one needs."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Examined(Value):
+    """What a log says, and whether it is foreign (see `Log.foreign`)."""
+
+    records: list[Record]
+    foreign: bool
+
+
+class Store(Protocol):
+    """Where threads are kept. Append-only; one writer at a time; a torn tail is a shorter log."""
+
+    async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> Log:
+        """`foreign`: what will be written comes from a foreign thread, so this one is foreign, too."""
+        ...
+
+    async def open(self, thread_id: ThreadId) -> Log:
+        """For writing. Raises `ThreadNotFound`, `ThreadInUse`, `ThreadReadOnly`."""
+        ...
+
+    async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
+        """For looking. Raises `ThreadNotFound`."""
+        ...
+
+    async def examine(self, thread_id: ThreadId) -> Examined:
+        """For looking, and whose it is: of the very bytes that were read. Raises `ThreadNotFound`."""
+        ...
+
+    async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        """Newest first; opens no log. Raises `InvalidCommand` for a cursor it never gave."""
+        ...
+
+    async def delete(self, thread_id: ThreadId) -> None: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,110 @@
+"""Tools: what the model can do, from a call that was understood to its result."""
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from hames.domain.approvals import Answer, Elicit, Intent
+from hames.domain.ids import ItemId, ThreadId, TurnId
+from hames.domain.items import Call, Stream, ToolItem
+from hames.domain.json import Json
+from hames.domain.policy import SandboxPolicy
+from hames.domain.servers import ServerStatus
+from hames.domain.value import Value
+
+
+class ToolSpec(Value):
+    """A tool as the model is told of it. `schema` is JSON Schema of an object."""
+
+    name: str
+    description: str
+    schema: Json
+    writes: bool = False
+    """May change something: not offered to the `plan` and `review` agents."""
+
+
+class Place(Value):
+    """Where a tool runs. `workspace` bounds its files; `cwd` is where relative paths start."""
+
+    thread_id: ThreadId
+    turn_id: TurnId
+    workspace: str
+    cwd: str
+    sandbox: SandboxPolicy
+
+
+class Ask(Protocol):
+    """Puts a question of a running tool to a person, and waits. The answer is in the log before it is returned.
+
+    Where nobody may be asked it is a rejection, whose note says why. Cancel it when the answer is of no use any more.
+    """
+
+    def __call__(self, question: Elicit) -> Awaitable[Answer]: ...
+
+
+class Job(Value):
+    """One call to carry out, and the name and step its item will have."""
+
+    call: Call
+    arguments: Json
+    """`call.arguments` decoded, and valid for the tool's schema."""
+    item_id: ItemId
+    step: int
+    place: Place
+    ask: Ask | None = None
+    """For questions that come up while it runs. None: there is nobody to ask."""
+
+
+class Tell(Protocol):
+    """Tells watchers what a running tool says."""
+
+    def __call__(self, text: str, stream: Stream = "output") -> Awaitable[None]: ...
+
+
+class Work(Protocol):
+    """A call understood and not yet carried out.
+
+    `item` is what people see from the start; `intent` is what is judged.
+    `run` carries it out and returns the item as it ended, `result` set; the core fills
+    its streams from what was told. It may be cancelled at any await, and nothing it started outlives that.
+    `policy` is the sandbox this run gets, which may be tighter than the thread's.
+    """
+
+    @property
+    def item(self) -> ToolItem: ...
+
+    @property
+    def intent(self) -> Intent: ...
+
+    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem: ...
+
+
+class Tool(Protocol):
+    """Something the model can do.
+
+    `prepare` looks and never touches. It raises `ToolFailed` for what the model should read and correct.
+    """
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def prepare(self, job: Job) -> Work: ...
+
+
+class ToolFailed(Exception):
+    """A sentence for the model: the call was not carried out."""
+
+
+class Report(Protocol):
+    """Hears how an MCP server is doing, whenever that changes. It raises nothing."""
+
+    def __call__(self, status: ServerStatus) -> Awaitable[None]: ...
+
+
+class Tools(Protocol):
+    """The tools of a thread, opened with its first turn and closed with the thread.
+
+    Whatever is missing is said to `report`; what is there is offered all the same.
+    """
+
+    def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]: ...
