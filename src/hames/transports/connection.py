@@ -14,14 +14,12 @@ from typing import Protocol, assert_never
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec.structs import replace
 
 from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
 from hames.domain.commands import Command
 from hames.domain.errors import HarnessError
-from hames.domain.events import ItemDelta, Record
-from hames.domain.ids import ItemId, ThreadId, TurnId
+from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState
 from hames.domain.value import Value
 from hames.protocols.dialect import Ask, Dialect, Follow, Local, Notify, Outcome, Outgoing, Settled, Unfollow
@@ -48,7 +46,7 @@ class Connection:
         self._outbox = outbox
         self._tasks = tasks
         self._peer = Peer(dialect.rules, dialect.methods)
-        self._followers: dict[ThreadId, _Follower] = {}
+        self._followers: dict[ThreadId, Watcher] = {}
         self._speaking = anyio.Lock(fast_acquire=True)
 
     async def serve(self, chunks: AsyncIterable[bytes], *, answered: bytes = b"") -> None:
@@ -68,8 +66,8 @@ class Connection:
 
     def close(self) -> None:
         """Nobody listens any more."""
-        for follower in self._followers.values():
-            follower.watcher.close()
+        for watcher in self._followers.values():
+            watcher.close()
         self._followers.clear()
 
     async def _receive(self, line: Line) -> None:
@@ -134,21 +132,21 @@ class Connection:
                     return
                 case "now" if done.watcher is not None:
                     state = done.watcher.state
-                    self._start(state.id, _Follower(done.watcher))
+                    self._start(state.id, done.watcher)
                 case "now":
                     pass
                 case "start" if state is not None:
-                    follower = _Follower(await self._engine.watch(state.id, after=0))
-                    self._tell(follower, await follower.watcher.next())  # at once: its first record is there
-                    self._start(state.id, follower)
+                    watcher = await self._engine.follow(state.id, replay=True)
+                    self._tell(watcher, await watcher.next())  # at once: its first record is there
+                    self._start(state.id, watcher)
                 case "history" if state is not None and self._follows(state.id):
                     return  # it goes on hearing each thing once, whatever it reads in between
                 case "outcome" if state is not None and self._follows(state.id):
                     pass
                 case "outcome" if isinstance(outcome, ThreadState):
-                    self._start(outcome.id, await self._beyond(outcome))
+                    self._start(outcome.id, await self._engine.follow(outcome.id, since=outcome))
                 case "history" if last is not None:
-                    self._start(last.record.thread_id, await self._resumed(last))
+                    self._start(last.after.id, await self._engine.follow(last.after.id, since=last.after))
                 case _:
                     return
         except HarnessError as error:  # another process writes it, or it is gone: it was read, and that is all
@@ -157,68 +155,48 @@ class Connection:
             self._outbox.write(self._encoded(self._dialect.greet(done.command, state, done.history)))
 
     def _follows(self, thread_id: ThreadId) -> bool:
-        follower = self._followers.get(thread_id)
-        return follower is not None and not follower.watcher.closed
+        watcher = self._followers.get(thread_id)
+        return watcher is not None and not watcher.closed
 
-    def _start(self, thread_id: ThreadId, follower: "_Follower") -> None:
+    def _start(self, thread_id: ThreadId, watcher: Watcher) -> None:
         if there := self._followers.get(thread_id):
-            there.watcher.close()
-        self._followers[thread_id] = follower
-        self._tasks.start_soon(self._tell_changes, thread_id, follower)
-
-    async def _resumed(self, last: Change) -> "_Follower":
-        """From behind the last change the client was told."""
-        # The deltas of one bundle share its number, and the client may have heard only some of them.
-        half = isinstance(last.record.event, ItemDelta)
-        watcher = await self._engine.watch(last.record.thread_id, after=last.record.seq - half)
-        return _Follower(watcher, heard=last)
-
-    async def _beyond(self, state: ThreadState) -> "_Follower":
-        """From behind this state, which is nearly always the present one: then nothing is read again."""
-        watcher = await self._engine.watch(state.id)
-        if watcher.state is state:
-            return _Follower(watcher)
-        watcher.close()
-        half = ItemDelta(turn_id=TurnId(""), item_id=ItemId(""), stream="text", text="")
-        told = Record(seq=state.seq, at_ms=state.updated_at_ms, thread_id=state.id, event=half)
-        return await self._resumed(Change(record=told, before=state, after=state))
+            there.close()
+        self._followers[thread_id] = watcher
+        self._tasks.start_soon(self._tell_changes, thread_id, watcher)
 
     def _unfollow(self, thread_id: ThreadId) -> None:
-        if follower := self._followers.pop(thread_id, None):
-            follower.watcher.close()
+        if watcher := self._followers.pop(thread_id, None):
+            watcher.close()
 
-    async def _tell_changes(self, thread_id: ThreadId, follower: "_Follower") -> None:
-        while changes := await follower.watcher.next():
+    async def _tell_changes(self, thread_id: ThreadId, watcher: Watcher) -> None:
+        while changes := await watcher.next():
             await self._outbox.room()
             async with self._speaking:
-                if self._followers.get(thread_id) is not follower:
+                if self._followers.get(thread_id) is not watcher:
                     return
-                self._tell(follower, changes)
-        if self._followers.get(thread_id) is not follower:
+                self._tell(watcher, changes)
+        if self._followers.get(thread_id) is not watcher:
             return
         del self._followers[thread_id]
-        if follower.watcher.cut_off:
-            await self._catch_up(thread_id, follower)
+        if watcher.cut_off:
+            await self._catch_up(thread_id, watcher)
 
-    async def _catch_up(self, thread_id: ThreadId, follower: "_Follower") -> None:
-        log.warning("client.slow", extra={"thread_id": thread_id, "why": follower.watcher.cut_off})
+    async def _catch_up(self, thread_id: ThreadId, watcher: Watcher) -> None:
+        log.warning("client.slow", extra={"thread_id": thread_id, "why": watcher.cut_off})
         await self._outbox.room()
         async with self._speaking:
             if thread_id in self._followers:
                 return
             try:
-                if follower.last is not None:
-                    resumed = await self._resumed(follower.last)
-                else:
-                    resumed = _Follower(await self._engine.watch(thread_id, after=follower.watcher.state.seq))
+                resumed = await self._engine.follow(thread_id, since=watcher.state)
             except HarnessError as error:
                 log.info("thread.not_followed", extra={"why": str(error)})
                 return
             self._start(thread_id, resumed)
 
-    def _tell(self, follower: "_Follower", changes: list[Change]) -> None:
-        self._outbox.write(b"".join(map(self._told, follower.unheard(changes))))
-        follower.last = changes[-1]
+    def _tell(self, watcher: Watcher, changes: list[Change]) -> None:
+        self._outbox.write(b"".join(map(self._told, changes)))
+        watcher.state = changes[-1].after
 
     def _told(self, change: Change) -> bytes:
         try:
@@ -260,43 +238,6 @@ class _Done(Value):
     outcome: Outcome
     history: Sequence[Change]
     watcher: Watcher | None
-
-
-class _Follower:
-    """A followed thread. `heard` is where an earlier telling ended, perhaps in the middle of a bundle."""
-
-    def __init__(self, watcher: Watcher, *, heard: Change | None = None) -> None:
-        self.watcher = watcher
-        self.last = heard
-        self._heard = heard
-
-    def unheard(self, changes: list[Change]) -> list[Change]:
-        """Without what the client was told before, to the letter."""
-        if self._heard is None:
-            return changes
-        heard, seq = self._heard, self._heard.record.seq
-        rest = [new for change in changes if (new := change if change.record.seq > seq else _behind(heard, change))]
-        if changes[-1].record.seq > seq:
-            self._heard = None
-        return rest
-
-
-def _behind(heard: Change, change: Change) -> Change | None:
-    """What of a change lies behind the one that was heard, when both may be pieces of one bundle."""
-    event = change.record.event
-    if not isinstance(event, ItemDelta):
-        return None
-    told = _streamed(heard.after, event) - _streamed(change.before, event)
-    if told <= 0:
-        return change
-    if told >= len(event.text):
-        return None
-    record = replace(change.record, event=replace(event, text=event.text[told:]))
-    return Change(record=record, before=heard.after, after=change.after)
-
-
-def _streamed(state: ThreadState, delta: ItemDelta) -> int:
-    return len(getattr(state.item(delta.item_id), delta.stream, ""))
 
 
 def _thread_id(command: Command) -> ThreadId:
