@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from hames.codecs.jsonrpc import Peer, Rules
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, ThreadCreated, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution
@@ -22,7 +23,6 @@ from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About, Shape
-from hames.protocols.jsonrpc import Peer, Rules
 
 THREAD, TURN, ITEM = ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"), TurnId("turn_1"), ItemId("item_1")
 RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")

@@ -12,12 +12,12 @@ import pytest
 from mutations import lines
 
 from hames.cli import fast
+from hames.codecs.jsonrpc import Peer, Refusal, Request
+from hames.codecs.lines import LineDecoder
 from hames.domain.errors import InvalidCommand
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.dialect import Dialect
 from hames.protocols.flint.protocol import Flint
-from hames.protocols.framing import LineDecoder
-from hames.protocols.jsonrpc import Peer, Refusal, Request
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COUNT = int(os.environ.get("FUZZ_LINES", "1000000" if LONG else "4000"))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flint_support import Talk, talking
+from hames.codecs.jsonrpc import Response
 from hames.core.engine import Engine
 from hames.domain.approvals import Approval, CallMcp, UseTool
 from hames.domain.commands import InterruptTurn, ResolveApproval
@@ -39,7 +40,6 @@ from hames.protocols.flint.outbound import project
 from hames.protocols.flint.protocol import Flint
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About
-from hames.protocols.jsonrpc import Response
 from hames.providers.catalogue import Catalogue
 from hames.testing.clock import FakeClock
 from hames.testing.scripts import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from hames.codecs.jsonrpc import Notification, Peer, Refusal, Request, Response, Rules
+from hames.codecs.lines import TooLong
 from hames.domain.ids import ApprovalId
 from hames.protocols import jsonrpc
-from hames.protocols.framing import TooLong
-from hames.protocols.jsonrpc import Notification, Peer, Refusal, Request, Response, Rules
 
 BOOTSTRAP = Rules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
 FLINT = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")

@@ -17,10 +17,10 @@ from hames.client.appserver_events import (
     read_question,
     thread_of,
 )
+from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
-from hames.protocols.framing import LineDecoder, TooLong
 
 
 class Filled(Value):

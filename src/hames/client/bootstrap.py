@@ -19,12 +19,12 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import UNSET
 
+from hames.codecs.jsontext import encode
+from hames.codecs.lines import LineDecoder, TooLong, encode_line
 from hames.domain.json import Json
 from hames.domain.policy import AgentName
 from hames.domain.value import Value
 from hames.protocols.bootstrap import messages as m
-from hames.protocols.framing import LineDecoder, TooLong, encode_line
-from hames.protocols.jsontext import encode
 
 R = TypeVar("R", bound=Value)
 

@@ -7,6 +7,7 @@ parameters, error numbers and what a change means to a client are all the dialec
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from hames.codecs.jsonrpc import Params, Response, Rules
 from hames.domain.commands import Command, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ApprovalId, ThreadId
@@ -15,7 +16,6 @@ from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
 from hames.ports import Models
-from hames.protocols.jsonrpc import Params, Response, Rules
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -31,7 +32,6 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.providers.failures import cut_off, malformed
 from hames.providers.jsontext import is_json, lenient, number
-from hames.providers.sse import EventTooLong, SseDecoder
 from hames.providers.thinktags import ThinkTags
 
 REASONS: dict[str, StopReason] = {

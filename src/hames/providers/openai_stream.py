@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -33,7 +34,6 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.providers.failures import cut_off, malformed
 from hames.providers.jsontext import is_json, lenient, number, word
-from hames.providers.sse import EventTooLong, SseDecoder
 
 Delta = type[TextDelta] | type[ReasoningDelta] | type[SummaryDelta] | type[ToolCallDelta]
 DELTAS: dict[str, tuple[Delta, str]] = {

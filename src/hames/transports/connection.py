@@ -15,6 +15,8 @@ from typing import Protocol, assert_never
 import anyio
 from anyio.abc import TaskGroup
 
+from hames.codecs.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response
+from hames.codecs.lines import Line, LineDecoder
 from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
 from hames.domain.commands import Command
@@ -23,8 +25,6 @@ from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState
 from hames.domain.value import Value
 from hames.protocols.dialect import Ask, Dialect, Follow, Local, Notify, Outcome, Outgoing, Settled, Unfollow
-from hames.protocols.framing import Line, LineDecoder
-from hames.protocols.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response
 
 log = logging.getLogger(__name__)
 

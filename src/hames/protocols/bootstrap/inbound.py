@@ -5,6 +5,7 @@ from typing import TypeVar, assert_never
 import msgspec
 from msgspec import UNSET
 
+from hames.codecs.jsonrpc import Params
 from hames.domain.commands import (
     Command,
     CreateThread,
@@ -21,7 +22,6 @@ from hames.domain.options import Overrides
 from hames.domain.value import Value
 from hames.protocols.bootstrap import messages
 from hames.protocols.dialect import Local
-from hames.protocols.jsonrpc import Params
 
 V = TypeVar("V", bound=Value)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hames.codecs.jsonrpc import Params, Response, Rules
 from hames.domain.commands import Command, CreateThread, ReadThread, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
@@ -9,7 +10,6 @@ from hames.domain.state import Change, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.bootstrap import errors, greeting, inbound, messages, outbound
 from hames.protocols.dialect import Follow, Local, Notify, Outcome
-from hames.protocols.jsonrpc import Params, Response, Rules
 
 
 class Bootstrap:

@@ -6,6 +6,7 @@ send about policy is understood or refused, never guessed.
 
 from collections.abc import Callable
 
+from hames.codecs.jsonrpc import Params
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.commands import (
@@ -30,7 +31,6 @@ from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import Fixed, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
-from hames.protocols.jsonrpc import Params
 
 EFFORT_OPTION = "reasoning_effort"
 

@@ -3,12 +3,12 @@
 An answer is a response, and a response cannot be refused: a form that does not fit is a decline that says why.
 """
 
+from hames.codecs.jsonrpc import Response
 from hames.domain.approvals import Elicit
 from hames.domain.commands import ResolveApproval
 from hames.domain.forms import members, misfit
 from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
-from hames.protocols.jsonrpc import Response
 
 METHOD = "mcpServer/elicitation/request"
 

@@ -10,6 +10,7 @@ from typing import TypeVar, assert_never
 
 import msgspec
 
+from hames.codecs.jsonrpc import Params
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.commands import (
@@ -42,7 +43,6 @@ from hames.domain.value import Value
 from hames.protocols.dialect import Local, Unfollow
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.jsonrpc import Params
 
 V = TypeVar("V", bound=Value)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hames import __version__
+from hames.codecs.jsonrpc import Params, Response, Rules
 from hames.domain.approvals import Elicit, Intent
 from hames.domain.commands import (
     ArchiveThread,
@@ -45,7 +46,6 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
 from hames.protocols.flint.seed import Seed, provider_of, sandbox, server_status
 from hames.protocols.flint.shape import About, Shape
-from hames.protocols.jsonrpc import Params, Response, Rules
 
 PAGE = 50
 

@@ -2,10 +2,10 @@
 
 from typing import assert_never
 
+from hames.codecs.jsontext import encode
 from hames.domain import events, items
 from hames.domain.grants import always_covers
 from hames.domain.state import Change
-from hames.protocols.jsontext import encode
 from hames.protocols.runner import messages as m
 
 INTERRUPTED = "interrupted; it may have run"

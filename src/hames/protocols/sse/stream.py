@@ -6,9 +6,9 @@ so that a client that was cut off between them comes back to exactly the next on
 
 from collections.abc import Sequence
 
+from hames.codecs.jsontext import encode
 from hames.domain.state import Change
 from hames.domain.value import Value
-from hames.protocols.jsontext import encode
 from hames.protocols.sse.messages import SseEvent
 from hames.protocols.sse.outbound import project
 

@@ -14,11 +14,11 @@ from typing import Literal
 
 import msgspec
 
+from hames.codecs.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole, written
+from hames.codecs.lines import Line, TooLong, encode_line
 from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.protocols.framing import Line, TooLong, encode_line
-from hames.protocols.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole, written
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
