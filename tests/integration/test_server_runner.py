@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 from hames.agents.runner import RunnerAgent, RunnerShelf
-from hames.agents.runner_events import EVENT_BYTES, EventParser, TooLong
+from hames.agents.runner_events import EVENT_BYTES, EventParser
+from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Elicit
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.events import Record
@@ -382,7 +383,7 @@ def test_members_of_the_wrong_type_are_missing_and_the_rest_counts() -> None:
 
 def test_an_event_that_never_ends_is_given_up() -> None:
     parser = EventParser()
-    with pytest.raises(TooLong):
+    with pytest.raises(EventTooLong):
         for _ in range(10):
             list(parser.feed(b"x" * (EVENT_BYTES // 4)))
 

@@ -339,9 +339,9 @@ async def test_config_read_tells_of_the_thread_opened_last() -> None:
 def test_only_the_exact_word_agrees(result: Any, decision: str) -> None:
     dialect = Flint(OneModel(ScriptedModel()), blank(ThreadId("t")).settings)
     approval_id = ApprovalId("apr_1")
-    answered = dialect.decide(Response(about=approval_id, result=result))
+    answered = dialect.decide(Response(request_id=approval_id, result=result))
     assert answered == [ResolveApproval(approval_id=approval_id, decision=decision)]
-    errored = dialect.decide(Response(about=approval_id, result=result, error={"code": 1}))
+    errored = dialect.decide(Response(request_id=approval_id, result=result, error={"code": 1}))
     assert errored == [ResolveApproval(approval_id=approval_id, decision="reject")]
 
 
@@ -525,7 +525,7 @@ async def test_a_codex_client_gets_codexs_shapes_and_numbers_on_the_same_thread(
 
 def test_cancel_from_a_question_nobody_remembers_is_a_plain_decline() -> None:
     dialect = Flint(OneModel(ScriptedModel()), blank(ThreadId("t")).settings)
-    answered = dialect.decide(Response(about=ApprovalId("apr_1"), result={"decision": "cancel"}))
+    answered = dialect.decide(Response(request_id=ApprovalId("apr_1"), result={"decision": "cancel"}))
     assert not any(isinstance(command, InterruptTurn) for command in answered)
 
 

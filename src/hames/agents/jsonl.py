@@ -1,26 +1,30 @@
 """A program that speaks JSON lines, one message each way: requests, answers, notifications, questions.
 
-Whoever runs a turn reads `messages`; requests of ours are answered in between. Closing ends the program.
+Whoever runs a turn calls `next`; requests of ours are answered in between. Closing ends the program.
 """
 
 import contextlib
 import os
 import signal
 import tempfile
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import IO
 
 import anyio
-import msgspec
 from anyio.abc import Process
 
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 
 LINE_BYTES = 64 << 20
 CLOSE_SECONDS = 2.0
 LAST_WORDS_BYTES = 4096
+
+Message = ServerRequest | Notification | Reply
 
 
 class Refused(Exception):
@@ -33,61 +37,58 @@ class Program:
         self.name = name
         self._errors = errors
         self._process = process
-        self._buffer = b""
-        self._number = 0
-        self._waiting: list[dict[str, Json]] = []
+        self._lines = LineDecoder(limit=LINE_BYTES)
+        self._caller = Caller(version=False)
+        self._waiting: deque[Message] = deque()
 
     async def call(self, method: str, params: Json) -> Json:
         """Raises `Refused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
-        self._number += 1
-        number = self._number
-        await self.send({"id": number, "method": method, "params": params})
-        kept: list[dict[str, Json]] = []
+        number, line = self._caller.request(method, params)
+        await self._send(line)
+        kept: list[Message] = []
         while True:
-            message = await self.next()
-            if message.get("id") == number and "method" not in message:
-                self._waiting = kept + self._waiting
-                if "error" in message:
-                    raise Refused(str(message["error"].get("message", message["error"])))
-                return message.get("result")
+            message = await self._next()
+            if isinstance(message, Reply) and message.number == number:
+                self._waiting.extendleft(reversed(kept))
+                if message.error is not None:
+                    raise Refused(message.error.message)
+                return message.result
             kept.append(message)
 
     async def notify(self, method: str, params: Json) -> None:
-        await self.send({"method": method, "params": params})
+        await self._send(self._caller.notification(method, params))
 
-    async def answer(self, number: Json, result: Json) -> None:
-        await self.send({"id": number, "result": result})
+    async def answer(self, request_id: str | int, result: Json) -> None:
+        await self._send(self._caller.result(request_id, result))
 
-    async def refuse(self, number: Json, why: str) -> None:
-        await self.send({"id": number, "error": {"code": -32601, "message": why}})
+    async def refuse(self, request_id: str | int, why: str) -> None:
+        await self._send(self._caller.error(request_id, METHOD_NOT_FOUND, why))
 
-    async def send(self, message: dict[str, Json]) -> None:
-        assert self._process.stdin is not None
-        try:
-            await self._process.stdin.send(msgspec.json.encode(message) + b"\n")
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            raise self._gone() from None
+    async def next(self) -> ServerRequest | Notification:
+        """The next thing the program asks or tells. A late answer is skipped."""
+        while isinstance(message := await self._next(), Reply):
+            pass
+        return message
 
-    async def next(self) -> dict[str, Json]:
-        """The next message. A line that is none is passed over."""
-        if self._waiting:
-            return self._waiting.pop(0)
+    async def _next(self) -> Message:
+        """A line that is no message is skipped."""
         assert self._process.stdout is not None
-        while True:
-            line, newline, rest = self._buffer.partition(b"\n")
-            if newline:
-                self._buffer = rest
-                with contextlib.suppress(msgspec.DecodeError, RecursionError):
-                    message = msgspec.json.decode(line)
-                    if isinstance(message, dict):
-                        return message
-                continue
-            if len(self._buffer) > LINE_BYTES:
-                raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
+        while not self._waiting:
             try:
-                self._buffer += await self._process.stdout.receive(1 << 16)
+                lines = self._lines.feed(await self._process.stdout.receive(1 << 16))
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 raise self._gone() from None
+            if any(isinstance(line, TooLong) for line in lines):
+                raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
+            self._waiting += [message for line in lines if (message := self._caller.read(line)) is not None]
+        return self._waiting.popleft()
+
+    async def _send(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            await self._process.stdin.send(line)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            raise self._gone() from None
 
     def _gone(self) -> ProviderError:
         code = self._process.returncode

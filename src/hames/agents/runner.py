@@ -13,7 +13,8 @@ from urllib.parse import quote
 import anyio
 from msgspec.structs import replace
 
-from hames.agents.runner_events import EventParser, Told, TooLong
+from hames.agents.runner_events import EventParser, Told
+from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Answer, Elicit
 from hames.domain.errors import ErrorInfo, HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.ids import CallId, ItemId
@@ -129,7 +130,7 @@ class RunnerAgent:
             raise ProviderError(
                 f"the runner at {self._url} cannot be reached: {why}", info="HttpConnectionFailed"
             ) from None
-        except (httpx2.HTTPError, TooLong) as why:
+        except (httpx2.HTTPError, EventTooLong) as why:
             raise ProviderError(
                 f"the connection to the runner broke: {why or type(why).__name__}", info="ResponseStreamDisconnected"
             ) from None

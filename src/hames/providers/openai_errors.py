@@ -2,11 +2,11 @@
 
 import msgspec
 
+from hames.codecs.jsontext import text_member
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.providers import failures
 from hames.providers.failures import Refusal, Service
-from hames.providers.jsontext import word
 from hames.providers.wire import Answer
 
 
@@ -21,9 +21,9 @@ async def refusal(answer: Answer, *, model: str, now_ms: int) -> Refusal:
     said = _error_in(body)
     return Refusal(
         status=answer.status,
-        kind=word(said, "type"),
+        kind=text_member(said, "type"),
         code=_code(said),
-        message=word(said, "message") or body.decode(errors="replace"),
+        message=text_member(said, "message") or body.decode(errors="replace"),
         retry_after_s=failures.retry_after_s(answer.headers, now_ms=now_ms),
         should_retry=failures.should_retry(answer.headers),
         model=model,
@@ -46,7 +46,7 @@ def judged(service: Service, refusal: Refusal, *, kind: str) -> ProviderError:
 
 def inside(said: Json) -> Refusal:
     """An error inside a stream that had begun well."""
-    kind = " ".join(filter(None, (word(said, "type"), _code(said))))
+    kind = " ".join(filter(None, (text_member(said, "type"), _code(said))))
     status = said.get("code") if isinstance(said, dict) else None
     code = f"{status}" if isinstance(status, int) else ""
     if code in ("502", "503", "529"):
@@ -55,11 +55,11 @@ def inside(said: Json) -> Refusal:
         kind = f"{kind} rate_limit"
     elif code in ("500", "504"):
         kind = "server_error"
-    return Refusal(kind=kind, message=word(said, "message") or (said if isinstance(said, str) else ""))
+    return Refusal(kind=kind, message=text_member(said, "message") or (said if isinstance(said, str) else ""))
 
 
 def _code(said: Json) -> str:
-    return word(said, "code")
+    return text_member(said, "code")
 
 
 def _error_in(body: bytes) -> dict[str, Json]:

@@ -213,9 +213,9 @@ class Connection:
             case Notify(method=method, params=params):
                 return self._peer.notification(method, params)
             case Ask(method=method, params=params, approval_id=approval_id):
-                return b"" if self._peer.asks(approval_id) else self._peer.ask(method, params, approval_id)
+                return b"" if self._peer.is_asking(approval_id) else self._peer.ask(method, params, approval_id)
             case Settled(approval_id=approval_id):
-                self._peer.settle(approval_id)
+                self._peer.withdraw(approval_id)
                 return b""
             case _ as never:
                 assert_never(never)
@@ -225,9 +225,9 @@ class Connection:
             for command in self._dialect.decide(response):
                 await self._engine.execute(command)
         except HarnessError as error:  # somebody else was faster, or the turn is over
-            log.info("approval.late", extra={"approval_id": response.about, "why": str(error)})
+            log.info("approval.late", extra={"approval_id": response.request_id, "why": str(error)})
         except Exception:
-            log.exception("approval.crashed", extra={"approval_id": response.about})
+            log.exception("approval.crashed", extra={"approval_id": response.request_id})
 
 
 class _Done(Value):

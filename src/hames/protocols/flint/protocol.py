@@ -129,13 +129,13 @@ class Flint:
 
     def decide(self, response: Response) -> Sequence[Command]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
-        where = self._asked.get(response.about)
+        where = self._asked.get(ApprovalId(response.request_id))
         if where is not None and isinstance(where.intent, Elicit):
             return [elicitation.answered(response, where.intent)]
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
         decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
-        answer = ResolveApproval(approval_id=response.about, decision=decision)
+        answer = ResolveApproval(approval_id=ApprovalId(response.request_id), decision=decision)
         if word == "cancel" and where is not None:
             return [answer, InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id)]
         return [answer]
