@@ -13,10 +13,10 @@ from jsonschema import Draft7Validator
 
 from flint_support import talking
 from hames.domain.events import Record
-from hames.protocols.dialect import Ask, Notify
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.shape import About
+from hames.protocols.rpc import Ask, Notify
 from hames.testing.histories import changes, histories
 from hames.testing.scripts import ScriptedModel, say
 from support import engine

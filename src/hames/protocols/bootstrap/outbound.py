@@ -18,7 +18,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
 from hames.protocols.bootstrap import items as shown
 from hames.protocols.bootstrap import messages
-from hames.protocols.dialect import Notify
+from hames.protocols.rpc import Notify
 
 STATUS: dict[events.TurnStatus, messages.TurnStatus] = {
     "running": "running",

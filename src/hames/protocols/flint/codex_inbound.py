@@ -25,11 +25,10 @@ from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy
-from hames.protocols.dialect import Local
 from hames.protocols.flint import inbound, uuids
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.inbound import Fixed, ReadConfig, directory, read, thread_id
+from hames.protocols.flint.inbound import Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 
 EFFORT_OPTION = "reasoning_effort"
