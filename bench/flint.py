@@ -12,17 +12,17 @@ from collections.abc import Callable
 
 import msgspec
 
+from hames.codecs.jsonrpc import Peer, Rules
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, ThreadCreated, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.dialect import Notify
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About, Shape
-from hames.protocols.jsonrpc import Peer, Rules
+from hames.protocols.rpc import Notify
 
 THREAD, TURN, ITEM = ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"), TurnId("turn_1"), ItemId("item_1")
 RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")

@@ -14,13 +14,13 @@ from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.rules import Rules
 from hames.domain.options import Choice, Selector, Settings
-from hames.protocols.flint.protocol import Flint
+from hames.protocols.flint.session import FlintSession
 from hames.sandbox.local import LocalSandbox
+from hames.stdio.connection import Connection, read_lines
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.registry import BuiltinTools
-from hames.transports.connection import Connection
 from support import NoTrust
 
 Message = dict[str, Any]
@@ -63,10 +63,12 @@ async def wired(engine: Engine) -> AsyncGenerator[Wire]:
     up_send, up_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     down_send, down_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     async with anyio.create_task_group() as tasks:
-        connection = Connection(engine, Flint(engine.models, engine.rules.defaults, home="/h"), Box(down_send), tasks)
+        connection = Connection(
+            engine, FlintSession(engine.models, engine.rules.defaults, home="/h"), Box(down_send), tasks
+        )
 
         async def serve() -> None:
-            await connection.serve(up_receive)
+            await connection.serve(read_lines(up_receive))
             connection.close()
             down_send.close()
 

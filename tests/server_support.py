@@ -16,9 +16,9 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from hames.core.engine import Engine
 from hames.domain.json import Json
-from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.protocols.dialect import Dialect
-from hames.protocols.flint.protocol import Flint
+from hames.protocols.bootstrap.session import BootstrapSession
+from hames.protocols.flint.session import FlintSession
+from hames.protocols.session import Session
 from hames.protocols.sync.apply import applied
 from hames.transports.server import Extras, Server, serving
 from hames.transports.server_listener import Address
@@ -55,8 +55,8 @@ class HandClock:
                 await checkpoint()
 
 
-def dialects(engine: Engine) -> dict[str, Callable[[], Dialect]]:
-    return {"bootstrap": Bootstrap, "flint": lambda: Flint(engine.models, engine.rules.defaults)}
+def sessions(engine: Engine) -> dict[str, Callable[[], Session]]:
+    return {"bootstrap": BootstrapSession, "flint": lambda: FlintSession(engine.models, engine.rules.defaults)}
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ async def running(
     """The engine's server on a free port. `directory` is its data directory."""
     directory.mkdir(mode=0o700, exist_ok=True)
     given = Extras(
-        data_dir=directory, uploads_dir=directory / "uploads", version="0.0.test", dialects=dialects(engine), **extras
+        data_dir=directory, uploads_dir=directory / "uploads", version="0.0.test", sessions=sessions(engine), **extras
     )
     async with serving(engine, address or Address(port=0), given, token=token) as server:
         yield server

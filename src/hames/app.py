@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from hames.clock_and_ids import RandomIds, SystemClock
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config

@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import Process
 from real_agent import Agent
 
-from hames.protocols.framing import LineDecoder
+from hames.codecs.lines import LineDecoder
 
 SECONDS = 60
 

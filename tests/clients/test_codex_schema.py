@@ -13,10 +13,10 @@ from jsonschema import Draft7Validator
 
 from flint_support import talking
 from hames.domain.events import Record
-from hames.protocols.dialect import Ask, Notify
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.shape import About
+from hames.protocols.rpc import Ask, Notify
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.generators.histories import changes, histories
 from support import engine

@@ -12,12 +12,13 @@ import pytest
 from mutations import lines
 
 from hames.cli import fast
+from hames.codecs.jsonrpc import Peer, Refusal, Request
+from hames.codecs.lines import LineDecoder
 from hames.domain.errors import InvalidCommand
-from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.protocols.dialect import Dialect
-from hames.protocols.flint.protocol import Flint
-from hames.protocols.framing import LineDecoder
-from hames.protocols.jsonrpc import Peer, Refusal, Request
+from hames.protocols.bootstrap import errors, inbound
+from hames.protocols.bootstrap.session import METHODS, RULES, BootstrapSession
+from hames.protocols.flint import session as flint
+from hames.testing.check_session import receive
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COUNT = int(os.environ.get("FUZZ_LINES", "1000000" if LONG else "4000"))
@@ -29,7 +30,7 @@ def seeds() -> list[int]:
     return [SEED + number for number in range(max(1, COUNT // CHUNK))]
 
 
-def serve(dialect: Dialect, peer: Peer, line: bytes) -> bytes:
+def serve(peer: Peer, line: bytes) -> bytes:
     """As a connection would, short of the engine."""
     out = b""
     for message in peer.receive(line):
@@ -37,10 +38,10 @@ def serve(dialect: Dialect, peer: Peer, line: bytes) -> bytes:
             out += message.line
         elif isinstance(message, Request):
             try:
-                dialect.decode(message.method, message.params)
+                inbound.decode(message.method, message.params)
                 out += peer.result(message, {})
             except InvalidCommand as error:
-                code = dialect.code(error)
+                code = errors.code(error)
                 assert code != -32603, f"{line!r}: {error}"
                 out += peer.error(message, code, str(error))
     return out
@@ -88,9 +89,9 @@ def answers(out: bytes) -> list[Any]:
 
 @pytest.mark.parametrize("seed", seeds())
 def test_every_readable_request_is_answered_exactly_once(seed: int) -> None:
-    bootstrap, peer = Bootstrap(), Peer(Bootstrap.rules, Bootstrap.methods)
+    peer = Peer(RULES, METHODS)
     for line in lines(seed, CHUNK):
-        said = answers(serve(bootstrap, peer, line))
+        said = answers(serve(peer, line))
         is_json, ids = readable(line)
         for answer in said:
             assert answer["jsonrpc"] == "2.0"
@@ -105,12 +106,12 @@ def test_every_readable_request_is_answered_exactly_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_nothing_raises_in_the_other_dialect_either(seed: int) -> None:
-    peer, methods = Peer(Flint.rules, Flint.methods), Flint.methods
+def test_nothing_raises_with_the_rules_of_flint_either(seed: int) -> None:
+    peer = Peer(flint.RULES, flint.METHODS)
     for line in lines(seed, CHUNK):
         for message in peer.receive(line):
             if isinstance(message, Request):
-                assert message.method in methods
+                assert message.method in flint.METHODS
                 peer.result(message, {})
 
 
@@ -119,11 +120,7 @@ def test_the_first_line_is_answered_early_only_as_it_would_be_answered_late(seed
     for line in lines(seed, CHUNK):
         early = fast._answer("harness", [], line)
         if early is not None:
-            bootstrap, peer = Bootstrap(), Peer(Bootstrap.rules, Bootstrap.methods)
-            [request] = peer.receive(line)
-            assert isinstance(request, Request)
-            call = bootstrap.decode(request.method, request.params)
-            late = peer.result(request, bootstrap.local(call, None))
+            _, late = receive(BootstrapSession(), line)
             assert answers(early) == answers(late)
 
 

@@ -9,9 +9,9 @@ import msgspec
 
 from flint_support import Box, Message, Talk, Wire, talking
 from hames.core.engine import Engine
-from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.bootstrap.session import BootstrapSession
+from hames.stdio.connection import Connection, read_lines
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, think
-from hames.transports.connection import Connection
 from support import ASKING, engine
 
 
@@ -26,8 +26,8 @@ async def bootstrapped(the_engine: Engine) -> AsyncGenerator[Bootstrapped]:
     up_send, up_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     down_send, down_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     async with anyio.create_task_group() as tasks:
-        connection = Connection(the_engine, Bootstrap(), Box(down_send), tasks)
-        tasks.start_soon(connection.serve, up_receive)
+        connection = Connection(the_engine, BootstrapSession(), Box(down_send), tasks)
+        tasks.start_soon(connection.serve, read_lines(up_receive))
         try:
             yield Bootstrapped(Wire(up_send, down_receive))
         finally:

@@ -28,11 +28,11 @@ from hames.domain.items import McpToolCall
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
 from hames.ports import Tools
-from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
+from hames.stdio.connection import Connection, read_lines
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from hames.tools.mcp.servers import McpTools, Server
-from hames.transports.connection import Connection
 from server_support import events, following, http, running
 from support import TheseTools, started
 
@@ -378,7 +378,7 @@ async def bootstrap(engine: Engine) -> AsyncGenerator[Talk]:
     up_send, up_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     down_send, down_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(Connection(engine, Bootstrap(), Box(down_send), tasks).serve, up_receive)
+        tasks.start_soon(Connection(engine, BootstrapSession(), Box(down_send), tasks).serve, read_lines(up_receive))
         yield Talk(Wire(up_send, down_receive))
         tasks.cancel_scope.cancel()
     for stream in (up_send, up_receive, down_send, down_receive):

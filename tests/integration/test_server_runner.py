@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from hames.clock_and_ids import SystemClock
 from hames.agents.runner.agent import RunnerAgent
-from hames.agents.runner.events import EVENT_BYTES, EventParser, TooLong
+from hames.agents.runner.events import EVENT_BYTES, EventParser
 from hames.agents.runner.models import RunnerShelf
+from hames.clock_and_ids import SystemClock
+from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Elicit
 from hames.domain.commands import CompactThread, ReviewTarget, StartReview
 from hames.domain.errors import InvalidCommand, Misconfigured, UnknownModel
@@ -412,7 +413,7 @@ def test_members_of_the_wrong_type_are_missing_and_the_rest_counts() -> None:
 
 def test_an_event_that_never_ends_is_given_up() -> None:
     parser = EventParser()
-    with pytest.raises(TooLong):
+    with pytest.raises(EventTooLong):
         for _ in range(10):
             list(parser.feed(b"x" * (EVENT_BYTES // 4)))
 

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ItemDelta, ItemStarted, Record
-from hames.protocols.bootstrap import messages, outbound
+from hames.protocols.bootstrap import errors, inbound, messages, outbound
 from hames.protocols.bootstrap.inbound import decode
-from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.protocols.dialect import Notify
+from hames.protocols.rpc import Notify
 from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories, kept
 from hames.testing.generators.values import json_values, values
 
@@ -133,6 +132,6 @@ def test_decoding_what_is_almost_right_raises_invalid_command_and_nothing_else(
     message: tuple[str, dict[str, Any]],
 ) -> None:
     try:
-        Bootstrap().decode(*message)
+        inbound.decode(*message)
     except HarnessError as error:
-        assert Bootstrap().code(error) == -32602
+        assert errors.code(error) == -32602

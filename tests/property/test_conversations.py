@@ -62,7 +62,7 @@ async def converse(script: Sequence[Sequence[Step]], stop_after: int, decisions:
     async with engine(model, ECHO, BROKEN, ASKING, store=store, max_steps=6) as the_engine:
         thread = await the_engine.execute(CreateThread())
         assert isinstance(thread, ThreadState)
-        watcher = await the_engine.watch(thread.id, after=0)
+        watcher = await the_engine.follow(thread.id, replay=True)
         heard = 0
         live = watcher.state
         for _ in range(prompts):

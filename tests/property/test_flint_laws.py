@@ -16,13 +16,13 @@ from hames.domain.events import Record
 from hames.domain.items import Item, Plan
 from hames.domain.json import NOTHING
 from hames.domain.state import Change
-from hames.protocols.dialect import Ask, Notify, Outgoing, Settled
 from hames.protocols.flint import codex_inbound, inbound
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.items import AgentMessageItem, CommandExecutionItem, PlanItem, ReasoningItem, UnknownItem
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About, Shape
+from hames.protocols.rpc import Ask, Notify, Outgoing, Settled
 from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories
 from hames.testing.generators.values import json_values
 

@@ -24,7 +24,6 @@ from hames.domain.items import STREAMS, Stream
 from hames.domain.policy import Grant
 from hames.domain.state import Change, apply, blank, endings
 from hames.testing.generators import story as generator
-from hames.testing.generators.values import values
 from hames.testing.generators.histories import (
     THREAD,
     changes,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.protocols.framing import Line, LineDecoder, TooLong
+from hames.codecs.lines import Line, LineDecoder, TooLong
 
 LIMIT = 12
 

@@ -15,14 +15,14 @@ from hames.core.rules import Rules
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, DangerFullAccess
 from hames.ports import Provider
-from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.protocols.dialect import Dialect
+from hames.protocols.bootstrap.session import BootstrapSession
+from hames.protocols.session import Session
 from hames.sandbox.local import LocalSandbox
+from hames.stdio.connection import Connection, read_lines
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel
 from hames.tools.registry import BuiltinTools
-from hames.transports.connection import Connection
 from support import NoTrust
 
 
@@ -35,14 +35,14 @@ class Stage:
         model: Provider,
         *,
         policy: ApprovalPolicy = "unlessTrusted",
-        dialect: type[Dialect] = Bootstrap,
+        session: type[Session] = BootstrapSession,
     ) -> None:
         self._directory = directory
         self._work = directory / "work"
         self._work.mkdir(exist_ok=True)
         self._model = model
         self._policy: ApprovalPolicy = policy
-        self._dialect = dialect
+        self._session = session
         self._tasks: TaskGroup | None = None
         self._ended = anyio.Event()
 
@@ -89,7 +89,7 @@ class Stage:
     ) -> None:
         async with anyio.create_task_group() as followers, chunks, self.engine() as engine:
             task_status.started()
-            await Connection(engine, self._dialect(), outbox, followers).serve(chunks)
+            await Connection(engine, self._session(), outbox, followers).serve(read_lines(chunks))
         outbox.close()
         self._ended.set()
 

@@ -12,13 +12,13 @@ from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectSendStream
 from msgspec.structs import replace
 
-from hames.core import broadcast
+from hames.core import watcher as broadcast
 from hames.core.engine import Engine
 from hames.domain.state import Change
 from hames.ports import Tell
-from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.bootstrap.session import BootstrapSession
+from hames.stdio.connection import Connection, read_lines
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, wait_for
-from hames.transports.connection import Connection
 from support import ASKING, PlainTool, engine
 
 
@@ -59,13 +59,13 @@ class SlowOutbox:
 
 
 class Client:
-    def __init__(self, engine: Engine, tasks: TaskGroup, dialect: Bootstrap | None = None) -> None:
+    def __init__(self, engine: Engine, tasks: TaskGroup, session: BootstrapSession | None = None) -> None:
         self.outbox = SlowOutbox()
-        self.connection = Connection(engine, dialect or Bootstrap(), self.outbox, tasks)
+        self.connection = Connection(engine, session or BootstrapSession(), self.outbox, tasks)
         self._sent: MemoryObjectSendStream[bytes]
         self._sent, received = anyio.create_memory_object_stream[bytes](10_000)
         self._last = 0
-        tasks.start_soon(self.connection.serve, received)
+        tasks.start_soon(self.connection.serve, read_lines(received))
 
     async def send(self, method: str, **params: Any) -> int:
         self._last += 1
@@ -288,7 +288,7 @@ async def test_a_bug_of_our_own_is_an_internal_error_and_the_server_lives() -> N
         assert (await client.ask("thread.list"))["result"]["threads"]
 
 
-class Mumbling(Bootstrap):
+class Mumbling(BootstrapSession):
     """Cannot tell of the user's messages."""
 
     def project(self, change: Change) -> Any:

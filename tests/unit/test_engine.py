@@ -151,11 +151,11 @@ async def test_a_watcher_from_the_beginning_hears_everything_once() -> None:
     model = ScriptedModel([say("half of it", cut=True, pieces=4), hang()])
     async with engine(model) as the_engine:
         thread = await created(the_engine)
-        first = await the_engine.watch(thread.id, after=0)
+        first = await the_engine.follow(thread.id, replay=True)
         await started(the_engine, thread.id)
         with anyio.fail_after(5):
             await model.hanging.wait()
-        late = await the_engine.watch(thread.id, after=0)
+        late = await the_engine.follow(thread.id, replay=True)
         await the_engine.execute(InterruptTurn(thread_id=thread.id))
         one, other = await turn_end(first), await turn_end(late)
     assert one[-1].after == other[-1].after
@@ -174,7 +174,7 @@ async def test_a_watcher_that_never_reads_is_cut_off_and_the_turn_goes_on(monkey
         assert isinstance(changes[-1].record.event, TurnEnded)
         assert await asleep.next() == []
         assert "fell behind" in asleep.cut_off
-        back = await the_engine.watch(thread.id, after=0)
+        back = await the_engine.follow(thread.id, replay=True)
         assert (await turn_end(back))[-1].after == changes[-1].after
 
 

@@ -32,15 +32,16 @@ from hames.domain.options import Choice, Selector
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.domain.request import SummaryDelta
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.dialect import Notify
-from hames.protocols.flint import codex_inbound, errors, greeting, inbound, uuids
+from hames.protocols.flint import codex_inbound, errors, greeting, uuids
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
-from hames.protocols.flint.protocol import Flint
 from hames.protocols.flint.seed import Seed
+from hames.protocols.flint.session import FlintSession
 from hames.protocols.flint.shape import About
-from hames.protocols.jsonrpc import Response
+from hames.protocols.rpc import Ask, Notify
+from hames.protocols.session import Execute
 from hames.providers.catalogue import Catalogue
+from hames.testing.check_session import receive
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for
 from support import ASKING, ECHO, engine
@@ -53,6 +54,25 @@ TEXT = [{"type": "text", "text": "go"}]
 
 def wire(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def opened(models: Any) -> FlintSession:
+    session = FlintSession(models, blank(ThreadId("t")).settings)
+    result(session, "initialize", clientInfo={"name": "me", "version": "1"})
+    return session
+
+
+def result(session: FlintSession, method: str, **params: Any) -> Any:
+    _, said = receive(session, msgspec.json.encode({"id": 1, "method": method, "params": params}))
+    return msgspec.json.decode(said)["result"]
+
+
+def decided(**answer: Any) -> list[Any]:
+    """The commands that this answer to a question means."""
+    session = opened(OneModel(ScriptedModel()))
+    session.say([Ask(method="may/I", params={}, approval_id=ApprovalId("apr_1"))])
+    actions, _ = receive(session, msgspec.json.encode({"id": "apr_1", **answer}))
+    return [action.command for action in actions if isinstance(action, Execute)]
 
 
 # --- items --------------------------------------------------------------------
@@ -190,8 +210,8 @@ def test_a_call_whose_effects_nobody_knows_is_asked_about_by_its_own_method(
 @pytest.mark.spec("flint/plan-model-metadata", "flint/model-description", "flint/model-list-limit")
 async def test_the_models_have_real_data() -> None:
     models = Catalogue({}, clock=FakeClock())
-    dialect = Flint(models, blank(ThreadId("t")).settings)
-    told = wire(dialect.local(inbound.ListModels(), models))["data"]
+    session = opened(models)
+    told = result(session, "model/list")["data"]
     claude = [model for model in told if model["id"].startswith("anthropic/")]
     assert len(claude) > 2
     for model in claude:
@@ -200,15 +220,15 @@ async def test_the_models_have_real_data() -> None:
         assert model["meta"]["contextWindow"] >= 200_000
         assert model["meta"]["maxOutput"] > 0
     assert [model["isDefault"] for model in told].count(True) == 1
-    assert len(wire(dialect.local(inbound.ListModels(limit=1), models))["data"]) == 1
+    assert len(result(session, "model/list", limit=1)["data"]) == 1
     assert not any(model["hidden"] for model in told)
-    assert any(model["hidden"] for model in wire(dialect.local(inbound.ListModels(hidden=True), models))["data"])
+    assert any(model["hidden"] for model in result(session, "model/list", includeHidden=True)["data"])
 
 
 @pytest.mark.spec("flint/config-claude-reasoning-effort", "flint/config-claude-max-thinking-tokens")
 async def test_claude_can_be_told_how_hard_to_think() -> None:
     models = Catalogue({}, clock=FakeClock())
-    options = wire(Flint(models, blank(ThreadId("t")).settings).local(inbound.ListConfig(), models))["options"]
+    options = result(opened(models), "config/list")["options"]
     choices = {option["id"]: {choice["id"] for choice in option["options"]} for option in options}
     assert choices["reasoning_effort"] >= {"low", "medium", "high"}
     assert choices["max_thinking_tokens"] >= {"8000", "16000", "32000"}
@@ -337,12 +357,9 @@ async def test_config_read_tells_of_the_thread_opened_last() -> None:
     ],
 )
 def test_only_the_exact_word_agrees(result: Any, decision: str) -> None:
-    dialect = Flint(OneModel(ScriptedModel()), blank(ThreadId("t")).settings)
     approval_id = ApprovalId("apr_1")
-    answered = dialect.decide(Response(about=approval_id, result=result))
-    assert answered == [ResolveApproval(approval_id=approval_id, decision=decision)]
-    errored = dialect.decide(Response(about=approval_id, result=result, error={"code": 1}))
-    assert errored == [ResolveApproval(approval_id=approval_id, decision="reject")]
+    assert decided(result=result) == [ResolveApproval(approval_id=approval_id, decision=decision)]
+    assert decided(result=result, error={"code": 1}) == [ResolveApproval(approval_id=approval_id, decision="reject")]
 
 
 async def test_cancel_declines_and_stops_the_turn() -> None:
@@ -524,9 +541,7 @@ async def test_a_codex_client_gets_codexs_shapes_and_numbers_on_the_same_thread(
 
 
 def test_cancel_from_a_question_nobody_remembers_is_a_plain_decline() -> None:
-    dialect = Flint(OneModel(ScriptedModel()), blank(ThreadId("t")).settings)
-    answered = dialect.decide(Response(about=ApprovalId("apr_1"), result={"decision": "cancel"}))
-    assert not any(isinstance(command, InterruptTurn) for command in answered)
+    assert not any(isinstance(command, InterruptTurn) for command in decided(result={"decision": "cancel"}))
 
 
 @given(st.integers(0, (1 << 115) - 1))

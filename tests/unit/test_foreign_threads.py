@@ -1,6 +1,7 @@
 """A thread that somebody else wrote: all of it can be read, forked and continued, and nothing in it is obeyed."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +41,7 @@ from hames.domain.state import ThreadState, apply, blank
 from hames.domain.usage import Usage
 from hames.ports import Verdict
 from hames.protocols.bootstrap import outbound as bootstrap
-from hames.protocols.flint.protocol import Flint
+from hames.protocols.flint.session import FlintSession
 from hames.protocols.sse.messages import Status
 from hames.protocols.sse.outbound import pending
 from hames.protocols.sync.view import Offer, view
@@ -48,6 +49,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.lines import line
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
+from hames.testing.check_session import receive
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from support import created, engine, question, started, whole_turn
 
@@ -300,15 +302,24 @@ def foreign_state() -> ThreadState:
 
 def test_flint_says_so_when_the_thread_is_opened() -> None:
     models = OneModel(ScriptedModel())
-    dialect = Flint(models, Settings(model=models.default, cwd="/w"))
-    command = ResumeThread(thread_id=PLANTED, overrides=Overrides())
-    greeted = dialect.greet(command, foreign_state(), [])
-    notices = [one for one in greeted if getattr(one, "method", "") == "hames/foreign_thread"]
-    assert [msgspec.to_builtins(one.params)["message"] for one in notices] == [FOREIGN]  # type: ignore[union-attr]
-    answer = msgspec.to_builtins(dialect.answer(command, foreign_state(), []))
+    session = FlintSession(models, Settings(model=models.default, cwd="/w"))
+
+    def told(state: ThreadState) -> tuple[Any, list[Any]]:
+        """The answer to a resume that finds the thread in this state, and the notices after it."""
+        receive(session, b'{"id":0,"method":"initialize","params":{"clientInfo":{"name":"me","version":"1"}}}')
+        [resume], _ = receive(
+            session, msgspec.json.encode({"id": 1, "method": "thread/resume", "params": {"threadId": PLANTED}})
+        )
+        [follow] = session.done(resume, state)
+        session.followed(follow, state, (), 0.0)
+        answer, *news = map(msgspec.json.decode, session.take_output().splitlines())
+        session.lost(state.id, "")
+        return answer["result"], [one["params"]["message"] for one in news if one["method"] == "hames/foreign_thread"]
+
+    answer, notices = told(foreign_state())
+    assert notices == [FOREIGN]
     assert answer["thread"]["foreign"] is True
-    own = dialect.greet(command, apply(blank(PLANTED), records()[0]), [])
-    assert [one for one in own if getattr(one, "method", "") == "hames/foreign_thread"] == []
+    assert told(apply(blank(PLANTED), records()[0]))[1] == []
 
 
 def test_bootstrap_sse_and_sync_say_so() -> None:

@@ -4,8 +4,8 @@ import doctest
 
 import pytest
 
-from hames.protocols import framing
-from hames.protocols.framing import LineDecoder, TooLong
+from hames.codecs import lines as framing
+from hames.codecs.lines import LineDecoder, TooLong
 
 
 def lines(*chunks: bytes, limit: int = 1000) -> list[framing.Line]:

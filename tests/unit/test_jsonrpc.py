@@ -6,10 +6,20 @@ from typing import Any
 
 import pytest
 
-from hames.domain.ids import ApprovalId
-from hames.protocols import jsonrpc
-from hames.protocols.framing import TooLong
-from hames.protocols.jsonrpc import Notification, Peer, Refusal, Request, Response, Rules
+from hames.codecs import jsonrpc
+from hames.codecs.jsonrpc import (
+    Caller,
+    Notification,
+    Peer,
+    Refusal,
+    Reply,
+    Request,
+    Response,
+    RpcError,
+    Rules,
+    ServerRequest,
+)
+from hames.codecs.lines import TooLong
 
 BOOTSTRAP = Rules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
 FLINT = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
@@ -247,18 +257,18 @@ def test_without_a_handshake_the_opening_may_come_late_or_twice_or_never() -> No
 
 
 def asked(peer: Peer) -> Any:
-    return json.loads(peer.ask("may/I", {"what": "run"}, ApprovalId("apr_1")))
+    return json.loads(peer.ask("may/I", {"what": "run"}, "apr_1"))
 
 
 def test_what_we_ask_has_an_id_of_its_own_and_its_first_answer_counts() -> None:
     peer = flint()
     question = asked(peer)
     assert question["method"] == "may/I"
-    assert peer.asks(ApprovalId("apr_1"))
+    assert peer.is_asking("apr_1")
     answer = json.dumps({"id": question["id"], "result": {"decision": "accept"}}).encode()
     [response] = peer.receive(answer)
-    assert response == Response(about=ApprovalId("apr_1"), result={"decision": "accept"})
-    assert not peer.asks(ApprovalId("apr_1"))
+    assert response == Response(request_id="apr_1", result={"decision": "accept"})
+    assert not peer.is_asking("apr_1")
     assert peer.receive(answer) == []
 
 
@@ -267,11 +277,42 @@ def test_an_answer_with_another_id_does_nothing(wrong: Any) -> None:
     peer = flint()
     asked(peer)
     assert peer.receive(json.dumps({"id": wrong, "result": {"decision": "accept"}}).encode()) == []
-    assert peer.asks(ApprovalId("apr_1"))
+    assert peer.is_asking("apr_1")
 
 
 def test_an_answer_to_what_is_settled_does_nothing() -> None:
     peer = flint()
     question = asked(peer)
-    peer.settle(ApprovalId("apr_1"))
+    peer.withdraw("apr_1")
     assert peer.receive(json.dumps({"id": question["id"], "result": {}}).encode()) == []
+
+
+def test_a_caller_tells_requests_notifications_and_replies_apart_and_skips_the_rest() -> None:
+    caller = Caller(version=False)
+    assert caller.read(b'{"id":"a","method":"may/I"}') == ServerRequest(id="a", method="may/I", params=None)
+    assert caller.read(b'{"method":"news","params":{"n":1}}') == Notification(method="news", params={"n": 1})
+    assert caller.read(b'{"id":1,"result":[]}') == Reply(number=1, result=[])
+    refused = RpcError(code=-1, message="no", data=2)
+    assert caller.read(b'{"id":1,"error":{"code":-1,"message":"no","data":2}}') == Reply(number=1, error=refused)
+    for line in (b"{", b"[]", b"\xff", b'{"id":"x","result":1}', b'{"id":null,"error":{}}', b"[" * 100_000):
+        assert caller.read(line) is None
+    assert caller.read(TooLong(limit=1)) is None
+
+
+def test_a_caller_numbers_its_requests() -> None:
+    caller = Caller(version=True)
+    assert [caller.request("go", {})[0] for _ in range(3)] == [1, 2, 3]
+    assert json.loads(caller.result("a", 1)) == {"jsonrpc": "2.0", "id": "a", "result": 1}
+    assert json.loads(caller.error(7, -32601, "no")) == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "error": {"code": -32601, "message": "no"},
+    }
+
+
+def test_the_answer_to_our_request_brings_its_context_back() -> None:
+    peer = flint()
+    peer.ask("fs/read", {}, "r1", context="the file")
+    [response] = peer.receive(b'{"id":"r1","error":{"code":1,"message":"no"}}')
+    assert isinstance(response, Response)
+    assert (response.context, response.error) == ("the file", {"code": 1, "message": "no"})

@@ -6,8 +6,8 @@ import json
 import msgspec
 import pytest
 
-from hames.protocols import jsontext
-from hames.protocols.jsontext import MAX_DEPTH, MAX_DIGITS, Repeated, Unreadable, encode, parse, torn, whole
+from hames.codecs import jsontext
+from hames.codecs.jsontext import MAX_DEPTH, MAX_DIGITS, Repeated, Unreadable, encode, parse, torn, whole
 
 
 def test_the_examples_in_the_module_are_true() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.providers.sse import Event, EventTooLong, SseDecoder
+from hames.codecs.sse import Event, EventTooLong, SseDecoder
 
 
 def decoded(*chunks: bytes) -> list[Event]:

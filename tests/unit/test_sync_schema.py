@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hames.cli import schema
+from hames.codecs.jsontext import encode
 from hames.domain.events import Record
 from hames.domain.state import summary
-from hames.protocols.jsontext import encode
 from hames.protocols.runner import messages as runner
 from hames.protocols.runner.outbound import project as run_events
 from hames.protocols.runner.published import PUBLISHED as RUNNER

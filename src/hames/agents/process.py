@@ -7,14 +7,16 @@ import contextlib
 import os
 import signal
 import tempfile
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import IO
 
 import anyio
-import msgspec
 from anyio.abc import Process
 
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 
@@ -22,23 +24,25 @@ LINE_BYTES = 64 << 20
 CLOSE_SECONDS = 2.0
 LAST_WORDS_BYTES = 4096
 
+Message = ServerRequest | Notification
+
 
 class Refused(Exception):
     """The program answered a request with an error."""
 
 
-class _Reply:
+class _PendingReply:
     """The answer to one request, once it is there."""
 
     def __init__(self) -> None:
-        self.message: dict[str, Json] | None = None
+        self.reply: Reply | None = None
         self.arrived = anyio.Event()
 
     def result(self) -> Json:
-        assert self.message is not None
-        if (error := self.message.get("error")) is not None:
-            raise Refused(str(error.get("message", error) if isinstance(error, dict) else error))
-        return self.message.get("result")
+        assert self.reply is not None
+        if self.reply.error is not None:
+            raise Refused(self.reply.error.message)
+        return self.reply.result
 
 
 class AgentProcess:
@@ -47,93 +51,75 @@ class AgentProcess:
         self.name = name
         self._errors = errors
         self._process = process
-        self._buffer = b""
-        self._number = 0
-        self._unread: list[dict[str, Json]] = []
-        self._replies: dict[int, _Reply] = {}
+        self._lines = LineDecoder(limit=LINE_BYTES)
+        self._caller = Caller(version=False)
+        self._unread: deque[Message] = deque()
+        self._pending: dict[int, _PendingReply] = {}
 
     async def call(self, method: str, params: Json) -> Json:
         """Raises `Refused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
-        reply = await self._request(method, params)
-        while reply.message is None:
-            message = await self._read()
-            if not self._settle(message):
-                self._unread.append(message)
-        return reply.result()
+        pending = await self._request(method, params)
+        while pending.reply is None:
+            await self._read()
+        return pending.result()
 
     async def call_beside(self, method: str, params: Json) -> Json:
         """Like `call`, while another task reads with `next`."""
-        reply = await self._request(method, params)
-        await reply.arrived.wait()
-        return reply.result()
+        pending = await self._request(method, params)
+        await pending.arrived.wait()
+        return pending.result()
 
     async def await_notification(self, method: str) -> Json:
         """The parameters of the next such notification. It stays there for `next`, like everything before it."""
-        while (found := next((one for one in self._unread if one.get("method") == method), None)) is None:
-            message = await self._read()
-            if not self._settle(message):
-                self._unread.append(message)
-        return found.get("params")
+        while (found := next((one for one in self._unread if one.method == method), None)) is None:
+            await self._read()
+        return found.params
 
-    async def _request(self, method: str, params: Json) -> "_Reply":
-        self._number += 1
-        reply = self._replies[self._number] = _Reply()
-        await self.send({"id": self._number, "method": method, "params": params})
-        return reply
-
-    def _settle(self, message: dict[str, Json]) -> bool:
-        """Whether this is the answer to a request of ours."""
-        number = message.get("id")
-        if "method" in message or not isinstance(number, int) or number not in self._replies:
-            return False
-        reply = self._replies.pop(number)
-        reply.message = message
-        reply.arrived.set()
-        return True
+    async def _request(self, method: str, params: Json) -> _PendingReply:
+        number, line = self._caller.request(method, params)
+        pending = self._pending[number] = _PendingReply()
+        await self._send(line)
+        return pending
 
     async def notify(self, method: str, params: Json) -> None:
-        await self.send({"method": method, "params": params})
+        await self._send(self._caller.notification(method, params))
 
-    async def answer(self, number: Json, result: Json) -> None:
-        await self.send({"id": number, "result": result})
+    async def answer(self, request_id: str | int, result: Json) -> None:
+        await self._send(self._caller.result(request_id, result))
 
-    async def refuse(self, number: Json, why: str) -> None:
-        await self.send({"id": number, "error": {"code": -32601, "message": why}})
+    async def refuse(self, request_id: str | int, why: str) -> None:
+        await self._send(self._caller.error(request_id, METHOD_NOT_FOUND, why))
 
-    async def send(self, message: dict[str, Json]) -> None:
+    async def next(self) -> Message:
+        """The next request or notification of the program's."""
+        while not self._unread:
+            await self._read()
+        return self._unread.popleft()
+
+    async def _read(self) -> None:
+        """Takes in what arrives next. A line that is no message is skipped."""
+        assert self._process.stdout is not None
+        try:
+            lines = self._lines.feed(await self._process.stdout.receive(1 << 16))
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise self._gone() from None
+        for line in lines:
+            if isinstance(line, TooLong):
+                raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
+            message = self._caller.read(line)
+            if isinstance(message, Reply):
+                if (pending := self._pending.pop(message.number, None)) is not None:
+                    pending.reply = message
+                    pending.arrived.set()
+            elif message is not None:
+                self._unread.append(message)
+
+    async def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
         try:
-            await self._process.stdin.send(msgspec.json.encode(message) + b"\n")
+            await self._process.stdin.send(line)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise self._gone() from None
-
-    async def next(self) -> dict[str, Json]:
-        """The next request or notification of the program's."""
-        if self._unread:
-            return self._unread.pop(0)
-        while True:
-            message = await self._read()
-            if not self._settle(message):
-                return message
-
-    async def _read(self) -> dict[str, Json]:
-        """The next message. A line that is no JSON object is skipped."""
-        assert self._process.stdout is not None
-        while True:
-            line, newline, rest = self._buffer.partition(b"\n")
-            if newline:
-                self._buffer = rest
-                with contextlib.suppress(msgspec.DecodeError, RecursionError):
-                    message = msgspec.json.decode(line)
-                    if isinstance(message, dict):
-                        return message
-                continue
-            if len(self._buffer) > LINE_BYTES:
-                raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
-            try:
-                self._buffer += await self._process.stdout.receive(1 << 16)
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                raise self._gone() from None
 
     def _gone(self) -> ProviderError:
         code = self._process.returncode

@@ -16,7 +16,7 @@ import anyio
 from hames import logs
 from hames.app import catalogue, default_settings, open_engine
 from hames.cli import flags
-from hames.protocols.flint.protocol import Flint
+from hames.protocols.flint.session import FlintSession
 from hames.transports import stdio
 from hames.transports.wire import Start, claim, unblock_stderr
 
@@ -37,5 +37,5 @@ def run(args: Namespace) -> int:
 
         return stdio.exit_code(anyio.run(attach, options.data_dir, "flint", start))
     models = catalogue(options)
-    dialect = Flint(models, default_settings(options, models), home=str(options.data_dir))
-    return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options, models=models), dialect, start))
+    session = FlintSession(models, default_settings(options, models), home=str(options.data_dir))
+    return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options, models=models), session, start))

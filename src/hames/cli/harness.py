@@ -16,7 +16,7 @@ import anyio
 from hames import logs
 from hames.app import open_engine
 from hames.cli import flags
-from hames.protocols.bootstrap.protocol import Bootstrap
+from hames.protocols.bootstrap.session import BootstrapSession
 from hames.transports import stdio
 from hames.transports.wire import Start, claim, unblock_stderr
 
@@ -36,4 +36,4 @@ def run(args: Namespace) -> int:
         from hames.transports.unix_attach import attach
 
         return stdio.exit_code(anyio.run(attach, options.data_dir, "bootstrap", start))
-    return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options), Bootstrap(), start))
+    return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options), BootstrapSession(), start))

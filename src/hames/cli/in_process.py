@@ -18,8 +18,8 @@ from hames.client.appserver import AppServerClient
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
 from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
-from hames.protocols.flint.protocol import Flint
-from hames.transports.connection import Connection
+from hames.protocols.flint.session import FlintSession
+from hames.stdio.connection import Connection, read_lines
 
 OUTBOX_BYTES = 4 << 20
 LAST_WORDS_SECONDS = 1.0
@@ -33,7 +33,7 @@ async def in_process(options: Options, *, name: str) -> AsyncGenerator[AppServer
     _set_up_logs(options)
     try:
         models = catalogue(options)
-        dialect = Flint(models, default_settings(options, models), home=str(options.data_dir))
+        session = FlintSession(models, default_settings(options, models), home=str(options.data_dir))
     except HarnessError as problem:
         raise _unreachable(problem) from None
     pipe = _Pipe()
@@ -44,7 +44,7 @@ async def in_process(options: Options, *, name: str) -> AsyncGenerator[AppServer
         except HarnessError as problem:
             raise _unreachable(problem) from None
         try:
-            followers.start_soon(Connection(engine, dialect, pipe, followers).serve, pipe.requests())
+            followers.start_soon(Connection(engine, session, pipe, followers).serve, read_lines(pipe.requests()))
             async with AppServerClient.connect(pipe, name=name) as client:
                 yield client
         finally:

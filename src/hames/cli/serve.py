@@ -35,8 +35,8 @@ from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
-from hames.protocols.bootstrap.protocol import Bootstrap
-from hames.protocols.flint.protocol import Flint
+from hames.protocols.bootstrap.session import BootstrapSession
+from hames.protocols.flint.session import FlintSession
 from hames.protocols.sync.pages import SandboxReport
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.local import LocalSandbox
@@ -149,9 +149,9 @@ def _extras(options: Options, engine: Engine) -> Extras:
         data_dir=options.data_dir,
         uploads_dir=options.state_dir / "uploads",
         version=__version__,
-        dialects={
-            "bootstrap": Bootstrap,
-            "flint": lambda: Flint(engine.models, engine.rules.defaults, home=home),
+        sessions={
+            "bootstrap": BootstrapSession,
+            "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home),
         },
         page=PAGE,
         demo_model=DEMO_MODEL,

@@ -270,7 +270,7 @@ class AppServerClient(Link):
     async def _shake_hands(self, name: str, version: str, title: str | None) -> None:
         who = m.InitializeParams(client_info=m.ClientInfo(name=name, version=version, title=title))
         self.agent = await self._call("initialize", who, m.InitializeResult)
-        await self.send({"method": "initialized", "params": {}})
+        await self.notify("initialized", {})
 
 
 def _given(value: Json) -> Json:

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, Self
 
 import anyio
-import msgspec
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
@@ -17,10 +16,11 @@ from hames.client.appserver_events import (
     read_question,
     thread_of,
 )
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
-from hames.protocols.framing import LineDecoder, TooLong
 
 
 class Filled(Value):
@@ -32,7 +32,6 @@ class Filled(Value):
 OnApproval = Callable[[ApprovalAsked], Awaitable[ApprovalWord | Filled]]
 """Decides. It is cancelled when the question is settled elsewhere; if it fails, the answer is `decline`."""
 
-METHOD_NOT_FOUND = -32601
 MAX_LINE_BYTES = 1 << 30
 """What a turn can hold, and more: an agent of our own choosing is not cut short."""
 
@@ -98,7 +97,7 @@ class Link:
         self._tasks = tasks
         self._on_approval = on_approval
         self._sending = anyio.Lock()
-        self._last_id = 0
+        self._caller = Caller(version=False)
         self._waiting: dict[int, _Answer] = {}
         self._feeds: list[tuple[MemoryObjectSendStream[AgentEvent], str | None]] = []
         self._asked: dict[str, anyio.CancelScope | None] = {}
@@ -122,17 +121,16 @@ class Link:
         if self._asked.pop(request_id, ...) is not ...:
             result = _elicited(decision) if request_id in self._forms else {"decision": _word(decision)}
             self._forms.discard(request_id)
-            await self.send({"id": request_id, "result": result})
+            await self._send(self._caller.result(request_id, result))
 
     async def request(self, method: str, params: Json = None) -> Json:
         """Any request at all, with its result as it came. Raises `AppServerError` and `ConnectionClosed`."""
         if self.closed:
             raise ConnectionClosed(self.closed)
-        self._last_id += 1
-        number, answer = self._last_id, _Answer()
-        self._waiting[number] = answer
+        number, line = self._caller.request(method, {} if params is None else params)
+        answer = self._waiting[number] = _Answer()
         try:
-            await self.send({"id": number, "method": method, "params": {} if params is None else params})
+            await self._send(line)
             await answer.arrived.wait()
         finally:
             self._waiting.pop(number, None)
@@ -140,10 +138,13 @@ class Link:
             raise answer.error
         return answer.result
 
-    async def send(self, message: Json) -> None:
+    async def notify(self, method: str, params: Json) -> None:
+        await self._send(self._caller.notification(method, params))
+
+    async def _send(self, line: bytes) -> None:
         try:
             async with self._sending:
-                await self._stream.send(msgspec.json.encode(message) + b"\n")
+                await self._stream.send(line)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             self.end("the agent does not listen any more")
             raise ConnectionClosed(self.closed) from None
@@ -170,18 +171,14 @@ class Link:
             feed.close()
         self._feeds.clear()
 
-    def _hear(self, line: bytes | TooLong) -> None:
-        try:
-            message = None if isinstance(line, TooLong) else msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-        match message:
-            case {"method": str(method), "id": str() | int() as request_id}:
-                self._tasks.start_soon(self._be_asked, request_id, method, message.get("params"))
-            case {"method": str(method)}:
-                self._tell(read_event(method, message.get("params")))
-            case {"id": int(number)} if number in self._waiting:
-                self._waiting[number].settle(message)
+    def _hear(self, line: Line) -> None:
+        match self._caller.read(line):
+            case ServerRequest() as asked:
+                self._tasks.start_soon(self._be_asked, asked)
+            case Notification(method=method, params=params):
+                self._tell(read_event(method, params))
+            case Reply(number=number) as reply if number in self._waiting:
+                self._waiting[number].settle(reply)
             case _:
                 return
 
@@ -199,14 +196,14 @@ class Link:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 self._feeds.remove((feed, thread_id))
 
-    async def _be_asked(self, request_id: str | int, method: str, params: Json) -> None:
-        question = read_question(request_id, method, params) if isinstance(request_id, str) else None
+    async def _be_asked(self, asked: ServerRequest) -> None:
+        question = read_question(asked.id, asked.method, asked.params) if isinstance(asked.id, str) else None
         if question is not None and isinstance(question.params, ElicitationParams):
             self._forms.add(question.request_id)
         try:
             if question is None:
-                error = {"code": METHOD_NOT_FOUND, "message": f"no method {method!r}"}
-                await self.send({"id": request_id, "error": error})
+                refusal = self._caller.error(asked.id, METHOD_NOT_FOUND, f"no method {asked.method!r}")
+                await self._send(refusal)
             elif self._on_approval is None:
                 self._asked[question.request_id] = None
                 self._tell(question)
@@ -245,13 +242,10 @@ class _Answer:
         self.result: Json = None
         self.error: AppServerError | ConnectionClosed | None = None
 
-    def settle(self, message: dict[str, Json]) -> None:
-        if isinstance(error := message.get("error"), dict):
-            code, words = error.get("code"), error.get("message")
-            self.error = AppServerError(
-                code if isinstance(code, int) else 0, words if isinstance(words, str) else "refused", error.get("data")
-            )
-        self.result = message.get("result")
+    def settle(self, reply: Reply) -> None:
+        if reply.error is not None:
+            self.error = AppServerError(reply.error.code, reply.error.message, reply.error.data)
+        self.result = reply.result
         self.arrived.set()
 
     def fail(self, error: ConnectionClosed) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import Misconfigured
-from hames.protocols.framing import LineDecoder, TooLong
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

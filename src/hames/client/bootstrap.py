@@ -19,12 +19,12 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import UNSET
 
+from hames.codecs.jsonrpc import Caller, Notification, Reply
+from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.policy import AgentName
 from hames.domain.value import Value
 from hames.protocols.bootstrap import messages as m
-from hames.protocols.framing import LineDecoder, TooLong, encode_line
-from hames.protocols.jsontext import encode
 
 R = TypeVar("R", bound=Value)
 
@@ -60,7 +60,7 @@ class BootstrapClient:
         self._incoming = incoming
         self._outgoing = outgoing
         self._waiting: dict[int, _Answer] = {}
-        self._asked = 0
+        self._caller = Caller(version=True)
         self._closed = False
         self._told, self._events = anyio.create_memory_object_stream[Event](EVENTS)
 
@@ -175,23 +175,20 @@ class BootstrapClient:
     async def _request(self, method: str, params: Value, kind: type[R]) -> R:
         if self._closed:
             raise ConnectionClosed("the server is gone")
-        self._asked = number = self._asked + 1
+        number, line = self._caller.request(method, params)
         answer = self._waiting[number] = _Answer()
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         try:
-            await self._outgoing.send(encode_line(encode(message)))
+            await self._outgoing.send(line)
             await answer.arrived.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise ConnectionClosed("the server is gone") from None
         finally:
             self._waiting.pop(number, None)
-        match answer.message:
-            case {"result": result}:
-                return msgspec.convert(result, kind)
-            case {"error": {"code": int(code), "message": str(words)}}:
-                raise RequestFailed(code, words)
-            case _:
-                raise ConnectionClosed("the server is gone")
+        if answer.reply is None:
+            raise ConnectionClosed("the server is gone")
+        if answer.reply.error is not None:
+            raise RequestFailed(answer.reply.error.code, answer.reply.error.message)
+        return msgspec.convert(answer.reply.result, kind)
 
     async def _listen(self) -> None:
         decoder = LineDecoder(limit=MAX_LINE_BYTES)
@@ -207,13 +204,12 @@ class BootstrapClient:
             for answer in self._waiting.values():
                 answer.arrived.set()
 
-    async def _hear(self, line: bytes | TooLong) -> None:
-        message = {} if isinstance(line, TooLong) else msgspec.json.decode(line)
-        match message:
-            case {"method": str(method), "params": params}:
+    async def _hear(self, line: Line) -> None:
+        match self._caller.read(line):
+            case Notification(method=method, params=params):
                 await self._told.send(_event(method, params))
-            case {"id": int(number)} if number in self._waiting:
-                self._waiting[number].message = message
+            case Reply(number=number) as reply if number in self._waiting:
+                self._waiting[number].reply = reply
                 self._waiting[number].arrived.set()
             case _:
                 pass  # nothing we asked for
@@ -222,7 +218,7 @@ class BootstrapClient:
 class _Answer:
     def __init__(self) -> None:
         self.arrived = anyio.Event()
-        self.message: Json = None
+        self.reply: Reply | None = None
 
 
 def _event(method: str, params: Json) -> Event:

@@ -6,7 +6,7 @@ from typing import Any, Self, assert_never
 
 import anyio
 
-from hames.core.history import past
+from hames.core.history import changes_between
 from hames.core.rules import Rules
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
@@ -34,9 +34,10 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
+from hames.domain.errors import ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
-from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
 from hames.ports import Agent, Clock, Ids, Models, Notes, Store, Tools, Trust
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
@@ -137,13 +138,32 @@ class Engine:
             case _ as never:
                 assert_never(never)
 
-    async def watch(self, thread_id: ThreadId, *, after: int | None = None, answers: bool = True) -> Watcher:
-        """A snapshot and everything after it; `after=n` begins behind record n."""
+    async def watch(self, thread_id: ThreadId, *, answers: bool = True) -> Watcher:
+        """A snapshot and every change after it. `answers`: somebody there can decide approvals."""
         loaded = await self._threads.open(thread_id)
-        watcher = loaded.thread.watch(answers=answers)
-        if after is not None:
-            watcher.precede(past(await self._threads.records(thread_id), after=after, until=watcher.state))
+        return loaded.thread.watch(answers=answers)
+
+    async def follow(
+        self, thread_id: ThreadId, *, since: ThreadState | None = None, replay: bool = False, answers: bool = True
+    ) -> Watcher:
+        """Every change from now on; after an earlier state `since`; or (`replay`) from the first record.
+
+        A thread that another process writes can only be read: its watcher ends with what was written so far.
+        """
+        try:
+            watcher = await self.watch(thread_id, answers=answers)
+        except (ThreadInUse, ThreadReadOnly):
+            watcher = Watcher(await self._threads.read(thread_id))
+            watcher.close()
+        if replay:
+            since = blank(thread_id, foreign=watcher.state.foreign)
+        if since is not None and since is not watcher.state:
+            watcher.precede(await self.changes_between(since, watcher.state))
         return watcher
+
+    async def changes_between(self, since: ThreadState, until: ThreadState) -> Sequence[Change]:
+        """What leads from one state of a thread to a later one."""
+        return changes_between(await self._threads.records(until.id), since, until)
 
     def loaded(self, thread_id: ThreadId) -> ThreadState | None:
         """The thread as it stands if it is in memory. Nothing is opened for it."""

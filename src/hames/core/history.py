@@ -1,4 +1,4 @@
-"""A thread's past: its records as changes, what a late watcher missed, where a fork begins. Pure."""
+"""A thread's past: its records as changes, what lies between two of its states, where a fork begins. Pure."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -7,17 +7,17 @@ from typing import overload
 
 from hames.domain.commands import ForkThread
 from hames.domain.errors import InvalidCommand
-from hames.domain.events import ItemDelta, Record
-from hames.domain.ids import ThreadId
+from hames.domain.events import Event, ItemDelta, Record
 from hames.domain.items import STREAMS, UserMessage
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply, blank
 
 
 class History(Sequence[Change]):
-    """Every record of a thread as a change, folded as it is read: a state per record would be too much to keep."""
+    """Records of a thread as changes, folded as they are read: a state per record would be too much to keep."""
 
-    def __init__(self, thread_id: ThreadId, records: Sequence[Record], *, foreign: bool = False) -> None:
-        self._start = blank(thread_id, foreign=foreign)
+    def __init__(self, start: ThreadState, records: Sequence[Record]) -> None:
+        """`start` is the state before the first record."""
+        self._start = start
         self._records = records
         self._last: Change | None = None
 
@@ -53,24 +53,34 @@ def fork_point(records: list[Record], command: ForkThread) -> int:
     return turn[-1]
 
 
-def past(records: list[Record], *, after: int, until: ThreadState) -> list[Change]:
-    """What a late watcher missed, up to its snapshot and not a letter further.
+def changes_between(records: Sequence[Record], since: ThreadState, until: ThreadState) -> Sequence[Change]:
+    """What leads from one state of a thread to a later one, to the character. `records` is its whole log.
 
-    The last record may be a bundle that has grown since, or has not been written yet.
+    The deltas of one bundle share a number, so either state may end inside a bundle, and the last bundle may not be
+    written yet. What is missing of a bundle is what its text has grown by.
     """
-    whole = [record for record in records if record.seq <= until.seq]
-    if whole and isinstance(whole[-1].event, ItemDelta) and whole[-1].seq == until.seq:
-        whole.pop()
-    missed = list(History(until.id, whole, foreign=until.foreign))
-    before = missed[-1].after if missed else blank(until.id, foreign=until.foreign)
-    if before.seq < until.seq and (rest := _rest(before, until)) is not None:
-        at = Record(seq=until.seq, at_ms=until.updated_at_ms, thread_id=until.id, event=rest)
-        missed.append(Change(record=at, before=before, after=until))
-    return [change for change in missed if change.record.seq > after]
+    if since.seq == until.seq:
+        return History(since, _missing_delta(since, until))
+    between = [record for record in records if since.seq < record.seq < until.seq]
+    start, head = since, list[Record]()
+    if since.running is not None and isinstance(_record(records, since.seq), ItemDelta):
+        earlier = [record for record in records if record.seq <= since.seq]
+        head = _missing_delta(since, History(blank(since.id, foreign=since.foreign), earlier)[-1].after)
+    last = [record for record in records if record.seq == until.seq and not isinstance(record.event, ItemDelta)]
+    if not last:
+        before = History(start, [*head, *between])[-1].after if head or between else start
+        last = _missing_delta(before, until)
+    return History(start, [*head, *between, *last])
 
 
-def _rest(before: ThreadState, after: ThreadState) -> ItemDelta | None:
-    """The one stream that grew."""
+def _record(records: Sequence[Record], seq: int) -> Event | None:
+    """The event with this number. A log has no gaps, but its first records may be cut off."""
+    position = seq - records[0].seq if records else -1
+    return records[position].event if 0 <= position < len(records) else None
+
+
+def _missing_delta(before: ThreadState, after: ThreadState) -> list[Record]:
+    """The text by which the one stream grew that lies between the two states."""
     turn = after.running
     for item in reversed(turn.items if turn else ()):
         known = before.item(item.id)
@@ -78,8 +88,9 @@ def _rest(before: ThreadState, after: ThreadState) -> ItemDelta | None:
             there: str = getattr(item, stream)
             here: str = getattr(known, stream) if known is not None else ""
             if turn is not None and len(there) > len(here):
-                return ItemDelta(turn_id=turn.id, item_id=item.id, stream=stream, text=there[len(here) :])
-    return None
+                delta = ItemDelta(turn_id=turn.id, item_id=item.id, stream=stream, text=there[len(here) :])
+                return [Record(seq=after.seq, at_ms=after.updated_at_ms, thread_id=after.id, event=delta)]
+    return []
 
 
 def already(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:

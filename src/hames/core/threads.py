@@ -126,7 +126,7 @@ class Threads:
     async def history(self, thread_id: ThreadId) -> History:
         await self.read(thread_id)
         records, foreign = await self._kept(thread_id)
-        return History(thread_id, records, foreign=foreign)
+        return History(blank(thread_id, foreign=foreign), records)
 
     async def _kept(self, thread_id: ThreadId) -> tuple[list[Record], bool]:
         """The records as they are on disk now, and whether they are of a foreign thread."""

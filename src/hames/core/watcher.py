@@ -4,6 +4,8 @@ The engine never waits for a watcher. One that falls behind first gets its
 deltas joined, and is cut off when even that is too much: coming back is cheap.
 """
 
+from collections.abc import Sequence
+
 import anyio
 from msgspec.structs import replace
 
@@ -37,8 +39,9 @@ class Watcher:
         self._chars = 0
         return changes
 
-    def precede(self, changes: list[Change]) -> None:
+    def precede(self, changes: Sequence[Change]) -> None:
         """Put what came before the snapshot in front: this watcher begins further back."""
+        changes = list(changes)
         if changes:
             self.state = changes[0].before
             self._pending[:0] = changes

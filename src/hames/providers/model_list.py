@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from hames.codecs.jsontext import count_member, text_member
 from hames.domain.json import Json
 from hames.domain.models import ModelCard, Price
 from hames.domain.value import Value
 from hames.private_files import write_private
-from hames.providers.jsontext import number, word
 
 MODELS = 2000
 """More than any service has."""
@@ -58,7 +58,7 @@ def read_list(body: bytes) -> tuple[ListedModel, ...]:
 
 
 def _listed(row: Json) -> ListedModel | None:
-    name = word(row, "id") or word(row, "name")
+    name = text_member(row, "id") or text_member(row, "name")
     if not isinstance(row, dict) or not name or len(name) > NAME_CHARS or not name.isprintable() or " " in name:
         return None
     can, does = row.get("capabilities"), row.get("supported_parameters")
@@ -67,19 +67,19 @@ def _listed(row: Json) -> ListedModel | None:
     parameters = does if isinstance(does, list) else None
     return ListedModel(
         id=name,
-        name=word(row, "display_name") or word(row, "name"),
+        name=text_member(row, "display_name") or text_member(row, "name"),
         window=_first(row, *WINDOWS) or _first(row.get("meta"), "n_ctx", "n_ctx_train"),
         output=_first(row, *OUTPUTS) or _first(row.get("top_provider"), *OUTPUTS),
         tools=_flag(can, "function_calling") if parameters is None else "tools" in parameters,
         images=_flag(can, "vision") if not isinstance(shows, list) else "image" in shows,
         reasoning=None if parameters is None else "reasoning" in parameters,
         price=_price(row.get("pricing")),
-        successor=word(row, "deprecation_replacement_model"),
+        successor=text_member(row, "deprecation_replacement_model"),
     )
 
 
 def _first(row: Json, *names: str) -> int:
-    return next((count for name in names if (count := number(row, name))), 0)
+    return next((count for name in names if (count := count_member(row, name))), 0)
 
 
 def _flag(row: Json, name: str) -> bool | None:

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from hames.codecs.jsontext import encode
 from hames.ports import Clock
-from hames.protocols.jsontext import encode
 from hames.protocols.sse.errors import Failure, Problem
 from hames.transports.guard import CHANGING, SIGN_IN, UPLOADS, Gate, Head, Refusal, head, is_preflight, judge
 from hames.transports.guard_token import SUBPROTOCOL, Keyring

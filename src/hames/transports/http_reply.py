@@ -7,9 +7,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from hames.codecs.jsontext import Repeated, Unreadable, encode, parse, torn, whole
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
-from hames.protocols.jsontext import Repeated, Unreadable, encode, parse, torn, whole
 from hames.protocols.sse.errors import Failure, Problem, status
 
 BODY_BYTES = 1 << 20

@@ -6,11 +6,11 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hames.codecs.jsontext import encode
 from hames.domain.commands import ArchiveThread, CreateThread, DeleteThread, ForkThread, ListThreads, ThreadPage
 from hames.domain.ids import ItemId, ThreadId
 from hames.domain.options import Overrides
 from hames.domain.state import ThreadState, summary
-from hames.protocols.jsontext import encode
 from hames.protocols.sync import pages as p
 from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view

@@ -14,7 +14,7 @@ from starlette.routing import Router, WebSocketRoute
 
 from hames.core.engine import Engine
 from hames.domain.value import Value
-from hames.protocols.dialect import Dialect
+from hames.protocols.session import Session
 from hames.protocols.sync.pages import SandboxReport
 from hames.protocols.sync.view import Offer
 from hames.transports import guard_peer, server_listener, unix
@@ -47,7 +47,7 @@ class Extras(Value):
     """Where threads are kept: the unix socket lies there."""
     uploads_dir: Path
     version: str
-    dialects: Mapping[str, Callable[[], Dialect]] = {}
+    sessions: Mapping[str, Callable[[], Session]] = {}
     """By the name of their path and of their first line on the unix socket."""
     page: Path | None = None
     demo_model: str = ""
@@ -113,10 +113,10 @@ async def serving(
             stack.callback(engine.observers.remove, observe)
         # Without a token the kernel says who may come in; with one, the token does.
         doors = Doors(guard_peer.refusal if keyring is None else None)
-        sockets = {name: RpcSockets(engine, make) for name, make in extras.dialects.items()}
+        sockets = {name: RpcSockets(engine, make) for name, make in extras.sessions.items()}
         listener = Listener(server_listener.config(_app(service, sockets), doors, compress=not address.is_loopback))
         listener.on_stop = [hubs.close, *(one.close for one in sockets.values())]
-        unix_door = unix.UnixDoor(engine, extras.dialects)
+        unix_door = unix.UnixDoor(engine, extras.sessions)
         _gauges(service, listener, doors, sockets, unix_door)
         service.uploads.sweep()
         tasks.start_soon(hubs.tick, engine.clock)

@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from hames.codecs.jsontext import encode
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState
 from hames.ports import Clock
-from hames.protocols.jsontext import encode
 from hames.protocols.sse.stream import Block, block
 from hames.protocols.sync.messages import AppendText, DeltaMessage, Operation
 from hames.protocols.sync.outbound import Projector, snapshot

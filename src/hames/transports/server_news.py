@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import anyio
 
+from hames.codecs.jsontext import encode
 from hames.domain import events
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, summary
 from hames.ports import Clock
-from hames.protocols.jsontext import encode
 from hames.protocols.sync.pages import ThreadRow, ThreadsMessage, row
 from hames.transports.server_clients import SyncClient
 from hames.transports.websocket_protocol import TextFrame

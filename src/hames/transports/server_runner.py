@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
+from hames.codecs import sse
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, ListThreads, ResolveApproval, StartTurn, ThreadPage
@@ -40,6 +41,7 @@ from hames.transports.server_listener import Address, Listener
 
 log = logging.getLogger(__name__)
 
+HEARTBEAT = sse.comment("heartbeat")
 HEARTBEAT_SECONDS = 10.0
 LAST_WORDS_SECONDS = 5.0
 
@@ -264,7 +266,7 @@ class _Run(Response):
         while True:
             await anyio.sleep(HEARTBEAT_SECONDS)
             async with speaking:
-                await send({"type": "http.response.body", "body": b": heartbeat\n\n", "more_body": True})
+                await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
 
     async def _stop(self) -> None:
         try:

@@ -15,8 +15,8 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 
 from hames.core.engine import Engine
-from hames.protocols.dialect import Dialect
-from hames.transports.connection import Connection
+from hames.protocols.session import Session
+from hames.stdio.connection import Connection, read_lines
 from hames.transports.pipes import Inbox, open_inbox, open_outbox
 from hames.transports.wire import Start
 
@@ -32,15 +32,15 @@ EXIT_SECONDS = 4.5
 OpenEngine = Callable[[], AbstractAsyncContextManager[Engine]]
 
 
-async def serve(open_engine: OpenEngine, dialect: Dialect, start: Start) -> int:
+async def serve(open_engine: OpenEngine, session: Session, start: Start) -> int:
     """The exit code. Raises what `open_engine` raises."""
     try:
-        return await _serve(open_engine, dialect, start)
+        return await _serve(open_engine, session, start)
     except BaseExceptionGroup as group:
         raise _innermost(group) from None
 
 
-async def _serve(open_engine: OpenEngine, dialect: Dialect, start: Start) -> int:
+async def _serve(open_engine: OpenEngine, session: Session, start: Start) -> int:
     inbox = await open_inbox(start.wire.incoming, start.received)
     outbox = await open_outbox(start.wire.outgoing)
     ending = _Ending(inbox)
@@ -49,8 +49,8 @@ async def _serve(open_engine: OpenEngine, dialect: Dialect, start: Start) -> int
         async with anyio.create_task_group() as followers:  # outlives the engine: clients hear how turns ended
             async with open_engine() as engine:
                 log.info("server.began", extra={"pid": os.getpid()})
-                connection = Connection(engine, dialect, outbox, followers)
-                await connection.serve(inbox, answered=start.answered)
+                connection = Connection(engine, session, outbox, followers)
+                await connection.serve(read_lines(inbox), answered=start.answered)
                 ending.begin()
             followers.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_SECONDS
         with anyio.move_on_after(LAST_WORDS_SECONDS):

@@ -20,8 +20,8 @@ from anyio.streams.stapled import MultiListener
 from hames.core.engine import Engine
 from hames.domain.errors import Misconfigured
 from hames.domain.guardrails import SOCKET
-from hames.protocols.dialect import Dialect
-from hames.transports.connection import Connection
+from hames.protocols.session import Session
+from hames.stdio.connection import Connection, read_lines
 from hames.transports.peer_namespaces import is_unix_peer_ours
 
 log = logging.getLogger(__name__)
@@ -36,9 +36,9 @@ REFUSED = b"this server takes only programs of the same user that run outside sa
 
 
 class UnixDoor:
-    def __init__(self, engine: Engine, dialects: Mapping[str, Callable[[], Dialect]]) -> None:
+    def __init__(self, engine: Engine, sessions: Mapping[str, Callable[[], Session]]) -> None:
         self._engine = engine
-        self._dialects = dialects
+        self._sessions = sessions
         self.count = 0
 
     async def serve(self, listener: "MultiListener[SocketStream] | SocketListener") -> None:
@@ -62,15 +62,15 @@ class UnixDoor:
 
     async def _converse(self, stream: SocketStream) -> None:
         name, rest = await _first_line(stream)
-        make = self._dialects.get(name)
+        make = self._sessions.get(name)
         if make is None:
-            await stream.send(f"the first line names a protocol: {' or '.join(self._dialects)}\n".encode())
+            await stream.send(f"the first line names a protocol: {' or '.join(self._sessions)}\n".encode())
             return
         outbox = _StreamOutbox(stream)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(outbox.run)
             connection = Connection(self._engine, make(), outbox, tasks)
-            await connection.serve(_chunks(rest, stream))
+            await connection.serve(read_lines(_chunks(rest, stream)))
             connection.close()
             with anyio.move_on_after(LAST_WORDS_SECONDS):
                 await outbox.empty()

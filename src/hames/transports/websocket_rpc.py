@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 import anyio
 
 from hames.core.engine import Engine
-from hames.protocols.dialect import Dialect
-from hames.transports.connection import Connection
+from hames.protocols.session import Session
+from hames.stdio.connection import Connection, read_lines
 from hames.transports.websocket import RESTARTS, Receive, Scope, Send, Socket
 from hames.transports.websocket_protocol import TextFrame, Wire
 
@@ -16,10 +16,10 @@ PATIENCE_SECONDS = 30.0
 class RpcSockets:
     """The endpoint of one protocol."""
 
-    def __init__(self, engine: Engine, dialect: Callable[[], Dialect]) -> None:
-        """`dialect` makes one for each connection."""
+    def __init__(self, engine: Engine, session: Callable[[], Session]) -> None:
+        """`session` makes one for each connection."""
         self._engine = engine
-        self._dialect = dialect
+        self._session = session
         self._open: set[Socket] = set()
         self._closed = False
 
@@ -36,8 +36,8 @@ class RpcSockets:
         self._open.add(socket)
         try:
             async with anyio.create_task_group() as tasks:
-                connection = Connection(self._engine, self._dialect(), FrameOutbox(socket.wire), tasks)
-                await connection.serve(_lines(socket))
+                connection = Connection(self._engine, self._session(), FrameOutbox(socket.wire), tasks)
+                await connection.serve(read_lines(_lines(socket)))
                 connection.close()
                 tasks.cancel_scope.cancel()
         finally:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import assert_never
 from urllib.parse import parse_qs
 
+from hames.codecs.jsontext import encode
 from hames.core.engine import Engine
 from hames.domain.commands import (
     ChangeSettings,
@@ -25,7 +26,6 @@ from hames.domain.errors import HarnessError, NotFound, TurnNotFound
 from hames.domain.ids import ApprovalId, PromptId
 from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
 from hames.domain.options import Overrides
-from hames.protocols.jsontext import encode
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.inbound import Refused, decode
 from hames.transports.http_uploads import Uploads

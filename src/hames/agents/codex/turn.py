@@ -24,6 +24,7 @@ from hames.agents.codex.items import (
 )
 from hames.agents.codex.requests import inputs
 from hames.agents.process import AgentProcess, Refused
+from hames.codecs.jsonrpc import ServerRequest
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.events import Noticed, UsageReported
 from hames.domain.items import AgentMessage, Item, McpToolCall, Reasoning, Stream, UserMessage
@@ -80,9 +81,9 @@ class CodexTurn:
     async def _read(self, beside: Callable[[Answering], None]) -> str:
         while True:
             message = await self._program.next()
-            method, params = str(message.get("method", "")), message.get("params") or {}
-            if "id" in message and method:
-                beside(partial(self._question, message["id"], method, params))
+            method, params = message.method, message.params or {}
+            if isinstance(message, ServerRequest):
+                beside(partial(self._question, message.id, method, params))
             elif method == "turn/started" and params["turn"].get("rootTurnId") in self._turns:
                 self._turns.add(params["turn"]["id"])  # a review has a turn inside the one that was asked for
             elif method == "item/started":
@@ -150,7 +151,7 @@ class CodexTurn:
         if self._open.pop(their_id, None) is not None:
             await self._turn.complete(done)
 
-    async def _question(self, number: Json, method: str, params: dict[str, Json]) -> None:
+    async def _question(self, number: str | int, method: str, params: dict[str, Json]) -> None:
         their_id = params.get("itemId") or self._called(params)
         item = self._open.get(their_id)
         if method == ELICITATION and not asks_for_mcp(method, params):

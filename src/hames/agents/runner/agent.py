@@ -14,8 +14,9 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from hames.agents.asking import Answering, read_beside_questions
-from hames.agents.runner.events import EventParser, Told, TooLong
+from hames.agents.runner.events import EventParser, Told
 from hames.agents.runner.models import NAME
+from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Answer
 from hames.domain.errors import ErrorInfo, InvalidCommand, ProviderError
 from hames.domain.events import UsageReported
@@ -142,7 +143,7 @@ class RunnerThread:
             raise ProviderError(
                 f"the runner at {self._agent.url} cannot be reached: {why}", info="HttpConnectionFailed"
             ) from None
-        except (httpx2.HTTPError, TooLong) as why:
+        except (httpx2.HTTPError, EventTooLong) as why:
             raise ProviderError(
                 f"the connection to the runner broke: {why or type(why).__name__}", info="ResponseStreamDisconnected"
             ) from None

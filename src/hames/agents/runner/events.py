@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hames.codecs.sse import SseDecoder
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
@@ -42,10 +43,6 @@ class Told(Value, rename="camel"):
     reason: str = ""
 
 
-class TooLong(Exception):
-    """An event that never ends."""
-
-
 class EventParser:
     """Feed it chunks, take out pairs of name and object.
 
@@ -55,44 +52,25 @@ class EventParser:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
-        self._name = ""
-        self._data: list[bytes] = []
-        self._size = 0
+        self._decoder = SseDecoder(event_bytes=EVENT_BYTES)
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, Told]]:
-        """Raises `TooLong`."""
-        *lines, self._rest = (self._rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
-        if len(self._rest) > EVENT_BYTES:
-            raise TooLong
-        for line in lines:
-            field, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if not line:
-                if (event := self._finished()) is not None:
-                    yield event
-            elif field == b"event":
-                self._name = value.decode("utf-8", "replace")
-            elif field == b"data":
-                self._data.append(value)
-                self._size += len(value)
-                if self._size > EVENT_BYTES:
-                    raise TooLong
+        """Raises `EventTooLong`."""
+        for name, data in self._decoder.feed(chunk):
+            if (event := _read(name.decode("utf-8", "replace"), data)) is not None:
+                yield event
 
-    def _finished(self) -> tuple[str, Told] | None:
-        name, data = self._name, b"\n".join(self._data)
-        self._name, self._data, self._size = "", [], 0
-        if not data:
-            return None
-        try:
-            told = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        if not isinstance(told, dict):
-            return None
-        # Some runners name their events inside the object.
-        name = name or (told["type"] if isinstance(told.get("type"), str) else "")
-        return name, _convert(told)
+
+def _read(name: str, data: bytes) -> tuple[str, Told] | None:
+    try:
+        told = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(told, dict):
+        return None
+    # Some runners name their events inside the object.
+    name = name or (told["type"] if isinstance(told.get("type"), str) else "")
+    return name, _convert(told)
 
 
 def _convert(told: dict[str, Json]) -> Told:

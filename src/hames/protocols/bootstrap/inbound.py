@@ -5,6 +5,7 @@ from typing import TypeVar, assert_never
 import msgspec
 from msgspec import UNSET
 
+from hames.codecs.jsonrpc import Params
 from hames.domain.commands import (
     Command,
     CreateThread,
@@ -20,8 +21,6 @@ from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput
 from hames.domain.options import Overrides
 from hames.domain.value import Value
 from hames.protocols.bootstrap import messages
-from hames.protocols.dialect import Local
-from hames.protocols.jsonrpc import Params
 
 V = TypeVar("V", bound=Value)
 
@@ -31,11 +30,11 @@ EVERY_THREAD = 1 << 31
 PICTURE_URLS = ("https://", "http://", "data:image/")
 
 
-class Initialize(Local):
-    pass
+class Initialize(Value):
+    """The handshake. It is answered without the engine."""
 
 
-def decode(method: str, params: Params) -> Command | Local:
+def decode(method: str, params: Params) -> Command | Initialize:
     match method:
         case "initialize":
             _read(params, messages.InitializeParams)

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from msgspec import UNSET, Raw
 
+from hames.codecs.jsontext import encode
 from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
 from hames.domain.foreign import FOREIGN
@@ -17,8 +18,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
 from hames.protocols.bootstrap import items as shown
 from hames.protocols.bootstrap import messages
-from hames.protocols.dialect import Notify
-from hames.protocols.jsontext import encode
+from hames.protocols.rpc import Notify
 
 STATUS: dict[events.TurnStatus, messages.TurnStatus] = {
     "running": "running",

@@ -22,10 +22,10 @@ from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState, Turn
-from hames.protocols.dialect import Notify
 from hames.protocols.flint import elicitation, seed, uuids
 from hames.protocols.flint.messages import ApprovalWord
 from hames.protocols.flint.shape import About, Window
+from hames.protocols.rpc import Notify
 
 Members = dict[str, Json]
 

@@ -6,6 +6,7 @@ send about policy is understood or refused, never guessed.
 
 from collections.abc import Callable
 
+from hames.codecs.jsonrpc import Params
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.commands import (
@@ -24,13 +25,11 @@ from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy
-from hames.protocols.dialect import Local
 from hames.protocols.flint import inbound, uuids
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.inbound import Fixed, ReadConfig, directory, read, thread_id
+from hames.protocols.flint.inbound import Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
-from hames.protocols.jsonrpc import Params
 
 EFFORT_OPTION = "reasoning_effort"
 

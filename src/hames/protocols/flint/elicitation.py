@@ -3,12 +3,12 @@
 An answer is a response, and a response cannot be refused: a form that does not fit is a decline that says why.
 """
 
+from hames.codecs.jsonrpc import Response
 from hames.domain.approvals import Elicit
 from hames.domain.commands import ResolveApproval
 from hames.domain.forms import members, misfit
 from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
-from hames.protocols.jsonrpc import Response
 
 METHOD = "mcpServer/elicitation/request"
 
@@ -32,11 +32,11 @@ def answered(response: Response, elicit: Elicit) -> ResolveApproval:
     """Only the exact words agree, as everywhere. `cancel` puts the question aside and the turn goes on."""
     result: Json = response.result if isinstance(response.result, dict) and response.error is None else {}
     if result.get("action") == "cancel":
-        return ResolveApproval(approval_id=response.about, decision="void")
+        return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="void")
     if result.get("action") != "accept":
-        return ResolveApproval(approval_id=response.about, decision="reject")
+        return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="reject")
     content = result.get("content")
     if complaint := misfit(elicit, content):
         note = f"declined: the form cannot be handed in: {complaint}"
-        return ResolveApproval(approval_id=response.about, decision="reject", note=note)
-    return ResolveApproval(approval_id=response.about, decision="once", content=content)
+        return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="reject", note=note)
+    return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="once", content=content)

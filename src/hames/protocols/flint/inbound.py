@@ -1,7 +1,7 @@
 """From the wire to the engine's words. Pure; `InvalidCommand` is all it raises.
 
-A request is either a `Command`, or a `Local` that the dialect answers itself. Where several
-requests lead to the same command (`thread/read`, `config/read` of a thread, …) the dialect knows
+A request is either a `Command`, or a `Local` that the session answers itself. Where several
+requests lead to the same command (`thread/read`, `config/read` of a thread, …) the session knows
 which one it was from the method.
 """
 
@@ -10,6 +10,7 @@ from typing import TypeVar, assert_never
 
 import msgspec
 
+from hames.codecs.jsonrpc import Params
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.commands import (
@@ -39,10 +40,8 @@ from hames.domain.json import Json
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName
 from hames.domain.value import Value
-from hames.protocols.dialect import Local, Unfollow
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.jsonrpc import Params
 
 V = TypeVar("V", bound=Value)
 
@@ -51,6 +50,16 @@ AGENT_OPTION = "agent"
 AGENTS: tuple[AgentName, ...] = ("code", "plan", "review")
 
 MAX_INPUT_PARTS = 1_000
+
+
+class Local(Value):
+    """A request that is answered without the engine."""
+
+
+class Unsubscribe(Local):
+    """The client wants to hear no more of this thread."""
+
+    thread_id: ThreadId
 
 
 class Initialize(Local):
@@ -249,8 +258,8 @@ def _of_thread(command: Callable[[ThreadId], Command]) -> Callable[[Params], Com
     return lambda params: command(thread_id(read(params, m.ThreadIdParams).thread_id))
 
 
-def _unsubscribe(params: Params) -> Unfollow:
-    return Unfollow(thread_id=thread_id(read(params, m.ThreadIdParams).thread_id))
+def _unsubscribe(params: Params) -> Unsubscribe:
+    return Unsubscribe(thread_id=thread_id(read(params, m.ThreadIdParams).thread_id))
 
 
 def _thread_name(params: Params) -> RenameThread:

@@ -31,10 +31,10 @@ from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import AgentMessage, Item, Plan, Reasoning, WebSearch
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
-from hames.protocols.dialect import Ask, Notify, Outgoing, Settled
 from hames.protocols.flint import messages as m
 from hames.protocols.flint import seed
 from hames.protocols.flint.shape import Shape
+from hames.protocols.rpc import Ask, Notify, Outgoing, Settled
 
 Said = AgentMessage | Reasoning | WebSearch
 """What the model service itself brings forth."""

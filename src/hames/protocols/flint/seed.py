@@ -24,12 +24,12 @@ from hames.domain.options import Selector, Settings
 from hames.domain.servers import ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.domain.usage import Usage
-from hames.protocols.dialect import Notify
 from hames.protocols.flint import elicitation
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.shape import About, Window
 from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, TurnStatusWord, present, spoken
+from hames.protocols.rpc import Notify
 
 DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "decline", "cancel"]
 ELICITATION_WORDS: list[m.ApprovalWord] = ["accept", "decline", "cancel"]

@@ -18,7 +18,7 @@ from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
 from hames.domain.state import ThreadState, Turn
 from hames.domain.value import Value
-from hames.protocols.dialect import Notify
+from hames.protocols.rpc import Notify
 
 
 class About(Value):

@@ -2,10 +2,11 @@
 
 from typing import assert_never
 
+from hames.codecs import sse
+from hames.codecs.jsontext import encode
 from hames.domain import events, items
 from hames.domain.grants import always_covers
 from hames.domain.state import Change
-from hames.protocols.jsontext import encode
 from hames.protocols.runner import messages as m
 
 INTERRUPTED = "interrupted; it may have run"
@@ -54,7 +55,7 @@ def project(change: Change) -> list[m.RunnerEvent]:
 
 def frame(event: m.RunnerEvent) -> bytes:
     """One event of the stream."""
-    return b"event: %s\ndata: %s\n\n" % (m.NAMES[type(event)].encode(), encode(event))
+    return sse.event(encode(event), name=m.NAMES[type(event)])
 
 
 def _started(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:

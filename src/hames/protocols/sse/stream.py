@@ -6,13 +6,14 @@ so that a client that was cut off between them comes back to exactly the next on
 
 from collections.abc import Sequence
 
+from hames.codecs import sse
+from hames.codecs.jsontext import encode
 from hames.domain.state import Change
 from hames.domain.value import Value
-from hames.protocols.jsontext import encode
 from hames.protocols.sse.messages import SseEvent
 from hames.protocols.sse.outbound import project
 
-HEARTBEAT = b": heartbeat\n\n"
+HEARTBEAT = sse.comment("heartbeat")
 RETRY_MS = 1000
 
 
@@ -44,12 +45,12 @@ def opening(seq: int, told: int = 0) -> bytes:
 
 def ending(why: str) -> bytes:
     """The last ones. A comment, because no client has an event for it."""
-    return f": {why}\n\n".encode()
+    return sse.comment(why)
 
 
 def unplaced(events: Sequence[SseEvent]) -> bytes:
     """Events that stand at no place: told again to one client."""
-    return b"".join(b"data: " + encode(event) + b"\n\n" for event in events)
+    return b"".join(sse.event(encode(event)) for event in events)
 
 
 class Block(Value):
@@ -74,7 +75,7 @@ def block(change: Change) -> Block | None:
     return Block(
         seq=seq,
         lines=tuple(
-            b"id: %s\ndata: %s\n\n" % (b"%d" % seq if n == last else b"%d.%d" % (seq, n + 1), encode(event))
+            sse.event(encode(event), event_id=f"{seq}" if n == last else f"{seq}.{n + 1}")
             for n, event in enumerate(told)
         ),
     )

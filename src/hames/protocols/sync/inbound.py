@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
+from hames.codecs.jsontext import Repeated, Unreadable, clipped, parse, torn, whole
 from hames.domain.errors import InvalidCommand
-from hames.protocols.jsontext import Repeated, Unreadable, clipped, parse, torn, whole
 from hames.protocols.sync.messages import Steer, Submit, SyncCommand
 
 MAX_COMMANDS = 100

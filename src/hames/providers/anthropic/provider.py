@@ -9,6 +9,7 @@ import re
 
 import msgspec
 
+from hames.codecs.jsontext import text_member
 from hames.domain.errors import Misconfigured, ProviderError
 from hames.domain.json import Json
 from hames.domain.request import ModelRequest
@@ -19,7 +20,6 @@ from hames.providers.anthropic.request import encode
 from hames.providers.anthropic.stream import AnthropicStream
 from hames.providers.base import HttpProvider, checked_key
 from hames.providers.failures import Refusal, Service
-from hames.providers.jsontext import word
 from hames.providers.retry import PATIENCE, Patience
 
 VERSION = "2026-10-21"
@@ -84,4 +84,6 @@ class AnthropicProvider(HttpProvider[bool]):
 def read_error(error: Json) -> Refusal:
     """An error object of the service, from a response body or from inside a stream."""
     details = error.get("details") if isinstance(error, dict) else None
-    return Refusal(kind=word(error, "type"), code=word(details, "error_code"), message=word(error, "message"))
+    return Refusal(
+        kind=text_member(error, "type"), code=text_member(details, "error_code"), message=text_member(error, "message")
+    )

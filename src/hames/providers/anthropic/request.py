@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
+from hames.codecs.jsontext import encode_mended, is_object
 from hames.domain.items import Picture
 from hames.domain.json import Json
 from hames.domain.request import (
@@ -25,7 +26,6 @@ from hames.domain.request import (
 )
 from hames.providers.anthropic.models import PROVIDER, Claude, claude
 from hames.providers.call_ids import CallNames
-from hames.providers.jsontext import encoded, is_object
 
 WEB_SEARCH = "web_search_20250305"
 """The form every model that searches understands. Later ones bring a code interpreter along."""
@@ -41,7 +41,7 @@ _DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTAL
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
     """The body of `POST /v1/messages`. Without `reasoning`, earlier thoughts stay at home."""
-    return encoded(as_json(request, reasoning=reasoning))
+    return encode_mended(as_json(request, reasoning=reasoning))
 
 
 def as_json(request: ModelRequest, *, reasoning: bool = True) -> dict[str, Json]:

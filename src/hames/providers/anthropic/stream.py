@@ -10,6 +10,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from hames.codecs.jsontext import is_json, parse_lenient
+from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -32,8 +34,6 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.providers.failures import cut_off, malformed
-from hames.providers.jsontext import is_json, lenient
-from hames.providers.sse import EventTooLong, SseDecoder
 
 REASONS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -382,7 +382,7 @@ def _tokens(usage: dict[str, Json], name: str) -> int:
 
 
 def _lenient(data: bytes) -> dict[str, Json]:
-    told = lenient(data)
+    told = parse_lenient(data)
     if not isinstance(told, dict):
         raise ValueError("an event that is not an object")  # noqa: TRY004
     return told

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from hames.codecs.jsontext import encode_mended, is_object
 from hames.domain.errors import ProviderError
 from hames.domain.items import Picture
 from hames.domain.json import Json
@@ -26,7 +27,6 @@ from hames.domain.request import (
 )
 from hames.domain.value import Value
 from hames.providers.call_ids import CallNames, plain
-from hames.providers.jsontext import encoded, is_object
 
 SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 TEMPERATURES = ("0.0", "0.3", "0.7", "1.0")
@@ -55,7 +55,7 @@ class RequestForm(Value):
 def encode(request: ModelRequest, form: RequestForm) -> bytes:
     """The body of `POST /chat/completions`. Raises `ProviderError` when it cannot fit the chosen context length."""
     body = as_json(request, form)
-    data = encoded(body)
+    data = encode_mended(body)
     window = _chosen(request, "context_length", CONTEXT_LENGTHS)
     if window:
         room = int(window) - len(data) // BYTES_PER_TOKEN
@@ -66,7 +66,7 @@ def encode(request: ModelRequest, form: RequestForm) -> bytes:
                 info="ContextWindowExceeded",
             )
         if body.get(form.bound, 0) > room:
-            data = encoded({**body, form.bound: room})
+            data = encode_mended({**body, form.bound: room})
     return data
 
 

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hames.codecs.jsontext import count_member, is_json, parse_lenient
+from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -31,8 +33,6 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.providers.chat.think_tags import ThinkTags
 from hames.providers.failures import cut_off, malformed
-from hames.providers.jsontext import is_json, lenient, number
-from hames.providers.sse import EventTooLong, SseDecoder
 
 REASONS: dict[str, StopReason] = {
     "stop": "end",
@@ -232,7 +232,7 @@ class ChatStream:
                 self._end()
             return None
         try:
-            return msgspec.convert(lenient(data), _Chunk)
+            return msgspec.convert(parse_lenient(data), _Chunk)
         except (ValueError, RecursionError, msgspec.ValidationError) as error:
             self.failure = malformed(str(error))
             return None
@@ -374,12 +374,12 @@ def _usage(counted: Json) -> UsageSeen | None:
     if not isinstance(counted, dict):
         return None
     details = counted.get("prompt_tokens_details")
-    read = number(details, "cached_tokens") or number(counted, "prompt_cache_hit_tokens")
-    written = number(details, "cache_write_tokens")
+    read = count_member(details, "cached_tokens") or count_member(counted, "prompt_cache_hit_tokens")
+    written = count_member(details, "cache_write_tokens")
     usage = Usage(
-        input_tokens=max(0, number(counted, "prompt_tokens") - read - written),
-        output_tokens=number(counted, "completion_tokens"),
-        thinking_tokens=number(counted.get("completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=max(0, count_member(counted, "prompt_tokens") - read - written),
+        output_tokens=count_member(counted, "completion_tokens"),
+        thinking_tokens=count_member(counted.get("completion_tokens_details"), "reasoning_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,
     )

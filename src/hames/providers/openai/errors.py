@@ -2,9 +2,9 @@
 
 import msgspec
 
+from hames.codecs.jsontext import text_member
 from hames.domain.json import Json
 from hames.providers.failures import Refusal
-from hames.providers.jsontext import word
 
 
 def read_error_body(body: bytes) -> Refusal:
@@ -20,12 +20,14 @@ def read_error_body(body: bytes) -> Refusal:
     error = message.get("error") or message.get("detail") or (message if message.get("object") == "error" else None)
     if isinstance(error, str):
         return Refusal(kind="error", message=error)
-    return Refusal(kind=word(error, "type"), code=word(error, "code"), message=word(error, "message"))
+    return Refusal(
+        kind=text_member(error, "type"), code=text_member(error, "code"), message=text_member(error, "message")
+    )
 
 
 def read_stream_error(error: Json) -> Refusal:
     """An error inside a stream that had begun well."""
-    kind = " ".join(filter(None, (word(error, "type"), word(error, "code"))))
+    kind = " ".join(filter(None, (text_member(error, "type"), text_member(error, "code"))))
     status = error.get("code") if isinstance(error, dict) else None
     code = f"{status}" if isinstance(status, int) else ""
     if code in ("502", "503", "529"):
@@ -34,4 +36,4 @@ def read_stream_error(error: Json) -> Refusal:
         kind = f"{kind} rate_limit"
     elif code in ("500", "504"):
         kind = "server_error"
-    return Refusal(kind=kind, message=word(error, "message") or (error if isinstance(error, str) else ""))
+    return Refusal(kind=kind, message=text_member(error, "message") or (error if isinstance(error, str) else ""))

@@ -6,6 +6,7 @@ back in its place. A thought without what came of it is refused, so an interrupt
 
 import re
 
+from hames.codecs.jsontext import encode_mended
 from hames.domain.items import Picture
 from hames.domain.json import Json
 from hames.domain.request import (
@@ -21,7 +22,6 @@ from hames.domain.request import (
 )
 from hames.domain.value import Value
 from hames.providers.call_ids import CallNames, plain
-from hames.providers.jsontext import encoded
 from hames.providers.openai.models import PROVIDER, gpt, phased
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
@@ -36,7 +36,7 @@ _DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTAL
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
     """The body of `POST /v1/responses`. Without `reasoning`, earlier thoughts stay at home."""
-    return encoded(as_json(request, reasoning=reasoning))
+    return encode_mended(as_json(request, reasoning=reasoning))
 
 
 def as_json(request: ModelRequest, *, reasoning: bool = True) -> dict[str, Json]:

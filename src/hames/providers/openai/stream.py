@@ -10,6 +10,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from hames.codecs.jsontext import count_member, is_json, parse_lenient, text_member
+from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -32,8 +34,6 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.providers.failures import cut_off, malformed
-from hames.providers.jsontext import is_json, lenient, number, word
-from hames.providers.sse import EventTooLong, SseDecoder
 
 Delta = type[TextDelta] | type[ReasoningDelta] | type[SummaryDelta] | type[ToolCallDelta]
 DELTAS: dict[str, tuple[Delta, str]] = {
@@ -170,11 +170,11 @@ class OpenAIStream:
         if data.strip() == b"[DONE]":
             return None
         try:
-            told = lenient(data)
+            told = parse_lenient(data)
         except (ValueError, RecursionError) as error:
             self.failure = malformed(str(error))
             return None
-        kind = (word(told, "type") or name.decode(errors="replace")).encode()
+        kind = (text_member(told, "type") or name.decode(errors="replace")).encode()
         try:
             return msgspec.convert(told, _Told)
         except msgspec.ValidationError as error:
@@ -205,13 +205,13 @@ class OpenAIStream:
 
     def _added(self, index: int, given: Json) -> None:
         if isinstance(given, dict) and index not in self._items:
-            self._announce(index, word(given, "type"), given)
+            self._announce(index, text_member(given, "type"), given)
 
     def _announce(self, index: int, kind: str, given: dict[str, Json]) -> _Item:
         item = self._items[index] = _Item(number=len(self._items), kind=kind)
         if kind == "function_call":
             self._merge()
-            self._out.append(ToolCallStarted(block=item.number, name=word(given, "name")))
+            self._out.append(ToolCallStarted(block=item.number, name=text_member(given, "name")))
         elif kind == "web_search_call":
             self._out.append(SearchStarted(block=item.number, query=_query(given)))
         return item
@@ -219,7 +219,7 @@ class OpenAIStream:
     def _done(self, index: int, given: Json) -> None:
         if not isinstance(given, dict):
             return
-        kind = word(given, "type")
+        kind = text_member(given, "type")
         item = self._items.get(index) or self._announce(index, kind, given)
         if item.done or item.kind != kind:
             return
@@ -238,9 +238,9 @@ class OpenAIStream:
             case "function_call" if given.get("status") != "incomplete":
                 self._called = True
                 call = Call(
-                    id=CallId(word(given, "call_id") or word(given, "id")),
-                    name=word(given, "name"),
-                    arguments=word(given, "arguments") or "{}",
+                    id=CallId(text_member(given, "call_id") or text_member(given, "id")),
+                    name=text_member(given, "name"),
+                    arguments=text_member(given, "arguments") or "{}",
                 )
                 self._out.append(ToolCallEnded(block=number, call=call))
             case "web_search_call":
@@ -259,11 +259,11 @@ class OpenAIStream:
         if (usage := _usage(response.get("usage"))) is not None:
             self._out.append(UsageSeen(usage=usage))
         cut = response.get("status") == "incomplete"
-        why = word(response.get("incomplete_details"), "reason") if cut else ""
+        why = text_member(response.get("incomplete_details"), "reason") if cut else ""
         reason: StopReason = "tools" if self._called else "refusal" if self._refused else "end"
         if cut:
             reason = REASONS.get(why, "unknown")
-        self._out.append(ReplyEnded(reason=reason, word=why or word(response, "status") or "completed"))
+        self._out.append(ReplyEnded(reason=reason, word=why or text_member(response, "status") or "completed"))
         self.ended = True
 
     def _abandon(self, item: _Item) -> None:
@@ -281,17 +281,17 @@ class OpenAIStream:
     def _said(self, given: dict[str, Json]) -> str:
         content = given.get("content")
         parts = content if isinstance(content, list) else []
-        self._refused = self._refused or any(word(part, "type") == "refusal" for part in parts)
-        return "".join(word(part, "text") or word(part, "refusal") for part in parts)
+        self._refused = self._refused or any(text_member(part, "type") == "refusal" for part in parts)
+        return "".join(text_member(part, "text") or text_member(part, "refusal") for part in parts)
 
 
 def _kept(given: dict[str, Json]) -> Json:
     """What the service wants back: only encrypted thoughts can be, where nothing is stored."""
-    if not word(given, "encrypted_content"):
+    if not text_member(given, "encrypted_content"):
         return None
     return {
         "type": "reasoning",
-        "id": word(given, "id"),
+        "id": text_member(given, "id"),
         "summary": given.get("summary") or [],
         "encrypted_content": given["encrypted_content"],
     }
@@ -299,7 +299,7 @@ def _kept(given: dict[str, Json]) -> Json:
 
 def _search(given: dict[str, Json]) -> Json:
     """What the service takes back of a search: the whole item, once it is whole."""
-    if word(given, "status") != "completed" or not isinstance(given.get("action"), dict):
+    if text_member(given, "status") != "completed" or not isinstance(given.get("action"), dict):
         return None
     return {name: given[name] for name in ("type", "id", "status", "action") if name in given}
 
@@ -308,11 +308,11 @@ def _usage(counted: Json) -> Usage | None:
     if not isinstance(counted, dict):
         return None
     details = counted.get("input_tokens_details")
-    read, written = number(details, "cached_tokens"), number(details, "cache_write_tokens")
+    read, written = count_member(details, "cached_tokens"), count_member(details, "cache_write_tokens")
     return Usage(
-        input_tokens=max(0, number(counted, "input_tokens") - read - written),
-        output_tokens=number(counted, "output_tokens"),
-        thinking_tokens=number(counted.get("output_tokens_details"), "reasoning_tokens"),
+        input_tokens=max(0, count_member(counted, "input_tokens") - read - written),
+        output_tokens=count_member(counted, "output_tokens"),
+        thinking_tokens=count_member(counted.get("output_tokens_details"), "reasoning_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,
     )
@@ -320,11 +320,11 @@ def _usage(counted: Json) -> Usage | None:
 
 def _summary(given: dict[str, Json]) -> str:
     summary = given.get("summary")
-    return "\n\n".join(word(part, "text") for part in summary) if isinstance(summary, list) else ""
+    return "\n\n".join(text_member(part, "text") for part in summary) if isinstance(summary, list) else ""
 
 
 def _query(given: dict[str, Json]) -> str:
     action = given.get("action")
     queries = action.get("queries") if isinstance(action, dict) else None
     first = queries[0] if isinstance(queries, list) and queries and isinstance(queries[0], str) else ""
-    return word(action, "query") or first or word(action, "pattern") or word(action, "url")
+    return text_member(action, "query") or first or text_member(action, "pattern") or text_member(action, "url")

@@ -1,7 +1,7 @@
-"""flint, as a connection needs it: no `jsonrpc` member, a handshake, questions asked of the client.
+"""flint: no `jsonrpc` member, a handshake, questions asked of the client.
 
-One object per connection. It remembers what a session is: who the client is (and so which shape it
-gets), what was chosen with `config/set`, and which thread was opened last.
+A session remembers who the client is (and so which shape it gets), what was chosen with `config/set`, and which
+thread was opened last.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hames import __version__
+from hames.codecs.jsonrpc import Params, Request, Response, Rules
 from hames.domain.approvals import Elicit, Intent
 from hames.domain.commands import (
     ArchiveThread,
@@ -39,13 +40,13 @@ from hames.domain.policy import Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
-from hames.protocols.dialect import Follow, Local, Notify, Outcome, Outgoing, Unfollow
 from hames.protocols.flint import codex, codex_inbound, elicitation, errors, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.options import applying, check, options
 from hames.protocols.flint.seed import Seed, provider_of, sandbox, server_status
 from hames.protocols.flint.shape import About, Shape
-from hames.protocols.jsonrpc import Params, Response, Rules
+from hames.protocols.rpc import Notify, Outgoing, Pending, RpcSession
+from hames.protocols.session import Action, Execute, Follow, Outcome, Unfollow
 
 PAGE = 50
 
@@ -60,32 +61,52 @@ class _Asked(NamedTuple):
     intent: Intent | Elicit
 
 
-class Flint:
-    rules = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
-    methods = frozenset({*inbound.ROUTES, *codex_inbound.FIXED})
+RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+METHODS = frozenset({*inbound.ROUTES, *codex_inbound.FIXED})
 
+
+class FlintSession(RpcSession):
     def __init__(self, models: Models, defaults: Settings, *, home: str = "") -> None:
         """`defaults` is what a new thread runs with; `home` is where threads are kept."""
+        super().__init__(RULES, METHODS)
         self._about = About(version=__version__, provider=provider_of(defaults.model), home=home)
         self._models = models
         self._defaults = defaults
         self._codex = False
         self._shape: Shape = Seed(self._about, self._window)
         self._muted: frozenset[str] = frozenset()
-        self._method = ""
-        self._params: Params = {}
         self._chosen: list[tuple[str, str]] = []
         self._applied: dict[ThreadId, int] = {}
         self._last: ThreadState | None = None
         self._loaded: dict[ThreadId, None] = {}
+        self._just_followed: ThreadState | None = None
+        """Where the changes of the thread begin that was followed for the command that runs next."""
         self._asked: dict[ApprovalId, _Asked] = {}
 
     # -- in
 
-    def decode(self, method: str, params: Params) -> Command | Local:
+    def request(self, request: Request) -> Sequence[Action]:
         if self._codex:
-            params = codex_inbound.translated(params)
-        self._method, self._params = method, params
+            request = replace(request, params=codex_inbound.translated(request.params))
+        command, pending = self._decode(request.method, request.params), Pending(request)
+        match command:
+            case inbound.Unsubscribe(thread_id=thread_id):
+                self._followed.discard(thread_id)
+                self.answer(request, self.local(command, request))
+                return [Unfollow(thread_id=thread_id)]
+            case inbound.Local():
+                self.answer(request, self.local(command, request))
+                return []
+            case StartTurn() | SubmitPrompt() | StartReview() | CompactThread():
+                thread_id = command.thread_id
+                if thread_id in self._followed:
+                    return [Execute(command=command, context=pending)]
+                pending = Pending(request, thread_id)
+                return [Follow(thread_id=thread_id), Execute(command=command, context=pending)]
+            case _:
+                return [Execute(command=command, context=pending)]
+
+    def _decode(self, method: str, params: Params) -> Command | inbound.Local:
         if method in codex_inbound.FIXED:
             return codex_inbound.FIXED[method](params)
         command = codex_inbound.decode(method, params) if self._codex else inbound.decode(method, params)
@@ -99,10 +120,11 @@ class Flint:
             case _:
                 return command
 
-    def local(self, request: Local, models: Models) -> Json:
-        match request:
+    def local(self, call: inbound.Local, request: Request) -> Json:
+        models = self._models
+        match call:
             case inbound.Initialize(params=params):
-                return self._initialize(params)
+                return self._initialize(params, request.params.get("capabilities"))
             case inbound.Fixed(result=result):
                 return result
             case codex_inbound.EmptyPage():
@@ -120,38 +142,59 @@ class Flint:
                 return self._config(self._session())
             case inbound.ListLoaded():
                 return m.ThreadLoadedListResult(data=[*map(self._shape.spelled, self._loaded)], next_cursor=None)
-            case Unfollow(thread_id=thread_id):
+            case inbound.Unsubscribe(thread_id=thread_id):
                 heard = thread_id in self._loaded
                 self._loaded.pop(thread_id, None)
                 return m.ThreadUnsubscribeResult(status="unsubscribed" if heard else "notSubscribed")
             case _:
-                raise InvalidCommand(f"nothing answers {self._method!r}")
+                raise InvalidCommand(f"nothing answers {request.method!r}")
 
-    def decide(self, response: Response) -> Sequence[Command]:
+    def decide(self, response: Response) -> Sequence[Execute]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
-        where = self._asked.get(response.about)
+        approval_id = ApprovalId(response.request_id)
+        where = self._asked.get(approval_id)
         if where is not None and isinstance(where.intent, Elicit):
-            return [elicitation.answered(response, where.intent)]
+            return [Execute(command=elicitation.answered(response, where.intent))]
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
         decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
-        answer = ResolveApproval(approval_id=response.about, decision=decision)
+        answer = Execute(command=ResolveApproval(approval_id=approval_id, decision=decision))
         if word == "cancel" and where is not None:
-            return [answer, InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id)]
+            return [answer, Execute(command=InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id))]
         return [answer]
 
     # -- out
 
-    def follow(self, command: Command) -> Follow:
-        match command:
-            case CreateThread() | ResumeThread() | ForkThread():
-                return "outcome"
-            case StartTurn() | SubmitPrompt() | StartReview() | CompactThread():
-                return "now"
-            case _:
-                return "no"
+    def done(self, action: Execute, outcome: Outcome) -> Sequence[Action]:
+        if not isinstance(pending := action.context, Pending):
+            return []  # the answer to a question of ours: nobody waits
+        command = action.command
+        opened = outcome if isinstance(command, CreateThread | ResumeThread | ForkThread) else None
+        if isinstance(opened, ThreadState) and opened.id not in self._followed:
+            return [Follow(thread_id=opened.id, context=pending._replace(command=command))]
+        self.answer(pending.request, self._result(pending.request, command, outcome))
+        if isinstance(opened, ThreadState):
+            self._greet(opened, opens=True)
+        elif self._just_followed is not None:
+            self._greet(self._just_followed)
+        self._just_followed = None
+        return []
 
-    def answer(self, command: Command, outcome: Outcome, history: Sequence[Change]) -> Json:  # noqa: ARG002
+    def followed(self, action: Follow, state: ThreadState, history: Sequence[Change], now: float) -> Sequence[Action]:  # noqa: ARG002
+        self._followed.add(state.id)
+        if isinstance(pending := action.context, Pending) and pending.command is not None:
+            self.answer(pending.request, self._result(pending.request, pending.command, state))
+            self._greet(state, opens=True)
+        else:
+            self._just_followed = state
+        return []
+
+    def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
+        if isinstance(action, Execute):
+            self._just_followed = None
+        return super().failed(action, error)
+
+    def _result(self, request: Request, command: Command, outcome: Outcome) -> Json:
         match outcome:
             case ThreadPage(threads=threads, next_cursor=next_cursor):
                 return self._shape.page([self._shape.listed(thread) for thread in threads], next_cursor)
@@ -160,20 +203,20 @@ class Flint:
             case QueuedPrompt():
                 return m.ThreadQueueAddResult(queued=Seed(self._about, self._window).queued(outcome))
             case ThreadState():
-                return self._thread_answer(command, outcome)
+                return self._thread_answer(request, command, outcome)
             case ServerList(servers=servers):
                 return m.McpServerStatusList(data=[server_status(server) for server in servers])
             case None:
                 return m.Empty()
 
-    def greet(self, command: Command, state: ThreadState, history: Sequence[Change]) -> Sequence[Outgoing]:  # noqa: ARG002
-        opens = isinstance(command, CreateThread | ResumeThread | ForkThread)
+    def _greet(self, state: ThreadState, *, opens: bool = False) -> None:
+        """What a client that has just come to a thread must hear: that it is foreign, and open questions."""
         notice = outbound.notice(state, self._shape) if opens or state.id not in self._loaded else []
         self._loaded[state.id] = None
         for approval in state.approvals:
             self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
         asked = [*notice, *outbound.questions(state, self._shape)]
-        return self._wanted([*outbound.started(state, self._shape), *asked] if opens else asked)
+        self.say(self._wanted([*outbound.started(state, self._shape), *asked] if opens else asked))
 
     def project(self, change: Change) -> Sequence[Outgoing]:
         match change.record.event:
@@ -192,13 +235,13 @@ class Flint:
             return said
         return [what for what in said if not (isinstance(what, Notify) and what.method in self._muted)]
 
-    def code(self, error: HarnessError) -> int:
+    def error_code(self, error: HarnessError) -> int:
         return errors.code(error, errors.CODEX if self._codex else errors.FLINT)
 
     # -- the session
 
-    def _initialize(self, params: m.InitializeParams) -> Json:
-        self._codex = greeting.is_codex(params.client_info.name, self._params.get("capabilities"))
+    def _initialize(self, params: m.InitializeParams, capabilities: Json) -> Json:
+        self._codex = greeting.is_codex(params.client_info.name, capabilities)
         if self._codex:
             self._shape = codex.Codex(self._about, self._window)
         if params.capabilities is not None:
@@ -271,28 +314,28 @@ class Flint:
             case _:
                 return {"turn": shown}
 
-    def _thread_answer(self, command: Command, state: ThreadState) -> Json:
+    def _thread_answer(self, request: Request, command: Command, state: ThreadState) -> Json:
         match command:
             case CreateThread() | ResumeThread() | ForkThread():
                 self._last = state
                 if isinstance(command, CreateThread):
                     self._applied[state.id] = len(self._chosen)
-                return self._shape.opened(state, turns=not self._params.get("excludeTurns"))
+                return self._shape.opened(state, turns=not request.params.get("excludeTurns"))
             case ReadThread():
-                return self._read_answer(state)
+                return self._read_answer(request, state)
             case SteerTurn():
                 return {"turnId": state.running.id if state.running else ""}
             case ArchiveThread(archived=False):
                 return {"thread": self._shape.thread(state, turns=False)}
-            case ChangeSettings() if self._method == "config/set":
+            case ChangeSettings() if request.method == "config/set":
                 return m.ConfigOptions(options=self._options(state.settings))
             case ChangeSettings() | DropPrompt() | InterruptTurn():
                 return m.Empty()
             case _:
                 return m.Empty()
 
-    def _read_answer(self, state: ThreadState) -> Json:
-        match self._method:
+    def _read_answer(self, request: Request, state: ThreadState) -> Json:
+        match request.method:
             case "config/list":
                 return m.ConfigOptions(options=self._options(state.settings))
             case "config/read":
@@ -301,11 +344,11 @@ class Flint:
                 told = Seed(self._about, self._window).queue(state)
                 return m.ThreadQueueListResult(data=told.queue, held=told.held)
             case "thread/items/list":
-                return self._items(state, inbound.read(self._params, m.ThreadTurnsListParams))
+                return self._items(state, inbound.read(request.params, m.ThreadTurnsListParams))
             case "thread/turns/list":
-                return self._turns(state, inbound.read(self._params, m.ThreadTurnsListParams))
+                return self._turns(state, inbound.read(request.params, m.ThreadTurnsListParams))
             case _:
-                given = self._params.get("includeTurns")
+                given = request.params.get("includeTurns")
                 turns = bool(given) if given is not None else not self._codex
                 return {"thread": self._shape.thread(state, turns=turns), "readState": None}
 

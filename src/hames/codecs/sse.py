@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, events out, with no idea where the bytes come from.
+"""Server-sent events, read and written, with no idea where the bytes come from.
 
 An event is its name and its data, both as bytes: cutting never falls into a UTF-8
 character that way. Lines end with LF, CR or CRLF, even mixed, as the standard says.
@@ -12,7 +12,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLong(ValueError):
-    """One event is longer than anything a model service says."""
+    """One event is longer than the limit."""
 
 
 class SseDecoder:
@@ -86,3 +86,20 @@ def _event(block: bytes) -> Event | None:
         elif field == b"event":
             name = value
     return (name, b"\n".join(lines)) if lines else None
+
+
+def event(data: bytes, *, name: str = "", event_id: str = "") -> bytes:
+    """One event. `data` is a JSON text, which contains no line break.
+
+    >>> event(b"{}", name="ping", event_id="7")
+    b'id: 7\\nevent: ping\\ndata: {}\\n\\n'
+    """
+    head = f"id: {event_id}\n" if event_id else ""
+    if name:
+        head += f"event: {name}\n"
+    return head.encode() + b"data: " + data + b"\n\n"
+
+
+def comment(text: str) -> bytes:
+    """Bytes that no client takes for an event: a heartbeat, or the reason why the stream ends."""
+    return f": {text}\n\n".encode()

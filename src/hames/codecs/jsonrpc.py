@@ -1,6 +1,6 @@
-"""A JSON-RPC peer without I/O: lines in, messages out, and back.
+"""JSON-RPC without I/O: `Peer` is the side that is called, `Caller` the side that calls.
 
-`receive(line)` says what a line means and never raises, whatever the bytes. Checks come in this order: size,
+`Peer.receive(line)` says what a line means and never raises, whatever the bytes. Checks come in this order: size,
 UTF-8, JSON, shape, handshake, method, named parameters. What fails one of them comes back as a `Refusal`,
 already encoded; the parameters' own shapes, lookup and state are the dialect's and the engine's.
 
@@ -14,11 +14,10 @@ from typing import Literal
 
 import msgspec
 
-from hames.domain.ids import ApprovalId
+from hames.codecs.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole, written
+from hames.codecs.lines import Line, TooLong, encode_line
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.protocols.framing import Line, TooLong, encode_line
-from hames.protocols.jsontext import Repeated, Unreadable, clipped, encode, parse, torn, whole, written
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -58,11 +57,12 @@ class Notification(Value):
 
 
 class Response(Value):
-    """An answer to what we asked. `about` is what `ask` was given."""
+    """An answer to what we asked, under the id and with the `context` that `ask` was given."""
 
-    about: ApprovalId
+    request_id: str
     result: Json = None
     error: Json = None
+    context: object = None
 
 
 class Refusal(Value):
@@ -101,7 +101,7 @@ class Peer:
         self._methods = methods
         self._opened = False
         self._head = b'{"jsonrpc":"2.0",' if rules.version else b"{"
-        self._asked: set[ApprovalId] = set()
+        self._asked: dict[str, object] = {}
         self._told: dict[str, bytes] = {}
         """How notifications of each method begin: a token is told by the thousand."""
 
@@ -138,19 +138,19 @@ class Peer:
             head = self._told[method] = self._head + b'"method":' + encode(method) + b',"params":'
         return encode_line(head + encode(params) + b"}")
 
-    def ask(self, method: str, params: Json, about: ApprovalId) -> bytes:
-        """A request of ours, under the approval's own name; its answer comes out of `receive` as a `Response`."""
-        self._asked.add(about)
-        body = b'"id":' + encode(about) + b',"method":' + encode(method) + b',"params":' + encode(params)
+    def ask(self, method: str, params: Json, request_id: str, context: object = None) -> bytes:
+        """A request of ours; its answer comes out of `receive` as a `Response`."""
+        self._asked[request_id] = context
+        body = b'"id":' + encode(request_id) + b',"method":' + encode(method) + b',"params":' + encode(params)
         return encode_line(self._head + body + b"}")
 
-    def asks(self, about: ApprovalId) -> bool:
-        """Whether an answer about this is still awaited."""
-        return about in self._asked
+    def is_asking(self, request_id: str) -> bool:
+        """Whether an answer to this request of ours is still awaited."""
+        return request_id in self._asked
 
-    def settle(self, about: ApprovalId) -> None:
-        """Nobody waits for an answer about this any more."""
-        self._asked.discard(about)
+    def withdraw(self, request_id: str) -> None:
+        """Nobody waits for an answer to this request any more."""
+        self._asked.pop(request_id, None)
 
     def _batch(self, values: list[Json]) -> list[Incoming]:
         batch = Batch()
@@ -212,12 +212,11 @@ class Peer:
         raise _Refused(INVALID_REQUEST, f"a request has a method, and an id that is {kinds}")
 
     def _response(self, value: Params) -> list[Incoming]:
-        about = value.get("id")
-        if not isinstance(about, str) or about not in self._asked:
+        request_id = value.get("id")
+        if not isinstance(request_id, str) or request_id not in self._asked:
             return []
-        about = ApprovalId(about)
-        self._asked.discard(about)
-        return [Response(about=about, result=value.get("result"), error=value.get("error"))]
+        context = self._asked.pop(request_id)
+        return [Response(request_id=request_id, result=value.get("result"), error=value.get("error"), context=context)]
 
     def _refuse(self, refused: "_Refused", batch: Batch | None = None) -> Refusal:
         error = encode({"code": refused.code, "message": refused.message})
@@ -262,3 +261,90 @@ def _named(message: Json, as_written: Json) -> Json:
     if isinstance(message, list):
         return [_named(one, same) for one, same in zip(message, as_written, strict=True)]
     return {**message, "id": as_written["id"]} if _fractional(message) else message
+
+
+class RpcError(Value):
+    """Why a request of ours was refused."""
+
+    code: int
+    message: str
+    data: Json = None
+
+
+class Reply(Value):
+    """The answer to a request of ours, by its number."""
+
+    number: int
+    result: Json = None
+    error: RpcError | None = None
+
+
+class ServerRequest(Value):
+    """The other side asks us. It is answered with `Caller.result` or `Caller.error`."""
+
+    id: str | int
+    method: str
+    params: Json
+
+
+class Caller:
+    """The side that calls: it numbers its requests and reads what comes back.
+
+    It trusts the program it talks to, so it reads fast; whatever it does not understand is None.
+
+    >>> caller = Caller(version=True)
+    >>> caller.request("hello", {})
+    (1, b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{}}\\n')
+    >>> caller.read(b'{"id":1,"result":"hi"}')
+    Reply(number=1, result='hi', error=None)
+    """
+
+    def __init__(self, *, version: bool) -> None:
+        """`version`: every message says `"jsonrpc": "2.0"`."""
+        self._head: dict[str, Json] = {"jsonrpc": "2.0"} if version else {}
+        self._number = 0
+
+    def request(self, method: str, params: Json) -> tuple[int, bytes]:
+        self._number += 1
+        return self._number, self._line({"id": self._number, "method": method, "params": params})
+
+    def notification(self, method: str, params: Json) -> bytes:
+        return self._line({"method": method, "params": params})
+
+    def result(self, request_id: str | int, value: Json) -> bytes:
+        return self._line({"id": request_id, "result": value})
+
+    def error(self, request_id: str | int, code: int, message: str) -> bytes:
+        return self._line({"id": request_id, "error": {"code": code, "message": message}})
+
+    def read(self, line: Line) -> ServerRequest | Notification | Reply | None:
+        try:
+            message: Json = None if isinstance(line, TooLong) else _DECODER.decode(line)
+        except (ValueError, RecursionError):
+            return None
+        match message:
+            case {"method": str(method), "id": str() | int() as request_id}:
+                return ServerRequest(id=request_id, method=method, params=message.get("params"))
+            case {"method": str(method)}:
+                return Notification(method=method, params=message.get("params"))
+            case {"id": int(number), "error": dict(error)}:
+                return Reply(number=number, error=_read_error(error))
+            case {"id": int(number)}:
+                return Reply(number=number, result=message.get("result"))
+            case _:
+                return None
+
+    def _line(self, body: dict[str, Json]) -> bytes:
+        return encode_line(encode({**self._head, **body}))
+
+
+_DECODER = msgspec.json.Decoder()
+
+
+def _read_error(error: dict[str, Json]) -> RpcError:
+    code, message = error.get("code"), error.get("message")
+    return RpcError(
+        code=code if isinstance(code, int) else 0,
+        message=message if isinstance(message, str) else "refused",
+        data=error.get("data"),
+    )

@@ -77,6 +77,46 @@ def encode(value: Json) -> bytes:
         return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
 
+def encode_mended(value: Json) -> bytes:
+    """Compact, with U+FFFD for every lone surrogate: model services refuse the escape."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(whole(value))
+
+
+def parse_lenient(data: bytes) -> Json:
+    """A text that msgspec refuses for half a surrogate pair. Raises `ValueError`."""
+    return whole(json.loads(data))
+
+
+def is_json(text: bytes | str) -> bool:
+    try:
+        _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def is_object(text: str) -> bool:
+    try:
+        return isinstance(_DECODER.decode(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def text_member(value: Json, name: str) -> str:
+    """A member that is a string, or an empty one."""
+    member = value.get(name) if isinstance(value, dict) else None
+    return member if isinstance(member, str) else ""
+
+
+def count_member(value: Json, name: str) -> int:
+    """A member that is a count, or 0."""
+    member = value.get(name) if isinstance(value, dict) else None
+    return max(0, member) if isinstance(member, int) and not isinstance(member, bool) else 0
+
+
 def torn(line: bytes) -> bool:
     """Whether strings of this text may hold lone surrogates. Then `whole` mends what is to be kept."""
     return _SURROGATE_ESCAPE.search(line) is not None
@@ -86,7 +126,7 @@ def whole(value: Json) -> Json:
     """The value with U+FFFD for every lone surrogate."""
     match value:
         case str():
-            return _SURROGATE.sub("\ufffd", value)
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case list():
             return [whole(inner) for inner in value]
         case dict():
@@ -102,7 +142,6 @@ def clipped(text: str, limit: int = 80) -> str:
 
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Twice(Exception):
@@ -144,6 +183,7 @@ _STRICT = json.JSONDecoder(
 )
 _WRITTEN = json.JSONDecoder(parse_int=_integer, parse_float=_raw, parse_constant=_constant)
 _ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder()
 
 
 def _checked(line: bytes, value: Json) -> Json:

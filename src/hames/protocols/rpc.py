@@ -1,0 +1,173 @@
+"""What every session on JSON-RPC does alike: one message after the other, each answered before what it caused is told.
+
+A protocol derives from `RpcSession` and says what a request means (`request`), what its outcome is (`done`,
+`followed`) and what a change means to the client (`project`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hames.codecs.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response, Rules
+from hames.codecs.lines import Line, TooLong
+from hames.domain.commands import Command
+from hames.domain.errors import HarnessError
+from hames.domain.ids import ApprovalId, ThreadId
+from hames.domain.json import Json
+from hames.domain.state import Change
+from hames.domain.value import Value
+from hames.protocols.session import Action, ClientRequest, Crashed, Defer, Execute, Follow, Unfollow
+
+
+class Notify(Value):
+    method: str
+    params: Json
+
+
+class Ask(Value):
+    """A request of ours. Its answer decides about the approval."""
+
+    method: str
+    params: Json
+    approval_id: ApprovalId
+
+
+class Settled(Value):
+    """The approval is decided: a late answer to our request means nothing."""
+
+    approval_id: ApprovalId
+
+
+Outgoing = Notify | Ask | Settled
+
+
+class Pending(NamedTuple):
+    """A request that waits for its outcome."""
+
+    request: Request
+    new_follow: ThreadId | None = None
+    """The thread that is followed only because of it."""
+    command: Command | None = None
+    """What was carried out already, where the answer waits for the thread to be followed."""
+
+
+class RpcSession(ABC):
+    def __init__(self, rules: Rules, methods: frozenset[str]) -> None:
+        self._rpc = Peer(rules, methods)
+        self._followed: set[ThreadId] = set()
+        self._output: list[bytes] = []
+        self._unanswered = 0
+        self._held: list[bytes] = []
+        """Notifications that wait until every request of the batch is answered."""
+
+    # -- what a protocol says
+
+    @abstractmethod
+    def request(self, request: Request) -> Sequence[Action]:
+        """Raises `HarnessError`, which is the answer then."""
+
+    @abstractmethod
+    def project(self, change: Change) -> Sequence[Outgoing]: ...
+
+    @abstractmethod
+    def error_code(self, error: HarnessError) -> int: ...
+
+    def decide(self, _response: Response) -> Sequence[Action]:
+        """What the answer to an `Ask` means."""
+        return ()
+
+    # -- the session
+
+    def receive(self, message: Line, _now: float) -> Sequence[Action]:
+        return [Defer(context=message)]
+
+    def resume(self, action: Defer, _now: float) -> Sequence[Action]:
+        assert isinstance(action.context, bytes | TooLong)
+        incoming = self._rpc.receive(action.context)
+        self._unanswered = sum(isinstance(one, Request) for one in incoming)
+        actions: list[Action] = []
+        for one in incoming:
+            match one:
+                case Request():
+                    actions += self._begin(one)
+                case Refusal(line=line):
+                    self._output.append(line)
+                case Response():
+                    actions += self.decide(one)
+                case Notification():
+                    pass  # nothing is asked for in this way
+        return actions
+
+    def _begin(self, request: Request) -> Sequence[Action]:
+        try:
+            return self.request(request)
+        except HarnessError as error:
+            self.refuse(request, error)
+            return []
+        except Exception as error:
+            self._answered(self._rpc.error(request, INTERNAL_ERROR, "internal error"))
+            return [Crashed(error=error, method=request.method)]
+
+    def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
+        """A follow without a request is followed by a command that fails for the same reason, and is answered."""
+        if not isinstance(action, Execute | Follow) or not isinstance(action.context, Pending):
+            return []
+        self.refuse(action.context.request, error)
+        if (thread_id := action.context.new_follow) is not None and thread_id in self._followed:
+            self._followed.discard(thread_id)
+            return [Unfollow(thread_id=thread_id)]
+        return []
+
+    def tell(self, changes: Sequence[Change], _now: float) -> None:
+        """A change that cannot be told does not take the others with it; its error is raised behind them."""
+        failure: Exception | None = None
+        for change in changes:
+            try:
+                self.say(self.project(change))
+            except Exception as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def lost(self, thread_id: ThreadId, why: str) -> None:  # noqa: ARG002
+        self._followed.discard(thread_id)
+
+    def ask(self, request_id: str, request: ClientRequest, deadline: float) -> bool:  # noqa: ARG002
+        return False  # these protocols have no requests for a client's files
+
+    def next_deadline(self) -> float | None:
+        return None
+
+    def expire(self, _now: float) -> Sequence[Action]:
+        return ()
+
+    def take_output(self) -> bytes:
+        data, self._output = b"".join(self._output), []
+        return data
+
+    # -- for protocols
+
+    def answer(self, request: Request, result: Json) -> None:
+        self._answered(self._rpc.result(request, result))
+
+    def refuse(self, request: Request, error: HarnessError) -> None:
+        self._answered(self._rpc.error(request, self.error_code(error), str(error)))
+
+    def _answered(self, line: bytes) -> None:
+        self._output.append(line)
+        self._unanswered -= 1
+        if not self._unanswered and self._held:
+            self._output += self._held
+            self._held = []
+
+    def say(self, messages: Sequence[Outgoing]) -> None:
+        lines = self._held if self._unanswered else self._output
+        for message in messages:
+            match message:
+                case Notify(method=method, params=params):
+                    lines.append(self._rpc.notification(method, params))
+                case Ask(method=method, params=params, approval_id=approval_id):
+                    if not self._rpc.is_asking(approval_id):
+                        lines.append(self._rpc.ask(method, params, approval_id))
+                case Settled(approval_id=approval_id):
+                    self._rpc.withdraw(approval_id)

@@ -1,0 +1,229 @@
+"""The one driver of every session: carries out actions, follows threads, moves messages. It knows no protocol.
+
+* Messages are read while a command runs, so a client can answer what the command asks of it.
+* A client that does not read is not waited for. While its outbox is full we read nothing from it and take no changes;
+  the engine joins deltas meanwhile and then cuts us off. With room again the client is told what it missed.
+* Clients hear how their turns ended even when the engine closes: changes are told by tasks of the caller's group,
+  which outlives the engine.
+"""
+
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from hames.codecs.lines import Line, LineDecoder
+from hames.core.engine import Engine
+from hames.core.watcher import Watcher
+from hames.domain.errors import HarnessError
+from hames.domain.ids import ThreadId
+from hames.domain.state import Change, blank
+from hames.protocols.session import (
+    Action,
+    ClientReply,
+    ClientRequest,
+    Crashed,
+    Defer,
+    Execute,
+    Follow,
+    Session,
+    Unfollow,
+)
+
+log = logging.getLogger(__name__)
+
+QUEUED_ACTIONS = 16
+CHANGES_AT_ONCE = 256
+
+
+class Outbox(Protocol):
+    """Where messages leave. `write` never waits and never fails; whoever can wait asks for `room` first."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def room(self) -> None:
+        """Returns when what is still to be sent is below the limit, or nobody will ever read it."""
+        ...
+
+
+async def read_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[Line]:
+    decoder = LineDecoder()
+    async for chunk in chunks:
+        for line in decoder.feed(chunk):
+            yield line
+    for line in decoder.end():
+        yield line
+
+
+class Connection:
+    def __init__(self, engine: Engine, session: Session, outbox: Outbox, tasks: TaskGroup) -> None:
+        self._engine = engine
+        self._session = session
+        self._outbox = outbox
+        self._tasks = tasks
+        self._now = engine.clock.monotonic
+        self._watchers: dict[ThreadId, Watcher] = {}
+        """By followed thread. `watcher.state` is the state that the client was told last."""
+        self._asked: dict[str, MemoryObjectSendStream[ClientReply]] = {}
+        self._timer: float | None = None
+        self._speaking = anyio.Lock(fast_acquire=True)
+        """Held from a command to its answer: what happens on followed threads is told after it."""
+
+    async def serve(self, messages: AsyncIterable[Line], *, answered: bytes = b"") -> None:
+        """Returns when no more messages come and every action was carried out.
+
+        `answered` is a message that came before them and has its answer: the session only takes note of it.
+        """
+        if answered:
+            await self._run(self._session.receive(answered, self._now()))
+            self._session.take_output()
+        actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
+        async with anyio.create_task_group() as worker, actions:
+            worker.start_soon(self._work, todo)
+            async for message in messages:
+                await self._outbox.room()
+                for action in self._session.receive(message, self._now()):
+                    if isinstance(action, ClientReply):
+                        self._reply(action)  # at once: the command that runs may be waiting for it
+                    else:
+                        await actions.send(action)
+                self._flush()
+        for request_id in list(self._asked):
+            self._reply(ClientReply(request_id=request_id, error="the client has gone"))
+
+    async def ask(self, request_id: str, request: ClientRequest, timeout_s: float) -> ClientReply:
+        """Ask the client for something and wait for its reply, at most this long."""
+        if not self._session.ask(request_id, request, self._now() + timeout_s):
+            return ClientReply(request_id=request_id, error="the client cannot do this")
+        self._asked[request_id], reply = anyio.create_memory_object_stream[ClientReply](1)
+        self._flush()
+        with reply:
+            return await reply.receive()
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        for watcher in self._watchers.values():
+            watcher.close()
+        self._watchers.clear()
+
+    # -- actions
+
+    async def _work(self, todo: MemoryObjectReceiveStream[Action]) -> None:
+        async with todo:
+            async for action in todo:
+                async with self._speaking:
+                    await self._run([action])
+                    self._flush()
+
+    async def _run(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case Execute() | Follow() | Defer():
+                    await self._run(await self._carry_out(action))
+                case Unfollow(thread_id=thread_id):
+                    if watcher := self._watchers.pop(thread_id, None):
+                        watcher.close()
+                case ClientReply():
+                    self._reply(action)
+                case Crashed(error=error, method=method):
+                    log.error("request.crashed", exc_info=error, extra={"method": method})
+
+    async def _carry_out(self, action: Execute | Follow | Defer) -> Sequence[Action]:
+        try:
+            match action:
+                case Defer():
+                    return self._session.resume(action, self._now())
+                case Execute(command=command):
+                    return self._session.done(action, await self._engine.execute(command))
+                case Follow():
+                    return await self._follow(action)
+        except HarnessError as error:
+            log.debug("action.refused", extra={"action": type(action).__name__, "why": str(error)})
+            return self._session.failed(action, error)
+        except Exception:  # a bug: the client gets an answer all the same
+            log.exception("request.crashed", extra={"action": type(action).__name__})
+            return self._session.failed(action, HarnessError("internal error"))
+
+    async def _follow(self, action: Follow) -> Sequence[Action]:
+        thread_id = action.thread_id
+        watcher = self._watchers.get(thread_id)
+        if watcher is not None and watcher.closed:
+            self._lose(thread_id, "the thread was closed")
+            watcher = None
+        if watcher is None:
+            watcher = await self._engine.follow(thread_id, answers=action.can_answer)
+            self._start(watcher)
+        state = watcher.state
+        begin = blank(thread_id, foreign=state.foreign)
+        history = await self._engine.changes_between(begin, state) if action.replay else ()
+        return self._session.followed(action, state, history, self._now())
+
+    def _reply(self, reply: ClientReply) -> None:
+        if waiting := self._asked.pop(reply.request_id, None):
+            waiting.send_nowait(reply)
+
+    # -- changes
+
+    def _start(self, watcher: Watcher) -> None:
+        self._watchers[watcher.state.id] = watcher
+        self._tasks.start_soon(self._tell_changes, watcher)
+
+    async def _tell_changes(self, watcher: Watcher) -> None:
+        thread_id = watcher.state.id
+        while changes := await watcher.next():
+            for first in range(0, len(changes), CHANGES_AT_ONCE):
+                await self._outbox.room()
+                async with self._speaking:
+                    if self._watchers.get(thread_id) is not watcher:
+                        return
+                    self._tell(watcher, changes[first : first + CHANGES_AT_ONCE])
+        if watcher.cut_off:
+            log.warning("client.slow", extra={"thread_id": thread_id, "why": watcher.cut_off})
+            await self._outbox.room()
+        async with self._speaking:
+            if self._watchers.get(thread_id) is watcher:
+                await self._go_on(watcher)
+                self._flush()
+
+    async def _go_on(self, watcher: Watcher) -> None:
+        """After the watcher has ended: catch up if it was cut off; otherwise the thread was closed."""
+        why = "the thread was closed"
+        if watcher.cut_off:
+            try:
+                self._start(await self._engine.follow(watcher.state.id, since=watcher.state, answers=watcher.answers))
+                return
+            except HarnessError as error:
+                why = str(error)
+        self._lose(watcher.state.id, why)
+
+    def _lose(self, thread_id: ThreadId, why: str) -> None:
+        log.info("thread.lost", extra={"thread_id": thread_id, "why": why})
+        del self._watchers[thread_id]
+        self._session.lost(thread_id, why)
+
+    def _tell(self, watcher: Watcher, changes: list[Change]) -> None:
+        try:
+            self._session.tell(changes, self._now())
+        except Exception:  # a bug, and the client's other threads are not to blame for it
+            log.exception("change.untold", extra={"thread_id": watcher.state.id, "seq": changes[-1].record.seq})
+        watcher.state = changes[-1].after
+        self._flush()
+
+    def _flush(self) -> None:
+        if data := self._session.take_output():
+            self._outbox.write(data)
+        deadline = self._session.next_deadline()
+        if deadline is not None and (self._timer is None or deadline < self._timer):
+            self._timer = deadline
+            self._tasks.start_soon(self._expire, deadline)
+
+    async def _expire(self, deadline: float) -> None:
+        await self._engine.clock.sleep(max(0.0, deadline - self._now()))
+        if self._timer == deadline:
+            self._timer = None
+        async with self._speaking:
+            await self._run(self._session.expire(self._now()))
+            self._flush()
