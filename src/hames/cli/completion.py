@@ -8,8 +8,9 @@ Models, threads, selectors and MCP servers are looked up as you press Tab.
 """
 
 import argparse
-from argparse import Action, ArgumentParser, Namespace, _SubParsersAction
+from argparse import Action, ArgumentParser, Namespace
 from importlib import import_module
+from typing import Any
 
 from hames.cli.looked_up import KINDS, values
 from hames.cli.main import COMMANDS
@@ -63,7 +64,7 @@ def run(args: Namespace) -> int:
 def completion_script(shell: str) -> str:
     import shtab
 
-    preamble = {"bash": _functions(_BASH), "zsh": _functions(_ZSH)}
+    preamble: Any = {"bash": _functions(_BASH), "zsh": _functions(_ZSH)}  # by shell, whatever its type says
     script = shtab.complete(every_command(), shell=shell, preamble=preamble)
     # shtab's zsh script knows `eval` and a directory of functions; this one may also be sourced.
     return script.replace("$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] != loadautofunc")
@@ -87,7 +88,7 @@ def every_command() -> ArgumentParser:
 
 def _complete(parser: ArgumentParser) -> None:
     for action in parser._actions:
-        if isinstance(action, _SubParsersAction):
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
             for command in dict[str, ArgumentParser](action.choices).values():
                 _complete(command)
             continue

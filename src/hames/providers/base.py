@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from hames.ports import Clock
 from hames.providers import failures
 from hames.providers.failures import Refusal, Service
 from hames.providers.http import Answer, HttpClient
+from hames.providers.reply_stream import ReplyStream
 from hames.providers.retry import Patience, retrying
 
 LIST_BYTES = 16 * 1024 * 1024
@@ -25,18 +26,6 @@ HEADERS = {
 
 Form = TypeVar("Form")
 """How a request is written: what is left out for a service that refused it the first time."""
-
-
-class ReplyReader(Protocol):
-    """Reads one reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that."""
-
-    failure: ProviderError | None
-    ended: bool
-    progress: int
-
-    def feed(self, chunk: bytes) -> list[ModelEvent]: ...
-
-    def finish(self) -> list[ModelEvent]: ...
 
 
 def checked_key(key: str, variable: str) -> str:
@@ -154,7 +143,7 @@ class HttpProvider(ABC, Generic[Form]):
         return True
 
     @abstractmethod
-    def _reply_reader(self, request: ModelRequest) -> ReplyReader: ...
+    def _reply_reader(self, request: ModelRequest) -> ReplyStream: ...
 
     @abstractmethod
     def _read_error(self, body: bytes) -> Refusal:
