@@ -101,7 +101,7 @@ def gpt(model: str) -> ModelCard:
     )
 
 
-def phased(model: str) -> bool:
+def has_message_phases(model: str) -> bool:
     """Whether it wants to be told which of its messages were commentary and which an answer."""
     return _PHASED.match(model) is not None
 
