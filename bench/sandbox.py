@@ -23,7 +23,7 @@ import anyio
 
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.sandbox.walls.probe import candidates
 
@@ -46,7 +46,7 @@ def bare() -> float:
 
 
 async def measure(rounds: int, workspace: str) -> dict[str, list[float]]:
-    sandboxes = {Path(path).parts[1]: LocalSandbox(Settings(bubblewrap=path)) for path in candidates()}
+    sandboxes = {Path(path).parts[1]: LocalSandbox(SandboxSettings(bubblewrap=path)) for path in candidates()}
     policies = {
         "readOnly": ReadOnly(),
         "workspaceWrite": WorkspaceWrite(),

@@ -30,9 +30,9 @@ def serve(workspace: str, bubblewrap: str) -> None:
 
     from hames.domain.policy import ReadOnly, WorkspaceWrite
     from hames.ports import Launch
-    from hames.sandbox.local import LocalSandbox, Settings
+    from hames.sandbox.local import LocalSandbox, SandboxSettings
 
-    sandbox = LocalSandbox(Settings(bubblewrap=bubblewrap))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap=bubblewrap))
 
     async def once(name: str) -> tuple[float, float] | None:
         policy = ReadOnly() if name == "readOnly" else WorkspaceWrite()

@@ -23,7 +23,7 @@ from anyio.from_thread import start_blocking_portal
 
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.openai import OPENAI
-from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, Use, talk
+from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, Use, talk
 
 Json = dict[str, object]
 
@@ -126,11 +126,11 @@ def measure(name: str, make: Callable[[str], Peer], dialect: object, shell: Json
     asked: list[float] = []
     plan: list[str] = []
 
-    def answer(seen: Seen) -> Reply | Talk:
+    def answer(seen: SeenRequest) -> ServerReply | ServerTalk:
         asked.append(time.perf_counter())
         if plan and plan.pop() == "tool":
             arguments = json.dumps(shell["arguments"])
-            return Talk(
+            return ServerTalk(
                 parts=(Use(name=str(shell["name"]), arguments=arguments, id=f"call_{len(asked)}"),), stop="tools"
             )
         return talk("done", cuts=1)

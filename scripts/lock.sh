@@ -15,6 +15,10 @@ lock requirements.lock pyproject.toml --extra bins --group build
 lock requirements-dev.lock pyproject.toml --extra bins --group build --group dev --constraints requirements.lock
 lock requirements-docs.lock --group docs
 
+# The prices of models are those that the locked version of genai-prices knows.
+.venv/bin/uv pip install --quiet --python .venv/bin/python --requirement requirements-dev.lock
+.venv/bin/python scripts/price_table.py
+
 if grep -n '://' requirements*.lock; then
     echo 'a lock names a host' >&2
     exit 1

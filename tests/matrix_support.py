@@ -20,9 +20,9 @@ from hames.testing.services.server import (
     Dialect,
     Hang,
     ProviderServer,
-    Reply,
-    Seen,
-    Talk,
+    SeenRequest,
+    ServerReply,
+    ServerTalk,
     Thoughts,
     Use,
     Words,
@@ -58,9 +58,9 @@ class Story:
 
     def __init__(self, dialect: Dialect) -> None:
         self.begun = anyio.Event()
-        self._reply = Reply(parts=(*dialect.events(talk(STORY))[: dialect.opening + 2], Hang()))
+        self._reply = ServerReply(parts=(*dialect.events(talk(STORY))[: dialect.opening + 2], Hang()))
 
-    def __call__(self, request: Seen) -> Reply:
+    def __call__(self, request: SeenRequest) -> ServerReply:
         self.begun.set()
         return self._reply
 
@@ -85,7 +85,7 @@ def mcp_servers() -> str:
 def script(story: Story) -> list[Answer]:
     """What the model says, request by request."""
     return [
-        Talk(parts=(Thoughts(text="A greeting is in order."), Words(text="Hello there."))),
+        ServerTalk(parts=(Thoughts(text="A greeting is in order."), Words(text="Hello there."))),
         _use("shell", "call_1", command=COMMAND),
         talk("The command has run."),
         _use("write", "call_2", path="notes.txt", content="a note\n"),
@@ -97,8 +97,10 @@ def script(story: Story) -> list[Answer]:
     ]
 
 
-def _use(name: str, call_id: str, /, **arguments: str | int) -> Talk:
-    return Talk(parts=(Use(name=name, arguments=msgspec.json.encode(arguments).decode(), id=call_id),), stop="tools")
+def _use(name: str, call_id: str, /, **arguments: str | int) -> ServerTalk:
+    return ServerTalk(
+        parts=(Use(name=name, arguments=msgspec.json.encode(arguments).decode(), id=call_id),), stop="tools"
+    )
 
 
 @asynccontextmanager

@@ -32,9 +32,8 @@ from hames.store.places import Places
 from hames.tools.notes import WorkspaceNotes
 
 if TYPE_CHECKING:
-    from hames.sandbox.local import LocalSandbox
-    from hames.sandbox.local import Settings as SandboxSettings
-    from hames.tools.mcp.servers import Server
+    from hames.sandbox.local import LocalSandbox, SandboxSettings
+    from hames.tools.mcp.servers import McpServerSettings
     from hames.tools.registry import ToolLimits
 
 CLOSING_SECONDS = 1.0
@@ -88,7 +87,7 @@ async def open_engine(
 
 
 def sandbox_settings(options: Options) -> "SandboxSettings":
-    from hames.sandbox.local import Settings as SandboxSettings
+    from hames.sandbox.local import SandboxSettings
 
     return SandboxSettings(
         extra_path=options.extra_path,
@@ -208,12 +207,12 @@ def _enabled_servers(options: Options) -> tuple[str, ...]:
     return tuple(name for name, server in options.mcp_servers.items() if server.enabled)
 
 
-def mcp_servers(options: Options) -> "list[Server]":
+def mcp_servers(options: Options) -> "list[McpServerSettings]":
     """The configured MCP servers that are not disabled."""
-    from hames.tools.mcp.servers import Server
+    from hames.tools.mcp.servers import McpServerSettings
 
     return [
-        Server(
+        McpServerSettings(
             name=name,
             command=server.command,
             args=server.args,

@@ -11,8 +11,8 @@ from uuid import uuid4
 import msgspec
 
 from hames.domain.json import Json
-from hames.testing.services.openai import OPENAI, Told
-from hames.testing.services.server import Answer, ProviderServer, Reply, Talk, Thoughts, Words, talk
+from hames.testing.services.openai import OPENAI, ResponseEvents
+from hames.testing.services.server import Answer, ProviderServer, ServerReply, ServerTalk, Thoughts, Words, talk
 from matrix_clients import Place
 from matrix_support import COMMAND, Side, Story, home, last_request, mcp_servers
 
@@ -42,36 +42,36 @@ WAITED_FOR = "required = true\nstartup_timeout_sec = 60\n"
 """Codex goes on without a server that takes long to start, unless it is told to wait."""
 
 
-def called(call_id: str, name: str, *, namespace: str = "", **arguments: Json) -> Reply:
+def called(call_id: str, name: str, *, namespace: str = "", **arguments: Json) -> ServerReply:
     """A function call as Codex's models make it: tools of MCP servers have a namespace of their own."""
     given = msgspec.json.encode(arguments).decode()
     item = {"id": f"fc_{call_id}", "type": "function_call", "call_id": call_id, "name": name, "arguments": given}
     return _one({**item, **({"namespace": namespace} if namespace else {})})
 
 
-def patched(call_id: str, patch: str) -> Reply:
+def patched(call_id: str, patch: str) -> ServerReply:
     """`apply_patch` takes its text as it is, not as JSON."""
     item = {"id": f"ctc_{call_id}", "type": "custom_tool_call", "call_id": call_id, "name": "apply_patch"}
     return _one({**item, "input": patch})
 
 
-def ran(call_id: str, command: str) -> Reply:
+def ran(call_id: str, command: str) -> ServerReply:
     return called(call_id, "exec_command", cmd=command)
 
 
-def _one(item: dict[str, Json]) -> Reply:
-    told = Told()
+def _one(item: dict[str, Json]) -> ServerReply:
+    told = ResponseEvents()
     told.begin()
     told.added({**item, "status": "in_progress"})
     told.done({**item, "status": "completed"})
     told.end()
-    return Reply(parts=tuple(told.events))
+    return ServerReply(parts=tuple(told.events))
 
 
 def script(story: Story) -> list[Answer]:
     """The matrix's scenario in the words of Codex's own tools."""
     return [
-        Talk(parts=(Thoughts(text="A greeting is in order."), Words(text="Hello there."))),
+        ServerTalk(parts=(Thoughts(text="A greeting is in order."), Words(text="Hello there."))),
         ran("call_1", COMMAND),
         talk("The command has run."),
         patched("call_2", PATCH),

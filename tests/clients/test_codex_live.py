@@ -19,7 +19,7 @@ from hames.client.appserver_events import ApprovalAsked  # noqa: E402
 from hames.client.appserver_link import Filled  # noqa: E402
 from hames.protocols.flint import messages as m  # noqa: E402
 from hames.testing.services.openai import OPENAI  # noqa: E402
-from hames.testing.services.server import Seen, talk  # noqa: E402
+from hames.testing.services.server import SeenRequest, talk  # noqa: E402
 from matrix_clients import BIN, CLIENTS, PATIENCE_SECONDS  # noqa: E402
 from matrix_support import COMMAND, Story, kinds, turn  # noqa: E402
 from matrix_table import PROTOCOLS  # noqa: E402
@@ -66,7 +66,7 @@ async def until(happened: Callable[[], bool]) -> None:
             await anyio.sleep(0.05)
 
 
-def sent(request: Seen) -> str:
+def sent(request: SeenRequest) -> str:
     return request.raw.decode()
 
 
@@ -226,7 +226,7 @@ async def test_what_people_choose_reaches_codexs_model_and_can_be_taken_back(tmp
     async with codex(tmp_path, binary, answers=[], then=talk("Yes.")) as live, speaking(live) as client:
         thread = (await client.start_thread()).thread.id
 
-        async def asked(**config: str) -> Seen:
+        async def asked(**config: str) -> SeenRequest:
             ended = await client.run(thread, "Anything", config=config)
             assert ended.status == "completed", ended.error
             return live.model.seen[-1]
@@ -244,6 +244,6 @@ async def test_what_people_choose_reaches_codexs_model_and_can_be_taken_back(tmp
         assert len(live.model.seen) == 4
 
 
-def _last_instructions(request: Seen) -> str:
+def _last_instructions(request: SeenRequest) -> str:
     said = [item for item in request.body["input"] if item.get("role") == "developer"]
     return msgspec.json.encode(said[-1]).decode()

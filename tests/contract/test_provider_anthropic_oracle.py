@@ -31,7 +31,7 @@ from hames.testing.services.anthropic import (
     text_delta,
 )
 from hames.testing.services.outcome import Outcome, outcome
-from hames.testing.services.server import Talk, Thoughts, Use, Words
+from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -82,7 +82,7 @@ parts = st.one_of(
 )
 counts = st.integers(0, 10**7)
 talks = st.builds(
-    Talk,
+    ServerTalk,
     parts=st.lists(parts, max_size=6).map(tuple),
     stop=st.sampled_from(["end", "tools", "max_tokens", "refusal", "pause", "context_exceeded"]),
     usage=st.builds(
@@ -99,7 +99,7 @@ talks = st.builds(
 
 @SLOWLY
 @given(talks, st.data())
-def test_any_reply_cut_anywhere_reads_the_same(talk: Talk, data: st.DataObject) -> None:
+def test_any_reply_cut_anywhere_reads_the_same(talk: ServerTalk, data: st.DataObject) -> None:
     rest, chunks = b"".join(ANTHROPIC.events(talk)), list[bytes]()
     while rest:
         cut = data.draw(st.integers(1, min(len(rest), 400)))

@@ -12,7 +12,7 @@ from hames.providers.retry import PATIENCE, Patience
 from hames.testing.checks.provider import (
     CHECKS,
     FULL,
-    Stage,
+    ProviderStage,
     asking,
     assert_same,
     check_stopping,
@@ -26,12 +26,14 @@ from hames.testing.services.server import ProviderServer
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-async def test_the_contract_while_recording(check: Callable[[Stage], Awaitable[None]], tmp_path: Path) -> None:
+async def test_the_contract_while_recording(check: Callable[[ProviderStage], Awaitable[None]], tmp_path: Path) -> None:
     def make(url: str, patience: Patience = PATIENCE) -> RecordingProvider:
         provider = AnthropicProvider(base_url=url, api_key="sk-ant-canary-key", clock=FakeClock(), patience=patience)
         return RecordingProvider(provider, Recorder(str(tmp_path / "c.jsonl"), {}))
 
-    await check(Stage(dialect=ANTHROPIC, make=make, impatient=lambda url: make(url, Patience(retries=0, idle_s=0.2))))
+    await check(
+        ProviderStage(dialect=ANTHROPIC, make=make, impatient=lambda url: make(url, Patience(retries=0, idle_s=0.2)))
+    )
 
 
 async def test_a_cassette_streams_lawfully_and_may_be_stopped_anywhere(tmp_path: Path) -> None:

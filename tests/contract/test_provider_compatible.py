@@ -7,7 +7,7 @@ import pytest
 from hames.providers.chat.provider import ChatProvider
 from hames.providers.chat.servers import SERVERS
 from hames.providers.retry import PATIENCE, Patience
-from hames.testing.checks.provider import CHECKS, Stage
+from hames.testing.checks.provider import CHECKS, ProviderStage
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.chat import CHAT
 
@@ -23,5 +23,5 @@ def impatient(url: str) -> ChatProvider:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-async def test_the_contract(check: Callable[[Stage], Awaitable[None]]) -> None:
-    await check(Stage(dialect=CHAT, make=make, impatient=impatient))
+async def test_the_contract(check: Callable[[ProviderStage], Awaitable[None]]) -> None:
+    await check(ProviderStage(dialect=CHAT, make=make, impatient=impatient))

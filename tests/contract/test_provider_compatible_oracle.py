@@ -18,7 +18,7 @@ from hames.testing.checks.provider import FULL, asking
 from hames.testing.oracles.openai import accepted_chat_by_sdk, read_chat_by_sdk
 from hames.testing.services.chat import CHAT, DONE, call_part, chunk
 from hames.testing.services.outcome import Outcome, outcome
-from hames.testing.services.server import Talk, Thoughts, Use, Words
+from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -61,7 +61,7 @@ spoken = st.lists(st.builds(Words, text=texts) | st.builds(Thoughts, text=texts)
 called = st.lists(uses, max_size=4, unique_by=lambda use: use.id)
 counts = st.integers(0, 10**7)
 talks = st.builds(
-    lambda said, calls, usage, cuts: Talk(
+    lambda said, calls, usage, cuts: ServerTalk(
         parts=(*said, *calls), stop="tools" if calls else "end", usage=usage, cuts=cuts
     ),
     spoken,
@@ -81,7 +81,7 @@ talks = st.builds(
 @SLOWLY
 @given(talks, st.data())
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_any_reply_cut_anywhere_reads_the_same(talk: Talk, data: st.DataObject) -> None:
+def test_any_reply_cut_anywhere_reads_the_same(talk: ServerTalk, data: st.DataObject) -> None:
     rest, chunks = b"".join(CHAT.events(talk)), list[bytes]()
     while rest:
         cut = data.draw(st.integers(1, min(len(rest), 400)))
@@ -92,7 +92,7 @@ def test_any_reply_cut_anywhere_reads_the_same(talk: Talk, data: st.DataObject) 
 
 def test_a_call_split_at_every_byte_is_the_same_call() -> None:
     use = Use(name="shell", arguments='{"command": "echo ä🐎"}', id="c1")
-    data = b"".join(CHAT.events(Talk(parts=(use,), stop="tools")))
+    data = b"".join(CHAT.events(ServerTalk(parts=(use,), stop="tools")))
     whole = read_by_us([data])
     for cut in range(len(data)):
         assert read_by_us([data[:cut], data[cut:]]) == whole

@@ -15,14 +15,14 @@ from hames.providers.catalogue import Catalogue
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.chat import CHAT
-from hames.testing.services.openai import OPENAI, Told, say_words, search
+from hames.testing.services.openai import OPENAI, ResponseEvents, say_words, search
 from hames.testing.services.server import (
     Answer,
     Dialect,
     ProviderServer,
-    Reply,
-    Seen,
-    Talk,
+    SeenRequest,
+    ServerReply,
+    ServerTalk,
     Thoughts,
     Use,
     Words,
@@ -31,7 +31,7 @@ from hames.testing.services.server import (
 )
 from support import ECHO, created, engine, turn_end
 
-WORK = Talk(
+WORK = ServerTalk(
     parts=(
         Thoughts(text="I should echo."),
         Words(text="Let me see."),
@@ -40,7 +40,7 @@ WORK = Talk(
     stop="tools",
     usage=Usage(input_tokens=100, output_tokens=20, thinking_tokens=5, cache_read_tokens=50),
 )
-DONE = Talk(parts=(Words(text="Done."),), usage=Usage(input_tokens=10, output_tokens=2))
+DONE = ServerTalk(parts=(Words(text="Done."),), usage=Usage(input_tokens=10, output_tokens=2))
 SERVED: dict[str, tuple[Dialect, str]] = {
     "anthropic": (ANTHROPIC, "anthropic/claude-sonnet-5-5"),
     "openai": (OPENAI, "openai/gpt-6.1-sol"),
@@ -117,7 +117,7 @@ async def test_a_thought_is_carried_over_the_steps_of_a_turn(name: str) -> None:
 
 
 async def test_a_search_of_openais_own_is_an_item_and_goes_back_to_it() -> None:
-    told = Told()
+    told = ResponseEvents()
     told.begin()
     search(told, {"type": "search", "query": "hames"})
     say_words(told, "Found.")
@@ -131,7 +131,7 @@ async def test_a_search_of_openais_own_is_an_item_and_goes_back_to_it() -> None:
 
 
 async def test_a_conversation_that_outgrew_the_chosen_context_length_is_compacted_and_goes_on() -> None:
-    def asked(seen: Seen) -> Reply | Talk:
+    def asked(seen: SeenRequest) -> ServerReply | ServerTalk:
         assert "word word" in seen.raw.decode(), "the summary is made of everything"
         return talk("They spoke of words.")
 

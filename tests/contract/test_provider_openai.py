@@ -6,7 +6,7 @@ import pytest
 
 from hames.providers.openai.provider import OpenAIProvider
 from hames.providers.retry import Patience
-from hames.testing.checks.provider import CHECKS, Stage
+from hames.testing.checks.provider import CHECKS, ProviderStage
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.openai import OPENAI
 
@@ -23,5 +23,5 @@ def impatient(url: str) -> OpenAIProvider:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-async def test_the_contract(check: Callable[[Stage], Awaitable[None]]) -> None:
-    await check(Stage(dialect=OPENAI, make=make, impatient=impatient))
+async def test_the_contract(check: Callable[[ProviderStage], Awaitable[None]]) -> None:
+    await check(ProviderStage(dialect=OPENAI, make=make, impatient=impatient))

@@ -32,9 +32,9 @@ from hames.providers.openai.request import as_json, encode
 from hames.providers.openai.stream import OpenAIStream
 from hames.testing.checks.provider import FULL, TOOLS, asking
 from hames.testing.oracles.openai import accepted_by_sdk, address_of_sdk, read_by_sdk
-from hames.testing.services.openai import OPENAI, Told, call, response, say_words, search, sse, think
+from hames.testing.services.openai import OPENAI, ResponseEvents, call, response, say_words, search, sse, think
 from hames.testing.services.outcome import Outcome, outcome
-from hames.testing.services.server import Talk, Thoughts, Use, Words
+from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -76,7 +76,7 @@ parts = st.one_of(
 )
 counts = st.integers(0, 10**7)
 talks = st.builds(
-    Talk,
+    ServerTalk,
     parts=st.lists(parts, max_size=6, unique_by=lambda part: part.id if isinstance(part, Use) else id(part)).map(tuple),
     stop=st.sampled_from(["end", "max_tokens", "refusal", "unknown"]),
     usage=st.builds(
@@ -93,7 +93,7 @@ talks = st.builds(
 
 @SLOWLY
 @given(talks, st.data())
-def test_any_reply_cut_anywhere_reads_the_same(talk: Talk, data: st.DataObject) -> None:
+def test_any_reply_cut_anywhere_reads_the_same(talk: ServerTalk, data: st.DataObject) -> None:
     rest, chunks = b"".join(OPENAI.events(talk)), list[bytes]()
     while rest:
         cut = data.draw(st.integers(1, min(len(rest), 400)))
@@ -103,7 +103,7 @@ def test_any_reply_cut_anywhere_reads_the_same(talk: Talk, data: st.DataObject) 
 
 
 def test_a_call_split_at_every_byte_is_the_same_call() -> None:
-    data = b"".join(OPENAI.events(Talk(parts=(Use(name="shell", arguments='{"command": "echo ä🐎"}', id="c1"),))))
+    data = b"".join(OPENAI.events(ServerTalk(parts=(Use(name="shell", arguments='{"command": "echo ä🐎"}', id="c1"),))))
     whole = read_by_us([data])
     for cut in range(len(data)):
         assert read_by_us([data[:cut], data[cut:]]) == whole
@@ -111,7 +111,7 @@ def test_a_call_split_at_every_byte_is_the_same_call() -> None:
 
 def told(*steps: object, end: str = "completed") -> list[bytes]:
     """A reply made of functions that tell."""
-    reply = Told()
+    reply = ResponseEvents()
     reply.begin()
     for step in steps:
         step(reply)  # type: ignore[operator]
@@ -123,7 +123,7 @@ def words(text: str = "Yes.", **how: bool):
     return lambda reply: say_words(reply, text, **how)
 
 
-def two_summaries(reply: Told) -> None:
+def two_summaries(reply: ResponseEvents) -> None:
     where = {"item_id": "rs_0", "output_index": 0}
     reply.added({"id": "rs_0", "type": "reasoning", "summary": []})
     for index, text in enumerate(("First.", "Second.")):
@@ -135,7 +135,7 @@ def two_summaries(reply: Told) -> None:
     reply.done({"id": "rs_0", "type": "reasoning", "summary": summary, "encrypted_content": "e"})
 
 
-def quiet_thought(reply: Told) -> None:
+def quiet_thought(reply: ResponseEvents) -> None:
     reply.added({"id": "rs_0", "type": "reasoning", "summary": []})
     reply.done({"id": "rs_0", "type": "reasoning", "summary": [], "encrypted_content": "e"})
 

@@ -31,7 +31,7 @@ from hames.testing.services.server import (
     Close,
     Dialect,
     ProviderServer,
-    Talk,
+    ServerTalk,
     Thoughts,
     Use,
     Words,
@@ -57,9 +57,9 @@ SERVICES = {
 KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENROUTER_API_KEY": "k"}
 
 
-def busy(name: str) -> Talk:
+def busy(name: str) -> ServerTalk:
     """A thought, a word, and a call that works, one that fails, and one nobody knows; ids as odd as they come."""
-    return Talk(
+    return ServerTalk(
         parts=(
             Thoughts(text=f"{name} thinks", signature=f"signed-by-{name}"),
             Words(text="Let me see."),
@@ -71,8 +71,10 @@ def busy(name: str) -> Talk:
     )
 
 
-def stuck(name: str) -> Talk:
-    return Talk(parts=(Thoughts(text="Hm", signature="s"), Use(name="stuck", arguments="{}", id=name)), stop="tools")
+def stuck(name: str) -> ServerTalk:
+    return ServerTalk(
+        parts=(Thoughts(text="Hm", signature="s"), Use(name="stuck", arguments="{}", id=name)), stop="tools"
+    )
 
 
 class Stage:

@@ -15,7 +15,7 @@ from hames.client.bootstrap import BootstrapClient, ConnectionClosed, RequestFai
 from hames.client.show import Screen
 from hames.protocols.bootstrap import messages as m
 from hames.testing.services.anthropic import ANTHROPIC
-from hames.testing.services.server import Answer, Hang, ProviderServer, Talk, Thoughts, Use, Words, raw, talk, use
+from hames.testing.services.server import Answer, Hang, ProviderServer, ServerTalk, Thoughts, Use, Words, raw, talk, use
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2Jok\x9b31m"
 
@@ -83,7 +83,7 @@ async def demo(directory: Path, *answers: Answer, flags: tuple[str, ...] = ()) -
 @pytest.mark.spec("bootstrap/cli-demo-client")
 @pytest.mark.needs("bwrap")
 async def test_the_demo_client_shows_text_output_and_diffs(tmp_path: Path) -> None:
-    first = Talk(
+    first = ServerTalk(
         parts=(
             Thoughts(text="They want the tests."),
             Words(text="Let me run them."),
@@ -124,7 +124,7 @@ async def test_the_demo_client_says_that_a_turn_failed(tmp_path: Path) -> None:
 async def test_nothing_from_elsewhere_commands_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "evil.txt").write_text(EVIL)
-    asked = Talk(
+    asked = ServerTalk(
         parts=(Words(text=f"Look: {EVIL}"), Use(name="shell", arguments='{"command":"echo \\u001b[2K\\rrm -rf /"}')),
         stop="tools",
     )

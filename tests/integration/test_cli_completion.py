@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cli_process import Shell
 
-from hames.cli.completion import SHELLS, words
+from hames.cli.completion import SHELLS, completion_script, every_command
 from hames.cli.main import COMMANDS
 
 SECONDS = 30
@@ -43,15 +43,15 @@ def shell(tmp_path: Path) -> Shell:
     made.environment["TERM"] = "dumb"
     made.hames("run", "hi", "--model", "scripted/hello")
     made.hames("mcp", "add", "files", "true")
-    for name, write in SHELLS.items():
-        (tmp_path / f"completions.{name}").write_text(write(words(), COMMANDS) + "\n")
+    for name in SHELLS:
+        (tmp_path / f"completions.{name}").write_text(completion_script(name) + "\n")
     return made
 
 
 def bash(shell: Shell, typed: list[str]) -> str:
     line = " ".join(["hames", *typed])
     program = (
-        f"source {shell.folder / 'completions.bash'}; COMP_WORDS=({line}); COMP_CWORD={len(typed)}; _hames; "
+        f"source {shell.folder / 'completions.bash'}; COMP_WORDS=({line}); COMP_CWORD={len(typed)}; _shtab_hames; "
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
     return _output(shell, "bash", "-c", program)
@@ -117,19 +117,25 @@ def test_a_shell_completes_commands_flags_and_their_values(
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.needs(name)) for name in SHELLS])
 def test_a_shell_accepts_its_completions(tmp_path: Path, name: str) -> None:
     path = tmp_path / "completions"
-    path.write_text(SHELLS[name](words(), COMMANDS))
+    path.write_text(completion_script(name))
     checked = subprocess.run([name, "-n", str(path)], capture_output=True, text=True, check=False, timeout=20)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_completions_know_every_command_and_flag() -> None:
-    known = words()
-    assert set(known) <= set(COMMANDS)
-    for write in SHELLS.values():
-        script = write(known, COMMANDS)
-        for name, found in known.items():
-            assert name in script
-            assert all(word.text.lstrip("-") in script for word in found)
+    scripts = [completion_script(name) for name in SHELLS]
+    for script in scripts:
+        assert all(name in script for name in COMMANDS)
+    for action in every_command()._actions:
+        for flag in action.option_strings:
+            assert all(flag.lstrip("-") in script for script in scripts)
+
+
+def test_what_writes_completions_is_not_imported_by_other_commands() -> None:
+    code = "import sys; from hames.cli.main import main; main(['--version']); sys.exit('shtab' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=SECONDS, capture_output=True).returncode == 0
+    )
 
 
 def test_with_a_broken_configuration_there_is_nothing_to_offer_and_no_noise(shell: Shell) -> None:

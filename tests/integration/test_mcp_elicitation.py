@@ -32,7 +32,7 @@ from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.messages import ApprovalWord, ElicitationParams
 from hames.stdio.connection import Connection, read_lines
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
-from hames.tools.mcp.servers import McpTools, Server
+from hames.tools.mcp.servers import McpServerSettings, McpTools
 from server_support import events, following, http, running
 from support import TheseTools, started
 
@@ -250,7 +250,7 @@ async def test_the_time_a_person_takes_is_not_the_servers(tmp_path: Path) -> Non
         await anyio.sleep(1.0)  # longer than a call may take
         await deciding("once")(engine, event)
 
-    shop = Server(name="shop", command=sys.executable, args=(str(HERE / "mcp_elicits.py"),))
+    shop = McpServerSettings(name="shop", command=sys.executable, args=(str(HERE / "mcp_elicits.py"),))
     own = McpTools(TheseTools(()), [shop], call_seconds=0.7)
     async with asking(tmp_path, "confirm", own=own) as engine:
         heard = await turn(engine, await thread_of(engine), slowly)

@@ -10,7 +10,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from hames.testing.services.anthropic import ANTHROPIC
-from hames.testing.services.server import ProviderServer, Talk, Use, Words, talk
+from hames.testing.services.server import ProviderServer, ServerTalk, Use, Words, talk
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -34,7 +34,7 @@ def run(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_library_example_works(tmp_path: Path) -> None:
     code = next(block for block in PYTHON if "Harness(" in block)
-    first = Talk(parts=(Words(text="Adding."), Use(name="add", arguments='{"a": 2, "b": 40}')), stop="tools")
+    first = ServerTalk(parts=(Words(text="Adding."), Use(name="add", arguments='{"a": 2, "b": 40}')), stop="tools")
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(ProviderServer(ANTHROPIC, first, talk("42."))) as server,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hames.sandbox.walls.after_command.checks import AfterCommand
-from hames.sandbox.walls.after_command.git.config import Judge, UnreadableConfig, read
+from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig, read_config
 
 HARMFUL = b"[core]\n\tfsmonitor = ./x\n[alias]\n\tst = !x\n"
 HARMLESS = b"[user]\n\tname = me\n"
@@ -111,7 +111,7 @@ changes = st.one_of(
 def live(top: Path) -> dict[str, tuple[str, ...]]:
     """Everything that git would run or be led by, found without the code that is tested."""
     found: dict[str, tuple[str, ...]] = {}
-    harmful = Judge((), inside=lambda path: True).harmful
+    harmful = ConfigJudge((), inside=lambda path: True).harmful
     for directory, names, files in os.walk(top):
         here, entries = Path(directory), {*names, *files}
         if ".git" in files or (here / ".git").is_symlink():
@@ -125,7 +125,7 @@ def live(top: Path) -> dict[str, tuple[str, ...]]:
             continue
         if (here / "config").is_file():
             try:
-                kept = [item for item in read((here / "config").read_bytes()) if harmful(item)]
+                kept = [item for item in read_config((here / "config").read_bytes()) if harmful(item)]
             except UnreadableConfig:
                 kept = []
             for item in kept:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hames.sandbox.walls.after_command.git.config import Judge, UnreadableConfig, read, without
+from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig, read_config, without_settings
 
 pytestmark = pytest.mark.needs("git")
 
@@ -67,7 +67,7 @@ def test_what_git_accepts_is_read_the_same_or_not_at_all(text: str, tmp_path: Pa
     content = text.encode("utf-8", "surrogateescape")
     git = as_git_reads_it(content, tmp_path)
     try:
-        ours = [(setting.key, setting.value) for setting in read(content)]
+        ours = [(setting.key, setting.value) for setting in read_config(content)]
     except UnreadableConfig:
         return
     assert git is not None, "git refuses what we accept"
@@ -78,10 +78,10 @@ def test_what_git_accepts_is_read_the_same_or_not_at_all(text: str, tmp_path: Pa
 @given(text=st.one_of(texts, lines))
 def test_git_sees_no_harmful_setting_once_they_are_disabled(text: str, tmp_path: Path) -> None:
     content = text.encode("utf-8", "surrogateescape")
-    judge = Judge((), inside=lambda path: True)
+    judge = ConfigJudge((), inside=lambda path: True)
     try:
-        before = read(content)
-        harmless, removed = without(content, judge.harmful)
+        before = read_config(content)
+        harmless, removed = without_settings(content, judge.harmful)
     except UnreadableConfig:
         return
     git = as_git_reads_it(harmless, tmp_path)

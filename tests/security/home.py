@@ -11,7 +11,7 @@ from pathlib import Path
 
 from walls import bubblewraps
 
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 
 CANARY = "canary-3f9a7c21"
 
@@ -34,8 +34,8 @@ def place() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def sandbox(home: Path, settings: Settings | None = None) -> LocalSandbox:
-    return LocalSandbox(settings or Settings(), environ={"HOME": str(home), "PATH": os.environ["PATH"]})
+def sandbox(home: Path, settings: SandboxSettings | None = None) -> LocalSandbox:
+    return LocalSandbox(settings or SandboxSettings(), environ={"HOME": str(home), "PATH": os.environ["PATH"]})
 
 
 def without_overlays(directory: Path) -> str:

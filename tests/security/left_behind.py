@@ -14,7 +14,7 @@ import pytest
 from walls import Outcome, run, users, workspace
 
 from hames.domain.value import Value
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 
 GIT = "git -c user.email=me@example.org -c user.name=me -c init.defaultBranch=main -c protocol.file.allow=always"
 
@@ -527,7 +527,9 @@ class Scene:
 
     def fresh_sandbox(self) -> LocalSandbox:
         """One that has not seen the workspace."""
-        return LocalSandbox(Settings(), environ={"HOME": str(self.here.parent / "home"), "PATH": os.environ["PATH"]})
+        return LocalSandbox(
+            SandboxSettings(), environ={"HOME": str(self.here.parent / "home"), "PATH": os.environ["PATH"]}
+        )
 
     def outside(self, script: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """As the user, with none of our own protection."""

@@ -12,14 +12,14 @@ import anyio
 from anyio.abc import ByteStream, SocketStream
 
 from hames.sandbox.walls.network.destinations import Address
-from hames.sandbox.walls.network.outside import Outside, UpstreamProxies
+from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies
 from hames.sandbox.walls.network.proxy import Proxy, ProxyLimits
 
 PUBLIC = "93.184.216.34"
 OWN = "93.184.216.99"
 
 
-class StandIn(Outside):
+class StandIn(OutsideNetwork):
     """`names`: what is looked up, each time with the next answer. `ports`: where a public address really leads.
 
     What is not in there does not exist, so nothing can leave the machine.
@@ -50,7 +50,7 @@ class StandIn(Outside):
 
 @asynccontextmanager
 async def proxying(
-    outside: Outside, *, limits: ProxyLimits | None = None, upstream: UpstreamProxies | None = None
+    outside: OutsideNetwork, *, limits: ProxyLimits | None = None, upstream: UpstreamProxies | None = None
 ) -> AsyncGenerator[tuple[Proxy, int]]:
     """A proxy on a port of the loopback."""
     listener = socket.create_server(("127.0.0.1", 0))

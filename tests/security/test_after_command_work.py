@@ -14,7 +14,7 @@ from left_behind import BITS, BY_USER, GIT, HONEST, PRELUDE, TOUCHES, USERS_OWN,
 from walls import Outcome, as_user, run, users
 
 from hames.domain.policy import DangerFullAccess, WorkspaceWrite
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.walls import landlock
 from hames.sandbox.walls.after_command import checks, tree_walk
 
@@ -238,7 +238,7 @@ async def test_what_a_command_left_whose_harness_was_killed_is_looked_at_by_the_
             harness.wait()
         assert (stage.here / "sub/.git/hooks/post-commit").exists()
         assert len(list(state.iterdir())) == 1
-        sandbox = LocalSandbox(Settings(state=str(state)))
+        sandbox = LocalSandbox(SandboxSettings(state=str(state)))
         await sandbox.recover()
         assert not (stage.here / "sub/.git/hooks/post-commit").exists()
         assert special(stage.here) == []
@@ -322,7 +322,7 @@ async def test_the_repository_of_a_linked_worktree_is_looked_at() -> None:
 @pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
 async def test_without_bubblewrap_the_repository_at_the_top_is_put_back() -> None:
     with scene() as stage:
-        degraded = Settings(bubblewrap="/nonexistent/bwrap", allow_degraded=True)
+        degraded = SandboxSettings(bubblewrap="/nonexistent/bwrap", allow_degraded=True)
         stage.sandbox = LocalSandbox(degraded, environ={"HOME": str(stage.here.parent / "home")})
         before = (stage.here / ".git/config").read_bytes()
         await stage.inside("script .git/hooks/post-commit; git config core.fsmonitor .git/hooks/post-commit")

@@ -11,7 +11,7 @@ from walls import run
 
 from hames.domain.display import described, visible
 from hames.domain.policy import DangerFullAccess
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.trust.commands import words
 from hames.sandbox.trust.shell_trust import MAX_BYTES, ShellTrust
 
@@ -186,7 +186,7 @@ async def test_CMD_7_what_is_shown_is_what_runs(workspace: Path, tmp_path: Path)
         "SHELLOPTS": "xtrace",
         "PS4": f"$(touch {marker})",
     }
-    sandbox = LocalSandbox(Settings(), environ=environ)
+    sandbox = LocalSandbox(SandboxSettings(), environ=environ)
     done = await run("cat a.txt", workspace, DangerFullAccess(), sandbox=sandbox)
     assert done.text == '{"name": "one"}\n'
     assert not marker.exists()

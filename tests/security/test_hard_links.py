@@ -13,7 +13,7 @@ from home import place, put, sandbox
 from walls import as_user, bubblewraps, run, users
 
 from hames.domain.policy import ReadOnly, WorkspaceWrite
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import hard_links
 
@@ -54,7 +54,7 @@ async def changed(bubblewrap: str) -> list[str]:
             here = base / "ws"
             cached = linked(base / "cache/module.py", here / ".venv/lib/module.py")
             stored = linked(base / "other/objects/ab/cd", here / ".git/objects/ab/cd", mode=0o444)
-            walls = sandbox(base / "home", Settings(bubblewrap=bubblewrap))
+            walls = sandbox(base / "home", SandboxSettings(bubblewrap=bubblewrap))
             command = "; ".join(change.format(path) for path in (".venv/lib/module.py", ".git/objects/ab/cd"))
             done = await run(command, here, sandbox=walls)
             if not unchanged(cached) or not unchanged(stored, 0o444):

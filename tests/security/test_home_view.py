@@ -16,7 +16,7 @@ from walls import as_user, bubblewraps, policy, run, users
 
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch, ToolFailed
-from hames.sandbox.local import Settings
+from hames.sandbox.local import SandboxSettings
 from hames.sandbox.walls.view.home import CACHES, LANGUAGES, TOOLS
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS as KNOWN_SECRETS
 
@@ -48,7 +48,9 @@ async def readable_secrets(policy_name: str, bubblewrap: str) -> list[str]:
         assert len(secrets) > 180
         names = " ".join(shlex.quote(f"{home}/{name}") for name in secrets)
         command = f'for f in {names}; do grep -l {CANARY} "$f" 2>/dev/null; done; {FIND}'
-        found = await run(command, here, policy(policy_name), sandbox=sandbox(home, Settings(bubblewrap=bubblewrap)))
+        found = await run(
+            command, here, policy(policy_name), sandbox=sandbox(home, SandboxSettings(bubblewrap=bubblewrap))
+        )
         return found.text.split()
 
 
@@ -152,7 +154,7 @@ async def rendered(bubblewrap: str) -> str:
         for name, text in SETTINGS.items():
             put(home, name, text)
         command = "cd; find . -type f -not -path './.git/*' | while read f; do echo == $f; cat $f; done"
-        done = await run(command, here, sandbox=sandbox(home, Settings(bubblewrap=bubblewrap)))
+        done = await run(command, here, sandbox=sandbox(home, SandboxSettings(bubblewrap=bubblewrap)))
         return done.text
 
 
@@ -278,7 +280,7 @@ async def test_what_begins_to_listen_later_cannot_be_reached_outside_the_workspa
 
 @pytest.mark.parametrize("overlays", [True, False])
 async def test_a_cache_changed_inside_is_unchanged_outside(tmp_path: Path, overlays: bool) -> None:
-    settings = Settings() if overlays else Settings(bubblewrap=without_overlays(tmp_path))
+    settings = SandboxSettings() if overlays else SandboxSettings(bubblewrap=without_overlays(tmp_path))
     with place() as base:
         home, here = base / "home", base / "ws"
         here.mkdir()
@@ -543,12 +545,12 @@ async def test_a_program_on_the_path_that_leads_to_nowhere_inside_is_named() -> 
         put(tools, "own", "#!/bin/sh\necho own\n")
         for path in (home / "src/python3", home / "elsewhere/bin/x", tools / "own", home / "elsewhere/bin"):
             path.chmod(0o755)
-        settings = Settings(extra_path=(str(tools), "~/elsewhere/bin"))
+        settings = SandboxSettings(extra_path=(str(tools), "~/elsewhere/bin"))
         done = await run(f"own; x; cat ~/elsewhere/secret; {FIND}", here, sandbox=sandbox(home, settings))
         assert done.text.startswith("own\nx\n")
         assert done.text.endswith("\n0\n")
         assert [note for note in done.notes if "tools/python3" in note and "extra_read" in note]
-        more = Settings(extra_path=(str(tools),), extra_read=("~/src",))
+        more = SandboxSettings(extra_path=(str(tools),), extra_read=("~/src",))
         done = await run("python3", here, sandbox=sandbox(home, more))
         assert (done.text, done.notes) == ("mine\n", ())
 
@@ -561,7 +563,7 @@ async def test_what_the_user_names_is_shown_without_the_secrets_in_it() -> None:
         put(home, ".config/gh/hosts.yml")
         put(home, "models/weights", "shown\n")
         put(base, "data/set", "shown\n")
-        settings = Settings(
+        settings = SandboxSettings(
             extra_read=("~/.config", str(base / "data"), "~/missing"), extra_cache=("~/models", "~/models/weights")
         )
         command = f"cat ~/.config/app/settings ~/models/weights {base}/data/set; echo x > ~/models/new && echo cached; "
@@ -585,7 +587,7 @@ async def test_what_is_hidden_is_hidden_wherever_it_was_moved(inside: str) -> No
             str(home / "named/log.txt"),
             str(here / "conf/hames.toml"),
         )
-        settings = Settings(hidden=hidden, extra_read=("~/named",))
+        settings = SandboxSettings(hidden=hidden, extra_read=("~/named",))
         command = (
             f"cat {inside}/token ~/.nvm/state/token ~/named/log.txt; {FIND}; grep -rc {CANARY} . ; "
             f"echo x > {inside}/forged; mv {inside} away; mv {inside.partition('/')[0]} away; "

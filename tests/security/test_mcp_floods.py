@@ -54,7 +54,9 @@ async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
     """What came of a call that answers with `pour`, and how much was told on the way."""
     here = str(directory)
     place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
-    server = servers.Server(name="hostile", command=sys.executable, args=("-c", SERVER.replace("POUR", pour)))
+    server = servers.McpServerSettings(
+        name="hostile", command=sys.executable, args=("-c", SERVER.replace("POUR", pour))
+    )
     told = 0
 
     async def tell(text: str, stream: str = "output") -> None:
@@ -143,7 +145,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
     here = str(tmp_path)
     place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
     code = SERVER.replace("POUR", flood) + f"# {tmp_path}"
-    server = servers.Server(name="hostile", command=sys.executable, args=("-c", code))
+    server = servers.McpServerSettings(name="hostile", command=sys.executable, args=("-c", code))
 
     async def tell(text: str, stream: str = "output") -> None:
         pass
@@ -235,7 +237,7 @@ async def test_RES_1_a_server_behind_http_is_bounded_as_well(tmp_path: Path, kin
             port = int(await process.stdout.receive())
             await poured(tmp_path, '{"content": []}')
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            server = servers.Server(name="hostile", url=f"http://127.0.0.1:{port}/mcp")
+            server = servers.McpServerSettings(name="hostile", url=f"http://127.0.0.1:{port}/mcp")
             async with servers.McpTools(Nothing(), [server], call_seconds=20).open(place, unheard) as tools:
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
                 work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))

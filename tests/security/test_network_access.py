@@ -26,7 +26,7 @@ from walls import as_user, bubblewraps, run, users, workspace
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls.network.access import PORT
 from hames.sandbox.walls.network.namespace_listener import NamespaceListeners
@@ -71,7 +71,7 @@ class Site(http.server.SimpleHTTPRequestHandler):
 
 def sandbox_for(port: int, **more: Any) -> tuple[LocalSandbox, StandIn]:
     outside = StandIn({"site.test": [[PUBLIC]]}, {PUBLIC: port})
-    return LocalSandbox(Settings(**more), outside=outside), outside
+    return LocalSandbox(SandboxSettings(**more), outside=outside), outside
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ async def unreachable(bubblewrap: str) -> list[str]:
         abstract.listen()
         (here / "hostile.py").write_text(HOSTILE)
         ports = f"{tcp.getsockname()[1]} {tcp6.getsockname()[1]} {udp.getsockname()[1]} {name} {own}"
-        sandbox = LocalSandbox(Settings(bubblewrap=bubblewrap), outside=StandIn())
+        sandbox = LocalSandbox(SandboxSettings(bubblewrap=bubblewrap), outside=StandIn())
         done = await run(f"{PYTHON} hostile.py {ports}", here, ONLINE, sandbox=sandbox)
         sandbox.close()
         for server in (tcp, tcp6, abstract, udp):
@@ -356,7 +356,7 @@ async def test_without_network_access_there_is_no_proxy_and_no_variable(here: Pa
 async def test_the_variables_name_the_proxy_whatever_else_is_inherited(here: Path) -> None:
     environ = {"HOME": "/root", "HTTPS_PROXY": "http://127.0.0.1:9", "JAVA_TOOL_OPTIONS": "-Xmx1g", "no_proxy": "*"}
     inherit = ("HTTPS_PROXY", "JAVA_TOOL_OPTIONS", "no_proxy")
-    sandbox = LocalSandbox(Settings(inherit=inherit), environ=environ, outside=StandIn())
+    sandbox = LocalSandbox(SandboxSettings(inherit=inherit), environ=environ, outside=StandIn())
     done = await run("env", here, ONLINE, sandbox=sandbox)
     sandbox.close()
     found = dict(line.split("=", 1) for line in done.text.splitlines())
@@ -533,7 +533,9 @@ def test_a_listener_is_only_opened_in_the_namespace_that_is_meant() -> None:
 async def setuid(path: str) -> str:
     with workspace() as here:
         try:
-            await run("touch began", here, ONLINE, sandbox=LocalSandbox(Settings(bubblewrap=path), outside=StandIn()))
+            await run(
+                "touch began", here, ONLINE, sandbox=LocalSandbox(SandboxSettings(bubblewrap=path), outside=StandIn())
+            )
         except SandboxUnavailable as refusal:
             return f"{refusal} {(here / 'began').exists()}"
         return "started"
@@ -559,7 +561,7 @@ async def test_landlock_gives_no_network_and_says_why(here: Path) -> None:
 
     if landlock.abi() == 0:
         pytest.skip("this kernel has no Landlock")
-    sandbox = LocalSandbox(Settings(bubblewrap="/nonexistent/bwrap", allow_degraded=True))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap="/nonexistent/bwrap", allow_degraded=True))
     with pytest.raises(SandboxUnavailable, match="no network for the command"):
         await run("touch began", here, ONLINE, sandbox=sandbox)
     assert not (here / "began").exists()

@@ -12,7 +12,7 @@ from anyio.abc import SocketStream
 from network_support import OWN, PUBLIC, StandIn, listening, proxying, say
 
 from hames.sandbox.walls.network.destinations import Malformed, parse_authority
-from hames.sandbox.walls.network.outside import Outside, UpstreamProxies, upstream_proxies
+from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies, upstream_proxies
 from hames.sandbox.walls.network.proxy import ProxyLimits
 
 NAMES: dict[str, list[list[str]]] = {
@@ -358,7 +358,7 @@ async def test_stopping_closes_the_listener_and_every_connection() -> None:
 async def test_our_own_addresses_are_known_without_sending_anything() -> None:
     import ipaddress
 
-    outside = Outside()
+    outside = OutsideNetwork()
     assert outside.is_this_machine(ipaddress.ip_address("127.0.0.1"))
     assert outside.is_this_machine(ipaddress.ip_address("127.1.2.3"))
     assert not outside.is_this_machine(ipaddress.ip_address("8.8.8.8"))
@@ -374,7 +374,7 @@ async def test_names_of_this_machine_are_looked_up_and_refused() -> None:
                 authority = str(parse_authority(f"{name}:{port}"))
             except Malformed:
                 continue
-            async with proxying(Outside()) as (proxy, at):
+            async with proxying(OutsideNetwork()) as (proxy, at):
                 answer = await say(at, f"CONNECT {authority} HTTP/1.1\r\n\r\n".encode(), end=True)
             assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 502"), (name, answer)
             assert len(proxy.notes) == 1

@@ -21,7 +21,7 @@ from walls import as_user, bubblewraps, run, workspace
 from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import landlock
 from hames.testing.fakes.model import ScriptedModel
@@ -220,7 +220,7 @@ async def driven(policy: str) -> list[Any]:
     directory that the sandbox knows and for another one, with a short path and with a long one."""
     sys.executable = interpreter() or sys.executable
     found: list[Any] = []
-    sandbox = LocalSandbox(Settings())
+    sandbox = LocalSandbox(SandboxSettings())
     for name in (".harness", "data"):
         for long in (False, True):
             with _home(long=long) as place:
@@ -291,7 +291,7 @@ async def test_a_command_under_landlock_is_refused_although_it_shares_our_namesp
     tmp_path: Path, policy: SandboxPolicy
 ) -> None:
     ask = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(200))"
-    sandbox = LocalSandbox(Settings(bubblewrap="/nonexistent/bwrap", allow_degraded=True))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap="/nonexistent/bwrap", allow_degraded=True))
     async with _served(tmp_path, ".harness") as (_, path, _):
         done = await run(f"{interpreter()} -I -S -c '{ask}' {path}", tmp_path, policy, sandbox=sandbox)
     sandbox.close()

@@ -12,7 +12,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from hames.testing.services.anthropic import ANTHROPIC
-from hames.testing.services.server import Answer, ProviderServer, Reply, Seen, talk, use
+from hames.testing.services.server import Answer, ProviderServer, SeenRequest, ServerReply, talk, use
 
 CANARY = "sk-ant-canary-0123456789abcdef"
 Json = dict[str, object]
@@ -111,10 +111,10 @@ def test_CMD_9_always_does_not_widen(tmp_path: Path) -> None:
         assert server.asked == 4  # the second is the first again
 
 
-def echoing(seen: Seen) -> Reply:
+def echoing(seen: SeenRequest) -> ServerReply:
     """A service that answers with what it was sent, key and all."""
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": f"bad headers: {seen.headers}"}}
-    return Reply(parts=(json.dumps(body).encode(),), status=400, headers=(("content-type", "application/json"),))
+    return ServerReply(parts=(json.dumps(body).encode(),), status=400, headers=(("content-type", "application/json"),))
 
 
 def test_SEC_3_and_SEC_4_no_key_is_in_logs_events_answers_or_stderr(tmp_path: Path) -> None:

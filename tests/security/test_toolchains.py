@@ -15,7 +15,7 @@ from home import place, put, sandbox, without_overlays
 from walls import Outcome, as_user, bubblewraps, run, users
 
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.processes.environment import SYSTEM_PATH
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
@@ -91,7 +91,7 @@ async def working(name: str, bubblewrap: str) -> Outcome:
     with place() as base:
         (base / "home").mkdir()
         filled(base / "ws")
-        return await run(command, base / "ws", sandbox=sandbox(base / "home", Settings(bubblewrap=bubblewrap)))
+        return await run(command, base / "ws", sandbox=sandbox(base / "home", SandboxSettings(bubblewrap=bubblewrap)))
 
 
 @pytest.mark.parametrize("user", users())
@@ -114,7 +114,7 @@ async def test_they_work_without_overlays_too(tmp_path: Path) -> None:
 
 async def at_home(command: str, here: Path, policy: SandboxPolicy | None = None, *path: str) -> Outcome:
     """With the home directory of whoever runs the tests."""
-    return await run(command, here, policy or WorkspaceWrite(), sandbox=LocalSandbox(Settings(extra_path=path)))
+    return await run(command, here, policy or WorkspaceWrite(), sandbox=LocalSandbox(SandboxSettings(extra_path=path)))
 
 
 def is_at_home(program: Path) -> bool:
@@ -158,7 +158,7 @@ async def test_uv_makes_environments_and_installs_into_them() -> None:
     with place() as base:
         filled(base / "ws")
         program = Path(uv).resolve()
-        settings = Settings(extra_read=(str(program),))
+        settings = SandboxSettings(extra_read=(str(program),))
         command = (
             f"python3 wheel.py demo-1.0-py3-none-any.whl && {program} venv -q --python python3 .venv && "
             f"{program} pip install -q --no-index --find-links . demo && .venv/bin/python -m demo"
@@ -174,7 +174,7 @@ async def test_cargo_builds_with_the_toolchain_at_home(tmp_path: Path, overlays:
         pytest.skip("needs cargo and rustup at home")
     with place() as base:
         filled(base / "ws")
-        settings = Settings(extra_path=(str(cargo),), bubblewrap="" if overlays else without_overlays(tmp_path))
+        settings = SandboxSettings(extra_path=(str(cargo),), bubblewrap="" if overlays else without_overlays(tmp_path))
         done = await run("cargo run -q --offline", base / "ws", sandbox=LocalSandbox(settings))
         assert (done.code, done.text) == (0, "rusted\n"), done.text
 
@@ -243,7 +243,7 @@ async def test_a_browser_starts() -> None:
     with place() as base:
         (base / "ws").mkdir()
         put(base / "ws", "page.html", "<p id=x>before</p><script>x.textContent = 6 * 7</script>")
-        settings = Settings(extra_read=(str(Path(browser).parent),))
+        settings = SandboxSettings(extra_read=(str(Path(browser).parent),))
         command = f"{browser} --headless --no-sandbox --disable-gpu --dump-dom file://{base}/ws/page.html 2>/dev/null"
         done = await run(command, base / "ws", sandbox=LocalSandbox(settings))
         assert '<p id="x">42</p>' in done.text

@@ -18,12 +18,12 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, San
 from hames.ports import Launch, Limits
 from hames.sandbox.local import LocalSandbox
 from hames.sandbox.processes.hide_environment import conceal
-from hames.sandbox.proof.escape_test import Finding, prove
+from hames.sandbox.proof.escape_test import AttemptResult, prove
 from hames.sandbox.proof.targets import interpreter
 
 pytestmark = pytest.mark.needs("bwrap", "bash")
 
-Findings = dict[str, list[Finding]]
+Findings = dict[str, list[AttemptResult]]
 
 WALLED: tuple[SandboxPolicy, ...] = (ReadOnly(), WorkspaceWrite(), WorkspaceWrite(network_access=True))
 POLICIES = (*WALLED, DangerFullAccess(), ExternalSandbox())

@@ -20,7 +20,7 @@ import pytest
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.proof.attempts import run as attempts
 from hames.sandbox.walls import probe
 from hames.sandbox.walls.placeholders import SLOWLY
@@ -135,8 +135,8 @@ def policy(name: str) -> SandboxPolicy:
     return msgspec.json.decode(name, type=SandboxPolicy)
 
 
-def settings(bubblewrap: str) -> Settings:
-    return Settings(bubblewrap=bubblewrap)
+def settings(bubblewrap: str) -> SandboxSettings:
+    return SandboxSettings(bubblewrap=bubblewrap)
 
 
 if __name__ == "__main__":

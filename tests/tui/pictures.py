@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
-from hames.tui.server_process import spawned
+from hames.tui.server_process import spawn_server
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 SHOWN = "/home/ada/demo"
@@ -35,7 +35,7 @@ class Booth:
 
     def app(self, *, dark: bool) -> HamesApp:
         command = [sys.executable, "-m", "hames", "app-server", f"--cwd={self.shop}", "--model=scripted/demo.json"]
-        return HamesApp(partial(spawned, command), cwd=self.shop, dark=dark)
+        return HamesApp(partial(spawn_server, command), cwd=self.shop, dark=dark)
 
     def picture(self, app: HamesApp) -> str:
         svg = app.export_screenshot(title="hames")

@@ -14,9 +14,9 @@ from hames.tui.ansi import Output, only_colours
 from hames.tui.approval import exact
 from hames.tui.blocks import by_item
 from hames.tui.blocks.block import Block
-from hames.tui.completing import best, inputs, pasted_picture, wanted
+from hames.tui.completing import best, inputs, pasted_picture, word_to_complete
 from hames.tui.conversation import Conversation
-from hames.tui.diffs import counted, diff_lines
+from hames.tui.diffs import count_changes, diff_lines
 from hames.tui.lines import CONSOLE
 from hames.tui.markdown import Growing
 from hames.tui.palette import DARK, is_dark, palette
@@ -162,7 +162,7 @@ def test_a_progress_bar_shows_its_last_state() -> None:
 
 def test_a_diff_has_line_numbers_and_no_header() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -9,2 +9,3 @@ def f\n same\n--- old\n+new\n+more\n"
-    assert counted(diff) == (2, 1)
+    assert count_changes(diff) == (2, 1)
     assert [row.plain.rstrip() for row in diff_lines(diff, 40, DARK_PALETTE)] == [
         "   9   same",
         "  10 - -- old",
@@ -183,7 +183,7 @@ def test_a_link_shows_where_it_leads_and_is_no_sequence() -> None:
     ("text", "kind"), [("/mo", "command"), ("see @src/a", "file"), ("@", "file"), ("mail a@b", None), ("/a/b", None)]
 )
 def test_a_word_is_completed_where_it_can_be(text: str, kind: str | None) -> None:
-    found = wanted(text, len(text))
+    found = word_to_complete(text, len(text))
     assert (found.kind if found else None) == kind
 
 

@@ -20,10 +20,10 @@ from hames.protocols.flint import items as wire
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
-from hames.tui.blocks.actions import Command, FileChange, Tool
-from hames.tui.blocks.messages import Note
+from hames.tui.blocks.actions import Command, FileChangeBlock, ToolBlock
+from hames.tui.blocks.messages import NoteBlock
 from hames.tui.composer import Composer, Suggestions
-from hames.tui.server_process import Unreachable, spawned
+from hames.tui.server_process import Unreachable, spawn_server
 from support import ASKING, ECHO, PlainTool, echo, engine
 
 
@@ -62,7 +62,7 @@ async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: 
         await stage.shows("│ 20")
         kinds = [type(block) for block in stage.app.transcript.blocks]
         assert kinds.count(Command) == 1
-        assert kinds.count(FileChange) == 1
+        assert kinds.count(FileChangeBlock) == 1
 
 
 @pytest.mark.parametrize(("key", "ending", "answer"), [("y", "✓", "Went well."), ("n", "⊘", "Went well.")])
@@ -119,7 +119,7 @@ async def test_escape_at_a_question_stops_the_turn() -> None:
         await stage.presses("escape")
         await stage.shows("■ interrupted")
         assert "never said" not in stage.screen()
-        assert sum(isinstance(block, Note) for block in stage.app.transcript.blocks) == 1
+        assert sum(isinstance(block, NoteBlock) for block in stage.app.transcript.blocks) == 1
 
 
 async def test_nobody_answers_what_they_were_still_typing_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ async def test_an_item_of_an_unknown_type_is_shown_as_a_tool_call_with_its_id_an
     item = wire.read_item({"type": "hologram", "id": "item_9", "text": "Boo", "status": "completed"})
     async with staged(ScriptedModel([say("x")])) as stage:
         assert isinstance(item, wire.UnknownItem)
-        stage.app.transcript.append(Tool(item))
+        stage.app.transcript.append(ToolBlock(item))
         await stage.shows("· hologram item_9 Boo ✓")
 
 
@@ -292,7 +292,7 @@ async def test_after_the_death_of_the_agent_another_goes_on_with_the_thread() ->
 
 async def test_an_agent_that_never_comes_up_ends_the_terminal_with_the_reason() -> None:
     def reach() -> AbstractAsyncContextManager[AppServerClient]:
-        return spawned([sys.executable, "-c", "raise SystemExit('no model of that name')"])
+        return spawn_server([sys.executable, "-c", "raise SystemExit('no model of that name')"])
 
     app = HamesApp(reach, cwd=Path("/"))
     async with app.run_test() as pilot:
@@ -336,7 +336,7 @@ async def test_a_process_that_dies_later_has_its_last_words_on_the_screen() -> N
     )
 
     def reach() -> AbstractAsyncContextManager[AppServerClient]:
-        return spawned([sys.executable, "-c", greets])
+        return spawn_server([sys.executable, "-c", greets])
 
     app = HamesApp(reach, cwd=Path("/"))
     async with app.run_test() as pilot:

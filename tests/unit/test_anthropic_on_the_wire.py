@@ -32,7 +32,7 @@ from hames.testing.checks.provider import asking
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.testing.services.server import Hang, Pause, ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.services.server import Hang, Pause, ProviderServer, SeenRequest, ServerReply, ServerTalk, raw, talk
 
 KEY = "sk-ant-canary-key"
 
@@ -100,7 +100,7 @@ async def test_many_requests_run_at_once() -> None:
 
 
 async def test_a_connection_the_service_dropped_meanwhile_is_made_anew() -> None:
-    leaving = Reply(parts=tuple(ANTHROPIC.events(talk("Hi"))), leaves=True)
+    leaving = ServerReply(parts=tuple(ANTHROPIC.events(talk("Hi"))), leaves=True)
     async with ProviderServer(ANTHROPIC, then=leaving) as server:
         anthropic = provider(server.url, retries=0)
         for number in range(3):
@@ -146,7 +146,7 @@ REFUSED_THOUGHTS = [
 
 @pytest.mark.parametrize("message", REFUSED_THOUGHTS)
 async def test_a_thread_goes_on_without_thoughts_the_service_will_not_take_back(message: str) -> None:
-    def judge(seen: Seen) -> Reply | Talk:
+    def judge(seen: SeenRequest) -> ServerReply | ServerTalk:
         return ANTHROPIC.refusal(400, message=message) if '"signature"' in seen.raw.decode() else talk("Still here")
 
     async with ProviderServer(ANTHROPIC, then=judge) as server:
@@ -176,7 +176,7 @@ async def test_a_retired_model_is_an_error_that_names_current_ones() -> None:
 async def test_the_service_is_waited_for_as_long_as_it_asks(header: str) -> None:
     clock = FakeClock()
     no = ANTHROPIC.refusal(429)
-    busy = Reply(parts=no.parts, status=429, headers=(*no.headers, (header, "3000" if "ms" in header else "3")))
+    busy = ServerReply(parts=no.parts, status=429, headers=(*no.headers, (header, "3000" if "ms" in header else "3")))
     async with ProviderServer(ANTHROPIC, busy, talk("Hi")) as server:
         await heard(AnthropicProvider(base_url=server.url, api_key=KEY, clock=clock), asking())
     assert clock.elapsed == 3.0
@@ -184,7 +184,7 @@ async def test_the_service_is_waited_for_as_long_as_it_asks(header: str) -> None
 
 async def test_the_service_may_say_that_trying_again_is_no_use() -> None:
     no = ANTHROPIC.refusal(500)
-    final = Reply(parts=no.parts, status=500, headers=(*no.headers, ("x-should-retry", "false")))
+    final = ServerReply(parts=no.parts, status=500, headers=(*no.headers, ("x-should-retry", "false")))
     async with ProviderServer(ANTHROPIC, then=final) as server:
         await failed(provider(server.url), asking())
     assert len(server.seen) == 1

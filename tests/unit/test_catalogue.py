@@ -23,7 +23,7 @@ from hames.providers.catalogue import DEFAULT_MODEL, Catalogue
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.services.chat import ChatDialect
-from hames.testing.services.server import ProviderServer, Reply, raw
+from hames.testing.services.server import ProviderServer, ServerReply, raw
 
 
 def catalogue(**environment: str) -> Catalogue:
@@ -185,7 +185,7 @@ class Lists(ChatDialect):
         return ""
 
 
-def listing(*rows: Json, status: int = 200) -> Reply:
+def listing(*rows: Json, status: int = 200) -> ServerReply:
     body = msgspec.json.encode({"object": "list", "data": rows})
     return raw(body, status=status, headers={"content-type": "application/json"})
 

@@ -25,7 +25,7 @@ from hames.testing.checks.provider import TOOLS, asking
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.chat import CHAT
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, raw, talk
 
 BY_NAME = {server.name: server for server in SERVERS}
 LOCAL = BY_NAME["local"]
@@ -143,7 +143,7 @@ async def test_a_model_known_to_call_no_tools_is_refused_before_it_is_asked() ->
 
 
 async def test_a_server_that_cannot_count_is_asked_again_without_and_remembered() -> None:
-    def judge(seen: Seen) -> Reply | Talk:
+    def judge(seen: SeenRequest) -> ServerReply | ServerTalk:
         wants = "stream_options" in seen.body
         return CHAT.refusal(400, message="Unknown field: stream_options") if wants else talk("Hi")
 
@@ -155,7 +155,7 @@ async def test_a_server_that_cannot_count_is_asked_again_without_and_remembered(
 
 
 async def test_a_server_that_calls_the_length_of_a_reply_something_else_is_asked_in_its_own_words() -> None:
-    def judge(seen: Seen) -> Reply | Talk:
+    def judge(seen: SeenRequest) -> ServerReply | ServerTalk:
         said = (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         )
@@ -170,7 +170,7 @@ async def test_a_server_that_calls_the_length_of_a_reply_something_else_is_asked
 
 
 async def test_a_server_that_takes_no_thought_back_is_asked_again_without() -> None:
-    def judge(seen: Seen) -> Reply | Talk:
+    def judge(seen: SeenRequest) -> ServerReply | ServerTalk:
         said = "The reasoning_content in the intermediate messages is not allowed"
         return CHAT.refusal(400, message=said) if "reasoning_content" in seen.raw.decode() else talk("Hi")
 

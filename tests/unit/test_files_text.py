@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hames.ports import ToolFailed
 from hames.tools.diffs import MATCHED_PAIRS, MAX_CHARS, update
-from hames.tools.patches.hunks import applied
-from hames.tools.patches.unified import parsed
+from hames.tools.patches.hunks import apply_hunks
+from hames.tools.patches.unified import parse_patch
 from hames.tools.texts import decoded, lines_of
 
 
@@ -72,8 +72,8 @@ def test_a_diff_put_onto_the_old_text_gives_the_new(old: str, new: str) -> None:
     if old == new:
         assert shown.diff == ""
         return
-    [part] = parsed(shown.diff)
-    assert applied(old, part.hunks, "f") == new
+    [part] = parse_patch(shown.diff)
+    assert apply_hunks(old, part.hunks, "f") == new
 
 
 @given(files, files)
@@ -122,8 +122,8 @@ def test_a_change_too_big_to_compare_is_shown_as_out_with_the_old_in_with_the_ne
     new = "first\n" + "other\nsame\n" * (MATCHED_PAIRS // 100) + "last\n"
     diff = update("/w/f", "f", old.encode(), new.encode()).diff
     assert diff.count("\n-same") == MATCHED_PAIRS // 100
-    [part] = parsed(diff)
-    assert applied(old, part.hunks, "f") == new
+    [part] = parse_patch(diff)
+    assert apply_hunks(old, part.hunks, "f") == new
 
 
 def test_a_diff_without_end_is_cut_and_says_so() -> None:

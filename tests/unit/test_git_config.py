@@ -5,12 +5,12 @@
 import pytest
 
 from hames.sandbox.walls.after_command.git.config import (
-    Judge,
-    Setting,
+    ConfigJudge,
+    GitSetting,
     UnreadableConfig,
     is_plain_address,
-    read,
-    without,
+    read_config,
+    without_settings,
 )
 
 HARMFUL = """
@@ -45,18 +45,20 @@ advice.detachedhead=false uploadpack.allowfilter=true receive.denycurrentbranch=
 """.split()
 
 
-def setting(text: str) -> Setting:
+def setting(text: str) -> GitSetting:
     key, _, value = text.partition("=")
-    return Setting(key=key, value=value)
+    return GitSetting(key=key, value=value)
 
 
-judge = Judge((), inside=lambda path: not path.startswith("/outside"))
+judge = ConfigJudge((), inside=lambda path: not path.startswith("/outside"))
 
 
 @pytest.mark.parametrize("text", HARMFUL)
 def test_what_can_run_a_program_or_lead_elsewhere_is_harmful(text: str) -> None:
     assert judge.harmful(setting(text))
-    assert not Judge([setting(text)], inside=lambda path: False).harmful(setting(text)), "unless it is the user's own"
+    assert not ConfigJudge([setting(text)], inside=lambda path: False).harmful(setting(text)), (
+        "unless it is the user's own"
+    )
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -65,19 +67,19 @@ def test_what_repositories_are_made_of_is_harmless(text: str) -> None:
 
 
 def test_a_setting_of_the_users_own_with_another_value_is_harmful() -> None:
-    own = Judge([setting("core.editor=vi")], inside=lambda path: True)
+    own = ConfigJudge([setting("core.editor=vi")], inside=lambda path: True)
     assert own.harmful(setting("core.editor=x"))
 
 
 def test_disabled_settings_are_comments_and_the_rest_stays_byte_for_byte() -> None:
     text = b"; mine\r\n[core]\r\n\tbare = false\r\n[core] fsmonitor = a \\\n   b # c\n[user]\n\tname = \xff\xfe\n[alias]st=!x"
-    harmless, removed = without(text, judge.harmful)
+    harmless, removed = without_settings(text, judge.harmful)
     assert harmless == (
         b"; mine\r\n[core]\r\n\tbare = false\r\n[core] # Disabled by hames: fsmonitor = a \\ b # c\n[user]\n\tname = \xff\xfe\n"
         b"[alias]# Disabled by hames: st=!x"
     )
     assert [item.key for item in removed] == ["core.fsmonitor", "alias.st"]
-    assert without(harmless, judge.harmful) == (harmless, [])
+    assert without_settings(harmless, judge.harmful) == (harmless, [])
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_disabled_settings_are_comments_and_the_rest_stays_byte_for_byte() -> No
 )
 def test_what_git_refuses_is_not_called_harmless(text: bytes) -> None:
     with pytest.raises(UnreadableConfig):
-        read(text)
+        read_config(text)
 
 
 def test_addresses_that_name_a_program_are_not_plain() -> None:

@@ -24,7 +24,7 @@ from hames.domain.request import (
 )
 from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say, tell, think, wait_for
 from hames.testing.services.anthropic import ANTHROPIC
-from hames.testing.services.server import ProviderServer, Talk, Use, Words, talk
+from hames.testing.services.server import ProviderServer, ServerTalk, Use, Words, talk
 
 KEY = Config(api_key="test")
 
@@ -84,7 +84,7 @@ def add(a: int, b: Annotated[int, "what to add"] = 1) -> str:
 )
 async def test_the_defaults_are_the_specifications_and_reach_the_api() -> None:
     assert (KEY.model, KEY.max_tokens, KEY.system_prompt, KEY.max_turns) == ("claude-3-haiku-20240307", 4096, "", 10)
-    endless = Talk(parts=(Use(name="add", arguments='{"a":1}'),), stop="tools")
+    endless = ServerTalk(parts=(Use(name="add", arguments='{"a":1}'),), stop="tools")
     async with ProviderServer(ANTHROPIC, then=endless) as server:
         await Harness(Config(api_key="k", base_url=server.url), [add]).prompt("go")
     bodies = [request.body for request in server.seen]
@@ -181,7 +181,7 @@ async def test_the_specifications_models_are_asked_for_by_name(model: str) -> No
 )
 async def test_a_typical_turn_with_a_tool_over_the_real_dialect() -> None:
     heard, read = Heard(), Read()
-    first = Talk(
+    first = ServerTalk(
         parts=(
             Words(text="I'll read that file for you."),
             Use(id="id1", name="read", arguments='{"path":"config.json"}'),

@@ -24,9 +24,9 @@ from hames.domain.request import (
 from hames.providers.openai.provider import OpenAIProvider
 from hames.testing.checks.provider import asking
 from hames.testing.fakes.clock import FakeClock
-from hames.testing.services.openai import OPENAI, Told, response, say_words, search, sse
+from hames.testing.services.openai import OPENAI, ResponseEvents, response, say_words, search, sse
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.testing.services.server import ProviderServer, Reply, Seen, Talk, raw, talk
+from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, raw, talk
 
 KEY = "sk-proj-canary-key"
 
@@ -76,7 +76,7 @@ REFUSED_THOUGHTS = [
 
 @pytest.mark.parametrize(("status", "message"), REFUSED_THOUGHTS)
 async def test_a_thread_goes_on_without_thoughts_the_service_will_not_take_back(status: int, message: str) -> None:
-    def judge(seen: Seen) -> Reply | Talk:
+    def judge(seen: SeenRequest) -> ServerReply | ServerTalk:
         return OPENAI.refusal(status, message=message) if "rs_9" in seen.raw.decode() else talk("Still here")
 
     async with ProviderServer(OPENAI, then=judge) as server:
@@ -93,7 +93,7 @@ async def test_a_refusal_that_thoughts_cannot_explain_is_not_tried_again() -> No
 
 
 async def test_a_search_is_shown_when_it_starts_and_named_when_it_ends() -> None:
-    told = Told()
+    told = ResponseEvents()
     told.begin()
     search(told, {"type": "search", "query": "hames"})
     say_words(told, "Found.")
@@ -153,7 +153,7 @@ async def test_items_that_only_the_last_event_holds_are_told() -> None:
 async def test_summaries_are_told_as_summaries() -> None:
     from hames.testing.services.server import Thoughts, Words
 
-    thoughtful = Talk(parts=(Thoughts(text="Hm, yes"), Words(text="Yes")), cuts=1)
+    thoughtful = ServerTalk(parts=(Thoughts(text="Hm, yes"), Words(text="Yes")), cuts=1)
     async with ProviderServer(OPENAI, thoughtful) as server:
         events = await heard(provider(server.url), asking())
     assert SummaryDelta(block=0, text="Hm, yes") in events

@@ -3,9 +3,9 @@
 import pytest
 
 from hames.domain.errors import ErrorInfo
-from hames.providers.failures import HIDDEN, Refusal, Service, error, redact, tidy
+from hames.providers.failures import HIDDEN, ServiceInfo, ServiceRefusal, provider_error, redact, tidy
 
-SERVICE = Service(
+SERVICE = ServiceInfo(
     name="the Anthropic API",
     key_variable="ANTHROPIC_API_KEY",
     url="https://api.example.com",
@@ -18,54 +18,59 @@ SERVICE = Service(
 @pytest.mark.parametrize(
     ("refusal", "info", "retryable", "words"),
     [
-        (Refusal(status=401), "Unauthorized", False, "set ANTHROPIC_API_KEY"),
-        (Refusal(status=403, message="no access"), "Unauthorized", False, "no access"),
+        (ServiceRefusal(status=401), "Unauthorized", False, "set ANTHROPIC_API_KEY"),
+        (ServiceRefusal(status=403, message="no access"), "Unauthorized", False, "no access"),
         (
-            Refusal(status=404, kind="not_found_error", message="model: claude-x", model="claude-x"),
+            ServiceRefusal(status=404, kind="not_found_error", message="model: claude-x", model="claude-x"),
             "ModelNotFound",
             False,
             "'claude-x' (any more); use claude-a, claude-b",
         ),
-        (Refusal(status=404, message="<html>"), "HttpConnectionFailed", False, "check ANTHROPIC_BASE_URL"),
-        (Refusal(status=400, message="max_tokens: too small"), "BadRequest", False, "max_tokens: too small"),
+        (ServiceRefusal(status=404, message="<html>"), "HttpConnectionFailed", False, "check ANTHROPIC_BASE_URL"),
+        (ServiceRefusal(status=400, message="max_tokens: too small"), "BadRequest", False, "max_tokens: too small"),
         (
-            Refusal(status=400, message="prompt is too long: 210000 tokens > 200000 maximum"),
+            ServiceRefusal(status=400, message="prompt is too long: 210000 tokens > 200000 maximum"),
             "ContextWindowExceeded",
             False,
             "compact it",
         ),
         (
-            Refusal(status=400, message="input length and `max_tokens` exceed context limit: 190000 + 20000"),
+            ServiceRefusal(status=400, message="input length and `max_tokens` exceed context limit: 190000 + 20000"),
             "ContextWindowExceeded",
             False,
             "compact it",
         ),
-        (Refusal(status=413), "ContextWindowExceeded", False, "compact it"),
-        (Refusal(status=400, message="Your credit balance is too low"), "UsageLimitExceeded", False, "credit balance"),
-        (Refusal(status=402, kind="billing_error"), "UsageLimitExceeded", False, "limit is spent"),
-        (Refusal(status=429, kind="rate_limit_error"), "UsageLimitExceeded", True, "fewer requests"),
-        (Refusal(status=429, retry_after_s=12.3), "UsageLimitExceeded", True, "in 12 s"),
+        (ServiceRefusal(status=413), "ContextWindowExceeded", False, "compact it"),
         (
-            Refusal(status=429, kind="rate_limit_error", code="enforced_spend_limit_reached"),
+            ServiceRefusal(status=400, message="Your credit balance is too low"),
+            "UsageLimitExceeded",
+            False,
+            "credit balance",
+        ),
+        (ServiceRefusal(status=402, kind="billing_error"), "UsageLimitExceeded", False, "limit is spent"),
+        (ServiceRefusal(status=429, kind="rate_limit_error"), "UsageLimitExceeded", True, "fewer requests"),
+        (ServiceRefusal(status=429, retry_after_s=12.3), "UsageLimitExceeded", True, "in 12 s"),
+        (
+            ServiceRefusal(status=429, kind="rate_limit_error", code="enforced_spend_limit_reached"),
             "UsageLimitExceeded",
             False,
             "limit is spent",
         ),
-        (Refusal(status=529), "ServerOverloaded", True, "overloaded"),
-        (Refusal(kind="overloaded_error"), "ServerOverloaded", True, "overloaded"),
-        (Refusal(kind="api_error", message="boom"), "InternalServerError", True, "boom"),
-        (Refusal(status=500), "InternalServerError", True, "status 500"),
-        (Refusal(status=504), "InternalServerError", True, "status 504"),
-        (Refusal(status=408), "Other", True, "status 408"),
-        (Refusal(status=409), "Other", True, "status 409"),
-        (Refusal(status=307), "HttpConnectionFailed", False, "points somewhere else"),
-        (Refusal(status=418, message="teapot"), "BadRequest", False, "teapot"),
-        (Refusal(status=500, should_retry=False), "InternalServerError", False, "status 500"),
-        (Refusal(status=400, message="odd", should_retry=True), "BadRequest", True, "odd"),
+        (ServiceRefusal(status=529), "ServerOverloaded", True, "overloaded"),
+        (ServiceRefusal(kind="overloaded_error"), "ServerOverloaded", True, "overloaded"),
+        (ServiceRefusal(kind="api_error", message="boom"), "InternalServerError", True, "boom"),
+        (ServiceRefusal(status=500), "InternalServerError", True, "status 500"),
+        (ServiceRefusal(status=504), "InternalServerError", True, "status 504"),
+        (ServiceRefusal(status=408), "Other", True, "status 408"),
+        (ServiceRefusal(status=409), "Other", True, "status 409"),
+        (ServiceRefusal(status=307), "HttpConnectionFailed", False, "points somewhere else"),
+        (ServiceRefusal(status=418, message="teapot"), "BadRequest", False, "teapot"),
+        (ServiceRefusal(status=500, should_retry=False), "InternalServerError", False, "status 500"),
+        (ServiceRefusal(status=400, message="odd", should_retry=True), "BadRequest", True, "odd"),
     ],
 )
-def test_every_refusal_says_what_to_do(refusal: Refusal, info: ErrorInfo, retryable: bool, words: str) -> None:
-    failure = error(SERVICE, refusal)
+def test_every_refusal_says_what_to_do(refusal: ServiceRefusal, info: ErrorInfo, retryable: bool, words: str) -> None:
+    failure = provider_error(SERVICE, refusal)
     assert (failure.info, failure.retryable) == (info, retryable)
     assert failure.status == (refusal.status or None)
     assert words in str(failure)
@@ -85,7 +90,7 @@ def test_every_refusal_says_what_to_do(refusal: Refusal, info: ErrorInfo, retrya
     ],
 )
 def test_no_key_leaves_in_an_error(said: str) -> None:
-    text = str(error(SERVICE, Refusal(status=400, message=said)))
+    text = str(provider_error(SERVICE, ServiceRefusal(status=400, message=said)))
     assert HIDDEN in text
     for secret in ("my-very-own-key", "sk-ant", "abc.def", "topsecret", "sk-proj"):
         assert secret not in text

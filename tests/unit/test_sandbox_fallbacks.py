@@ -9,11 +9,11 @@ import pytest
 from hames.domain.guardrails import GUARDED
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.proof.escape_test import prove
 from hames.sandbox.walls import landlock, seatbelt
 
-DEGRADED = Settings(bubblewrap="/nonexistent/bwrap", allow_degraded=True)
+DEGRADED = SandboxSettings(bubblewrap="/nonexistent/bwrap", allow_degraded=True)
 landlocked = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
 
 # Landlock has no view of its own: what it cannot stop is documented as the reason why it is never silent.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hames.domain.guardrails import GUARDED
-from hames.sandbox.walls.guarded_paths import SAME_DIRECTORY, guards
+from hames.sandbox.walls.guarded_paths import SAME_DIRECTORY, find_guarded_paths
 from hames.sandbox.walls.placeholders import SLOWLY, Placeholders
 
 HOME = "/home/nobody-here"
@@ -18,13 +18,13 @@ HOME = "/home/nobody-here"
 def how(root: Path, home: str = HOME) -> dict[str, str]:
     return {
         str(Path(mount.path).relative_to(root) if mount.path.startswith(str(root)) else mount.path): mount.how
-        for mount in guards(str(root), home=home).mounts
+        for mount in find_guarded_paths(str(root), home=home).mounts
     }
 
 
 def leave(placeholders: Placeholders) -> list[str]:
     """Leaves, and waits for what a busy disk has not done yet."""
-    notes = placeholders.leave()
+    notes = placeholders.remove()
     for thread in threading.enumerate():
         if thread.name == SLOWLY:
             thread.join()
@@ -40,7 +40,7 @@ def repository(root: Path, config: str = "") -> Path:
 
 
 def test_what_does_not_exist_is_guarded_too(tmp_path: Path) -> None:
-    found = guards(str(tmp_path), home=HOME)
+    found = find_guarded_paths(str(tmp_path), home=HOME)
     # `git init` may make a repository; what it holds is looked at when the command has ended.
     assert {Path(path).name for path in found.directories} == set(GUARDED) - {".git"}
     assert {mount.how for mount in found.mounts} == {"hidden"}
@@ -50,7 +50,7 @@ def test_a_repository_takes_commits_and_keeps_its_programs(tmp_path: Path) -> No
     found = how(repository(tmp_path))
     assert found[".git"] == "write"
     assert found[".git/hooks"] == found[".git/config"] == found[".git/commondir"] == "read"
-    assert guards(str(tmp_path), home=HOME).files == ((str(tmp_path / ".git/commondir"), SAME_DIRECTORY),)
+    assert find_guarded_paths(str(tmp_path), home=HOME).files == ((str(tmp_path / ".git/commondir"), SAME_DIRECTORY),)
 
 
 def test_submodules_and_worktrees_inside_the_root_can_be_changed_and_other_worktrees_cannot(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_missing_parts_of_a_repository_get_placeholders(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / ".git/hooks").rmdir()
     (tmp_path / ".git/config").unlink()
-    found = guards(str(tmp_path), home=HOME)
+    found = find_guarded_paths(str(tmp_path), home=HOME)
     assert str(tmp_path / ".git/hooks") in found.directories
     assert (str(tmp_path / ".git/config"), "") in found.files
 
@@ -107,7 +107,7 @@ def test_hooks_and_settings_inside_the_tree_are_held_with_all_directories_above_
     assert found["tools"] == found["conf"] == found["conf/git"] == "write"
     assert found["tools/hooks"] == "read"
     assert found["conf/git/shared"] == "read"
-    assert (str(tmp_path / "conf/git/shared"), "") in guards(str(tmp_path), home=HOME).files
+    assert (str(tmp_path / "conf/git/shared"), "") in find_guarded_paths(str(tmp_path), home=HOME).files
 
 
 def test_holding_a_directory_does_not_reopen_one_that_is_shut(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_placeholders_come_and_go(tmp_path: Path) -> None:
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     placeholders = Placeholders(str(tmp_path))
     placeholders.lock()
-    placeholders.stand(guards(str(tmp_path), home=HOME))
+    placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
     assert stat.S_IMODE((tmp_path / ".claude").stat().st_mode) == 0o555
     assert (tmp_path / ".git/commondir").read_text() == SAME_DIRECTORY
     assert leave(placeholders) == []
@@ -174,7 +174,7 @@ def test_the_last_to_leave_takes_them_away(tmp_path: Path) -> None:
     first, second = Placeholders(str(tmp_path)), Placeholders(str(tmp_path))
     for placeholders in (first, second):
         placeholders.lock()
-        placeholders.stand(guards(str(tmp_path), home=HOME))
+        placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
     leave(first)
     assert (tmp_path / ".claude").is_dir()
     leave(second)
@@ -184,12 +184,12 @@ def test_the_last_to_leave_takes_them_away(tmp_path: Path) -> None:
 def test_placeholders_of_a_run_that_was_killed_are_taken_away_by_the_next(tmp_path: Path) -> None:
     repository(tmp_path)
     killed = Placeholders(str(tmp_path))
-    killed.stand(guards(str(tmp_path), home=HOME))
+    killed.create(find_guarded_paths(str(tmp_path), home=HOME))
     following = Placeholders(str(tmp_path))
     following.lock()
-    found = guards(str(tmp_path), home=HOME)
+    found = find_guarded_paths(str(tmp_path), home=HOME)
     assert {mount.how for mount in found.mounts if mount.path.endswith(".claude")} == {"hidden"}
-    following.stand(found)
+    following.create(found)
     leave(following)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".git"]
     assert not (tmp_path / ".git/commondir").exists()
@@ -198,7 +198,7 @@ def test_placeholders_of_a_run_that_was_killed_are_taken_away_by_the_next(tmp_pa
 def test_what_a_person_put_there_in_the_meantime_stays(tmp_path: Path) -> None:
     placeholders = Placeholders(str(tmp_path))
     placeholders.lock()
-    placeholders.stand(guards(str(tmp_path), home=HOME))
+    placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
     (tmp_path / ".claude").chmod(0o755)
     (tmp_path / ".claude/settings.json").write_text("{}")
     leave(placeholders)
@@ -210,9 +210,9 @@ def test_a_guarded_link_that_was_replaced_is_put_back(tmp_path: Path) -> None:
     (tmp_path / ".claude").symlink_to("shared")
     placeholders = Placeholders(str(tmp_path))
     placeholders.lock()
-    found = guards(str(tmp_path), home=HOME)
+    found = find_guarded_paths(str(tmp_path), home=HOME)
     assert str(tmp_path / "shared") in {mount.path for mount in found.mounts if mount.how == "read"}
-    placeholders.stand(found)
+    placeholders.create(found)
     (tmp_path / ".claude").unlink()
     (tmp_path / ".claude").mkdir()
     (note,) = leave(placeholders)
@@ -231,7 +231,7 @@ def test_git_does_not_mind_the_placeholder_of_its_common_directory(tmp_path: Pat
     git("config", "user.email", "me@example.org")
     git("config", "user.name", "me")
     placeholders = Placeholders(str(tmp_path))
-    placeholders.stand(guards(str(tmp_path), home=HOME))
+    placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
     (tmp_path / "file").write_text("x")
     git("add", "file")
     git("commit", "-qm", "one")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hames.domain.errors import SandboxUnavailable
-from hames.sandbox.walls.bubblewrap import Bubblewrap, View, mounts, options
-from hames.sandbox.walls.mounts import Mount, inside, ordered, writable_roots
+from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView, mounts, options
+from hames.sandbox.walls.mounts import Mount, is_inside, sort_mounts, writable_roots
 
 
 def test_parents_are_mounted_before_their_children_and_the_last_word_counts() -> None:
@@ -17,7 +17,7 @@ def test_parents_are_mounted_before_their_children_and_the_last_word_counts() ->
         Mount(path="/w/.git", how="write"),
         Mount(path="/w", how="write"),
     ]
-    assert [(mount.path, mount.how) for mount in ordered(layers)] == [
+    assert [(mount.path, mount.how) for mount in sort_mounts(layers)] == [
         ("/", "read"),
         ("/w", "write"),
         ("/w/.git", "write"),
@@ -26,10 +26,10 @@ def test_parents_are_mounted_before_their_children_and_the_last_word_counts() ->
 
 
 def test_a_prefix_of_a_name_is_not_a_parent() -> None:
-    assert inside("/w/app", "/w/app")
-    assert inside("/w/app/x", "/w/app")
-    assert not inside("/w/app-evil/x", "/w/app")
-    assert inside("/anything", "/")
+    assert is_inside("/w/app", "/w/app")
+    assert is_inside("/w/app/x", "/w/app")
+    assert not is_inside("/w/app-evil/x", "/w/app")
+    assert is_inside("/anything", "/")
 
 
 def test_roots_are_resolved(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_missing_workspace_is_said_and_a_missing_root_is_left_out(tmp_path: Pa
 def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) -> None:
     for name in (".ssh", ".docker"):
         (tmp_path / name).mkdir()
-    view = View(
+    view = BubblewrapView(
         workspace=str(tmp_path),
         roots=(str(tmp_path), str(tmp_path / ".docker")),
         guards=(),
@@ -76,7 +76,7 @@ def test_a_named_root_is_not_covered_and_a_secret_below_it_is(tmp_path: Path) ->
 
 
 def test_a_workspace_that_is_everything_does_not_hide_what_comes_after() -> None:
-    view = View(workspace="/", roots=("/",), guards=(), home="/nonexistent")
+    view = BubblewrapView(workspace="/", roots=("/",), guards=(), home="/nonexistent")
     words = options(Bubblewrap(path="bwrap", version="0.8.0", sizes=True), view, mounts(view), cwd="/", filter_fd=3)
     assert words[words.index("--bind") :][:5] == ["--bind", "/", "/", "--dev", "/dev"]
     assert words.count("/") == 3

@@ -10,7 +10,7 @@ import pytest
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.walls import probe
 
 KNOWINGLY = "dangerFullAccess"
@@ -48,7 +48,7 @@ def test_nothing_installed_says_how_to_install_it() -> None:
 async def test_SBX_3_a_sandbox_that_cannot_work_is_refused_with_the_reason_and_the_fix(
     tmp_path: Path, complaint: str, way_out: str
 ) -> None:
-    sandbox = LocalSandbox(Settings(bubblewrap=fake(tmp_path, complaint)))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap=fake(tmp_path, complaint)))
     for policy in (ReadOnly(), WorkspaceWrite()):
         with anyio.fail_after(5), pytest.raises(SandboxUnavailable) as refusal:
             await sandbox.spawn(launch(tmp_path, policy))
@@ -61,7 +61,7 @@ async def test_SBX_3_a_sandbox_that_cannot_work_is_refused_with_the_reason_and_t
 
 
 async def test_SBX_3_a_missing_binary_never_means_no_walls(tmp_path: Path) -> None:
-    sandbox = LocalSandbox(Settings(bubblewrap=str(tmp_path / "missing")))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap=str(tmp_path / "missing")))
     with anyio.fail_after(5), pytest.raises(SandboxUnavailable, match="missing"):
         await sandbox.spawn(launch(tmp_path, WorkspaceWrite()))
     assert not (tmp_path / "escaped").exists()
@@ -69,7 +69,7 @@ async def test_SBX_3_a_missing_binary_never_means_no_walls(tmp_path: Path) -> No
 
 
 async def test_no_walls_have_to_be_asked_for_by_name(tmp_path: Path) -> None:
-    sandbox = LocalSandbox(Settings(bubblewrap=str(tmp_path / "missing")))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap=str(tmp_path / "missing")))
     process = await sandbox.spawn(launch(tmp_path, DangerFullAccess()))
     with anyio.fail_after(5):
         async for _ in process.output():
@@ -78,7 +78,7 @@ async def test_no_walls_have_to_be_asked_for_by_name(tmp_path: Path) -> None:
 
 
 async def test_landlock_is_used_only_when_weaker_walls_were_allowed_and_says_so(tmp_path: Path) -> None:
-    sandbox = LocalSandbox(Settings(bubblewrap=str(tmp_path / "missing"), allow_degraded=True))
+    sandbox = LocalSandbox(SandboxSettings(bubblewrap=str(tmp_path / "missing"), allow_degraded=True))
     walls = await sandbox.walls()
     if walls.kind == "none":
         pytest.skip("this kernel has no Landlock")

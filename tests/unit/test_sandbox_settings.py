@@ -8,7 +8,7 @@ import pytest
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Launch
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 
 WRITE = WorkspaceWrite()
 
@@ -25,7 +25,7 @@ async def test_temporary_files_last_where_they_were_given_a_place(tmp_path: Path
     workspace, scratch = tmp_path / "ws", tmp_path / "scratch"
     workspace.mkdir()
     scratch.mkdir()
-    lasting = LocalSandbox(Settings(scratch=str(scratch)))
+    lasting = LocalSandbox(SandboxSettings(scratch=str(scratch)))
     await said(lasting, workspace, "echo kept > /tmp/note")
     assert await said(lasting, workspace, "cat /tmp/note") == "kept\n"
     assert "No such file" in await said(lasting, workspace, "cat /tmp/note", ReadOnly())
@@ -40,7 +40,7 @@ async def test_what_a_person_hides_is_hidden(tmp_path: Path) -> None:
     (tmp_path / "private/notes.txt").write_text("secret")
     hidden = (str(tmp_path / "private"), str(tmp_path / "ws/notes.txt"), str(tmp_path / "missing"))
     command = f"cat notes.txt {tmp_path}/private/notes.txt"
-    assert "secret" not in await said(LocalSandbox(Settings(hidden=hidden)), tmp_path / "ws", command)
+    assert "secret" not in await said(LocalSandbox(SandboxSettings(hidden=hidden)), tmp_path / "ws", command)
 
 
 async def test_chosen_programs_and_variables_are_there(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ async def test_chosen_programs_and_variables_are_there(tmp_path: Path) -> None:
     (tools / "greet").write_text("#!/bin/sh\necho hello $CHOSEN$OTHER\n")
     (tools / "greet").chmod(0o755)
     environ = {"CHOSEN": "you", "OTHER": "secret", "HOME": str(tmp_path)}
-    chosen = LocalSandbox(Settings(extra_path=(str(tools),), inherit=("CHOSEN",)), environ=environ)
+    chosen = LocalSandbox(SandboxSettings(extra_path=(str(tools),), inherit=("CHOSEN",)), environ=environ)
     # Without walls: behind them, the private /tmp hides where this test keeps its tools.
     assert await said(chosen, workspace, "greet", DangerFullAccess()) == "hello you\n"
     assert "not found" in await said(LocalSandbox(environ=environ), workspace, "greet", DangerFullAccess())

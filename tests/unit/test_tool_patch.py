@@ -277,10 +277,10 @@ markers = st.sampled_from(["*** Update File: x", "*** Add File: y", "*** Move to
 @given(st.lists(pieces | st.text(max_size=5), max_size=20))
 def test_no_unified_diff_is_more_than_a_complaint(lines: list[str]) -> None:
     with suppress(ToolFailed):
-        unified.parsed("\n".join(lines))
+        unified.parse_patch("\n".join(lines))
 
 
 @given(st.lists(markers | pieces, max_size=20))
 def test_no_envelope_is_more_than_a_complaint(lines: list[str]) -> None:
     with suppress(ToolFailed):
-        begin_patch.parsed("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
+        begin_patch.parse_patch("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hames.sandbox.walls import workspace_survey
-from hames.sandbox.walls.hard_links import shared
+from hames.sandbox.walls.hard_links import find_shared_files
 from hames.sandbox.walls.workspace_survey import WorkspaceSurvey
 
 
@@ -133,4 +133,4 @@ def test_looking_again_finds_what_a_first_look_would_find(
             pass
         seen, fresh = survey.look(), WorkspaceSurvey(str(root)).look()
         assert set(seen.linked) == set(fresh.linked)
-        assert {name.path for name in shared([seen], [str(root)])} == {name.path for name in fresh.linked}
+        assert {name.path for name in find_shared_files([seen], [str(root)])} == {name.path for name in fresh.linked}

@@ -20,11 +20,11 @@ def reader_left() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Refused(HarnessError):
+class ServerRefused(HarnessError):
     """The server said no, in its own words."""
 
 
-def asked(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]) -> int:
+def ask_server(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]) -> int:
     """Raises `Refused` with the server's sentence."""
     options = flags.options(args)
 
@@ -32,7 +32,7 @@ def asked(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]) -> 
         async with in_process(options, name="hames-cli") as client:
             try:
                 return await ask(client)
-            except (AppServerError, ConnectionClosed, Refused) as refusal:
+            except (AppServerError, ConnectionClosed, ServerRefused) as refusal:
                 said.append(str(refusal))
             except BrokenPipeError:
                 reader_left()
@@ -42,7 +42,7 @@ def asked(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]) -> 
     try:
         code = anyio.run(talk)
     except Unreachable as failure:
-        raise Refused(str(failure)) from None
+        raise ServerRefused(str(failure)) from None
     if said:
-        raise Refused(said[0])
+        raise ServerRefused(said[0])
     return code

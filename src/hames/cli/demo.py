@@ -68,7 +68,7 @@ async def _demo(directory: Path, ask: bool) -> int:
     words = ["app-server", "--cwd", str(directory / "shop"), "--data-dir", str(directory / "data")]
     words += ["--model", f"scripted/{script}", "--sandbox", sandbox]
     command = hames_command(*words, workspace=str(directory / "shop"))
-    screen = Screen(paint, ask=ask)
+    screen = DemoScreen(paint, ask=ask)
     async with AppServerClient.spawn(command, on_approval=screen.decide, name="hames-demo") as client:
         opened = await client.start_thread(cwd=str(directory / "shop"))
         with client.events() as events:
@@ -105,7 +105,7 @@ def _copy_sample(directory: Path) -> Path:
     return script
 
 
-class Screen:
+class DemoScreen:
     """Prints a turn as it happens, one block after the other."""
 
     def __init__(self, paint: Paint, *, ask: bool) -> None:

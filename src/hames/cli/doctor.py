@@ -36,7 +36,7 @@ from hames.sandbox.proof.escape_test import prove
 KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI"}
 
 
-class Finding(Value):
+class DoctorFinding(Value):
     name: str
     good: bool
     says: str
@@ -59,20 +59,20 @@ def run(args: Namespace) -> int:
     return 0 if all(finding.good or not finding.needed for finding in findings) else 1
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[DoctorFinding]) -> None:
     paint = Paint.for_stream(sys.stdout)
     for finding in findings:
         mark = paint.good("✓") if finding.good else paint.bad("✗") if finding.needed else paint.warn("–")
         print(f"{mark} {paint.bold(f'{visible(finding.name):<12}')} {visible(finding.says)}")
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[DoctorFinding]:
     version = platform.python_version()
     good = sys.version_info >= (3, 11)
     return [
-        Finding(name="hames", good=True, says=__version__),
-        Finding(name="python", good=good, says=version if good else f"{version}: 3.11 or newer is needed"),
-        Finding(
+        DoctorFinding(name="hames", good=True, says=__version__),
+        DoctorFinding(name="python", good=good, says=version if good else f"{version}: 3.11 or newer is needed"),
+        DoctorFinding(
             name="system",
             good=sys.platform == "linux",
             says=f"{platform.system()} {platform.release()}"
@@ -82,11 +82,11 @@ def _machine() -> list[Finding]:
     ]
 
 
-async def _sandbox(options: Options) -> list[Finding]:
+async def _sandbox(options: Options) -> list[DoctorFinding]:
     """Which walls there are, and whether they hold: every known way out is tried, from inside."""
     sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
     walls = await sandbox.walls()
-    found = [Finding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
+    found = [DoctorFinding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
     if walls.kind == "none":
         return found
     found.append(_home(sandbox.visible_of_home(str(options.cwd))))
@@ -99,43 +99,43 @@ async def _sandbox(options: Options) -> list[Finding]:
         try:
             tried = await prove(policy)
         except HarnessError as problem:
-            found.append(Finding(name="walls", good=False, says=f"{name}: {problem}"))
+            found.append(DoctorFinding(name="walls", good=False, says=f"{name}: {problem}"))
             continue
         out = [one.attempt for one in tried if one.escaped and not one.known]
         known = [one.attempt for one in tried if one.escaped and one.known]
         says = f"{name}: {len(tried)} attempts to escape, {len(out)} got out"
         says += f": {', '.join(out)}" if out else ""
         says += f" (documented: {', '.join(known)})" if known else ""
-        found.append(Finding(name="walls", good=bool(tried) and not out, says=says))
+        found.append(DoctorFinding(name="walls", good=bool(tried) and not out, says=says))
     return found
 
 
-def _home(names: list[str] | None) -> Finding:
+def _home(names: list[str] | None) -> DoctorFinding:
     """What commands see of the home directory."""
     if names is None:
         says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
-        return Finding(name="home", good=False, says=says, needed=False)
+        return DoctorFinding(name="home", good=False, says=says, needed=False)
     shown = ", ".join(names) or "nothing"
     more = "extra_read and extra_cache in config.toml show more"
-    return Finding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
+    return DoctorFinding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
 
-def _programs() -> list[Finding]:
+def _programs() -> list[DoctorFinding]:
     rg, git = find_ripgrep(), find_program("git", path=os.environ.get("PATH"))
     return [
-        Finding(
+        DoctorFinding(
             name="ripgrep",
             good=bool(rg),
             says=rg or "missing: apt install ripgrep, or pip install 'hames[bins]'; without it the agent cannot search",
         ),
-        Finding(name="git", good=bool(git), says=git or "missing: apt install git", needed=False),
+        DoctorFinding(name="git", good=bool(git), says=git or "missing: apt install git", needed=False),
     ]
 
 
-def _keys(options: Options) -> list[Finding]:
+def _keys(options: Options) -> list[DoctorFinding]:
     """Whether they are there, never what they are."""
     return [
-        Finding(
+        DoctorFinding(
             name=f"{whose} key",
             good=bool(options.environment.get(name)),
             says=f"{name} is set" if options.environment.get(name) else f"{name} is not set",
@@ -145,21 +145,21 @@ def _keys(options: Options) -> list[Finding]:
     ]
 
 
-def _places(options: Options) -> list[Finding]:
+def _places(options: Options) -> list[DoctorFinding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
-    found = [Finding(name=name, good=usable(path), says=_described(path)) for name, path in said]
-    found += [Finding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
+    found = [DoctorFinding(name=name, good=usable(path), says=_described(path)) for name, path in said]
+    found += [DoctorFinding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
     read = notes(options)
     paths = [note.path for note in read if note.text]
-    found.append(Finding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
+    found.append(DoctorFinding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
     problems = [words for note in read if (words := complaint(note))]
-    return [*found, *(Finding(name="notes", good=False, says=words, needed=False) for words in problems)]
+    return [*found, *(DoctorFinding(name="notes", good=False, says=words, needed=False) for words in problems)]
 
 
-def _servers(options: Options) -> list[Finding]:
+def _servers(options: Options) -> list[DoctorFinding]:
     """Each MCP server, started and stopped for it."""
     return [
-        Finding(name=f"mcp {name}", good=status.state == "ready", says=described(status), needed=False)
+        DoctorFinding(name=f"mcp {name}", good=status.state == "ready", says=described(status), needed=False)
         for name, status in check(options).items()
     ]
 

@@ -10,7 +10,7 @@ from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.tui.text import said, shown_input
+from hames.tui.text import json_on_one_line, shown_input
 
 WHY_CHARS = 400
 
@@ -66,9 +66,9 @@ def _block(item: wire.ThreadItem) -> str:
             rows = [f"- [{marks.get(entry.status, ' ')}] {printable(entry.step)}" for entry in entries or []]
             return "\n".join(rows) or printable(text)
         case wire.ToolCallItem(name=name, arguments=arguments):
-            return f"*{printable(name)}* `{printable(said(arguments))[:300]}`"
+            return f"*{printable(name)}* `{printable(json_on_one_line(arguments))[:300]}`"
         case wire.McpToolCallItem(server=server, tool=tool, arguments=arguments):
-            return f"*{printable(server)}/{printable(tool)}* `{printable(said(arguments))[:300]}`"
+            return f"*{printable(server)}/{printable(tool)}* `{printable(json_on_one_line(arguments))[:300]}`"
         case wire.WebSearchItem(query=query):
             return f"*web search* `{printable(query)}`"
         case wire.ArtifactItem(path=path):

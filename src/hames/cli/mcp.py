@@ -32,7 +32,7 @@ from hames.domain.ids import ThreadId, TurnId
 from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
-from hames.tools.mcp.servers import Server, probe
+from hames.tools.mcp.servers import McpServerSettings, probe
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -85,7 +85,7 @@ def check(options: Options) -> dict[str, ServerStatus]:
     async def probe_all() -> dict[str, ServerStatus]:
         found: dict[str, ServerStatus] = {}
 
-        async def one(server: Server) -> None:
+        async def one(server: McpServerSettings) -> None:
             found[server.name] = await probe(server, _place(options))
 
         async with anyio.create_task_group() as tasks:

@@ -16,7 +16,7 @@ import msgspec
 
 from hames.app import catalogue
 from hames.cli import flags
-from hames.cli.ask_server import asked
+from hames.cli.ask_server import ask_server
 from hames.cli.paint import Paint
 from hames.client.appserver import AppServerClient
 from hames.config.options import Options
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.refresh:
         anyio.run(_refresh, flags.options(args))
-    return asked(args, lambda client: _run(args, client))
+    return ask_server(args, lambda client: _run(args, client))
 
 
 async def _refresh(options: Options) -> None:

@@ -87,9 +87,9 @@ def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[App
     if not args.attach:
         return in_process(options, name="hames-run")
     from hames.cli.spawn import server_command
-    from hames.tui.server_process import spawned
+    from hames.tui.server_process import spawn_server
 
-    return spawned(server_command(args, options, attach=True), name="hames-run")
+    return spawn_server(server_command(args, options, attach=True), name="hames-run")
 
 
 def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:

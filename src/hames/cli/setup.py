@@ -162,11 +162,10 @@ class _Setup:
         file = Path.home() / COMPLETIONS[shell]
         if file.exists() or not _ask(f"\nInstall completion for {shell} into {file}? [y/N] ").lower().startswith("y"):
             return
-        from hames.cli import completion
-        from hames.cli.main import COMMANDS
+        from hames.cli.completion import completion_script
 
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(completion.SHELLS[shell](completion.words(), COMMANDS) + "\n")
+        file.write_text(completion_script(shell) + "\n")
         self._good(f"Completion works in the next {shell} you open")
 
     def _good(self, sentence: str) -> None:

@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from hames.cli import flags
-from hames.cli.ask_server import Refused, asked
+from hames.cli.ask_server import ServerRefused, ask_server
 from hames.cli.export import as_json, as_markdown
 from hames.cli.paint import Paint
 from hames.client.appserver import AppServerClient
@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    return asked(args, lambda client: _run(args, client))
+    return ask_server(args, lambda client: _run(args, client))
 
 
 async def _run(args: Namespace, client: AppServerClient) -> int:
@@ -66,7 +66,7 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
             print(f"archived {thread_id}")
         case "unarchive":
             if not (await client.read_thread(thread_id)).archived:
-                raise Refused(f"thread {thread_id!r} is not archived")
+                raise ServerRefused(f"thread {thread_id!r} is not archived")
             await client.unarchive_thread(thread_id)
             print(f"unarchived {thread_id}")
         case "fork":
@@ -74,7 +74,7 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
             print(msgspec.json.encode(opened.thread).decode() if args.json else opened.thread.id)
         case "rename":
             if not args.name:
-                raise Refused("a name is missing: hames threads rename ID NAME")
+                raise ServerRefused("a name is missing: hames threads rename ID NAME")
             await client.rename_thread(thread_id, args.name)
             print(f"renamed {thread_id}")
         case _:
@@ -85,20 +85,22 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
 async def find(client: AppServerClient, words: str | None, *, archived: bool = False) -> str:
     """A thread's whole id. `last` is the newest one, or with `archived` the newest archived one. Raises `Refused`."""
     if not words:
-        raise Refused("which thread? Give its id, the beginning of it, or last")
+        raise ServerRefused("which thread? Give its id, the beginning of it, or last")
     if words == "last":
         if archived:
             newest = next(iter((await client.list_threads(limit=1, archived=True)).data), None)
         else:
             newest = await client.latest_thread()
         if newest is None:
-            raise Refused("no thread is archived" if archived else "there is no thread yet")
+            raise ServerRefused("no thread is archived" if archived else "there is no thread yet")
         return newest.id
     found = [thread.id for put_away in (False, True) for thread in await every(client, archived=put_away)]
     matching = [thread_id for thread_id in found if thread_id.startswith(words)]
     if words in matching or len(matching) == 1:
         return words if words in matching else matching[0]
-    raise Refused(f"no thread {words!r}" if not matching else f"{words!r} begins {len(matching)} ids; say more of it")
+    raise ServerRefused(
+        f"no thread {words!r}" if not matching else f"{words!r} begins {len(matching)} ids; say more of it"
+    )
 
 
 async def every(client: AppServerClient, *, archived: bool, search: str | None = None) -> list[m.Thread]:
@@ -153,7 +155,7 @@ def _cells(text: str) -> int:
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:
     if not args.yes:
         if not sys.stdin.isatty():
-            raise Refused("removing a thread asks first, and there is no terminal; --yes does without")
+            raise ServerRefused("removing a thread asks first, and there is no terminal; --yes does without")
         thread = await client.read_thread(thread_id)
         print(f"{thread_id}: {printable(thread.name or thread.preview)[:200]}")
         answer = await anyio.to_thread.run_sync(input, "Remove it for good? [y/N] ")

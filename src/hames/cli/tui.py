@@ -79,14 +79,14 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
     """Loads what the screen is made of."""
     from hames.tui.app import HamesApp
     from hames.tui.palette import terminal_is_dark
-    from hames.tui.server_process import spawned
+    from hames.tui.server_process import spawn_server
     from hames.tui.session import Wishes
 
     frame.listen()
     dark = terminal_is_dark(frame.background, os.environ) if args.theme == "auto" else args.theme == "dark"
     resume = "last" if args.last else args.thread
     return HamesApp(
-        partial(spawned, server_command(args, options, attach=args.attach), version=__version__),
+        partial(spawn_server, server_command(args, options, attach=args.attach), version=__version__),
         cwd=options.cwd,
         state_dir=options.state_dir,
         dark=dark,

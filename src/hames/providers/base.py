@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -11,8 +11,9 @@ from hames.domain.errors import Misconfigured, ProviderError
 from hames.domain.request import ModelEvent, ModelRequest, ProviderNotice
 from hames.ports import Clock
 from hames.providers import failures
-from hames.providers.failures import Refusal, Service
-from hames.providers.http import Answer, HttpClient
+from hames.providers.failures import ServiceInfo, ServiceRefusal
+from hames.providers.http import HttpClient, HttpResponse
+from hames.providers.reply_stream import ReplyStream
 from hames.providers.retry import Patience, retrying
 
 LIST_BYTES = 16 * 1024 * 1024
@@ -25,18 +26,6 @@ HEADERS = {
 
 Form = TypeVar("Form")
 """How a request is written: what is left out for a service that refused it the first time."""
-
-
-class ReplyReader(Protocol):
-    """Reads one reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that."""
-
-    failure: ProviderError | None
-    ended: bool
-    progress: int
-
-    def feed(self, chunk: bytes) -> list[ModelEvent]: ...
-
-    def finish(self) -> list[ModelEvent]: ...
 
 
 def checked_key(key: str, variable: str) -> str:
@@ -54,7 +43,7 @@ class HttpProvider(ABC, Generic[Form]):
     path: ClassVar[str]
     models_path: ClassVar[str] = "/models"
 
-    def __init__(self, service: Service, headers: Mapping[str, str], *, clock: Clock, patience: Patience) -> None:
+    def __init__(self, service: ServiceInfo, headers: Mapping[str, str], *, clock: Clock, patience: Patience) -> None:
         """`headers` sign in. Raises `Misconfigured`."""
         self._service = service
         self._clock = clock
@@ -72,7 +61,7 @@ class HttpProvider(ABC, Generic[Form]):
         """The service's own list, as it sent it. Raises `ProviderError`."""
         async with self._http.get(self.models_path) as answer:
             if answer.status != 200:
-                raise failures.error(self._service, await self._refusal(answer, ""))
+                raise failures.provider_error(self._service, await self._refusal(answer, ""))
             return await answer.all(LIST_BYTES)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -114,7 +103,7 @@ class HttpProvider(ABC, Generic[Form]):
                 seen = reply.progress
             await answer.drain()
 
-    async def _refusal(self, answer: Answer, model: str) -> Refusal:
+    async def _refusal(self, answer: HttpResponse, model: str) -> ServiceRefusal:
         """An answer that is not a stream, as far as it can be read."""
         body = await answer.all()
         refusal = self._read_error(body)
@@ -127,12 +116,12 @@ class HttpProvider(ABC, Generic[Form]):
             model=model,
         )
 
-    def _refused(self, refusal: Refusal, request: ModelRequest, content_type: str) -> ProviderError:  # noqa: ARG002
+    def _refused(self, refusal: ServiceRefusal, request: ModelRequest, content_type: str) -> ProviderError:  # noqa: ARG002
         """The error a client sees. `content_type`: what came with status 200 instead of a stream."""
         if refusal.status != 200:
-            return failures.error(self._service, refusal)
+            return failures.provider_error(self._service, refusal)
         if refusal.kind or refusal.code:  # an error with the status of a success
-            return failures.error(self._service, replace(refusal, status=0))
+            return failures.provider_error(self._service, replace(refusal, status=0))
         return ProviderError(
             f"{self._service.address} answered with {failures.tidy(content_type) or 'something'} instead of a stream; "
             f"check {self._service.url_variable}",
@@ -154,13 +143,13 @@ class HttpProvider(ABC, Generic[Form]):
         return True
 
     @abstractmethod
-    def _reply_reader(self, request: ModelRequest) -> ReplyReader: ...
+    def _reply_reader(self, request: ModelRequest) -> ReplyStream: ...
 
     @abstractmethod
-    def _read_error(self, body: bytes) -> Refusal:
+    def _read_error(self, body: bytes) -> ServiceRefusal:
         """The kind, code and message of an error in a response body."""
 
 
-def _is_stream(answer: Answer) -> bool:
+def _is_stream(answer: HttpResponse) -> bool:
     kind = answer.headers.get("content-type", "").lower()
     return not kind.startswith(("text/html", "application/json", "text/plain"))

@@ -30,7 +30,7 @@ _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 8
 
 
-class Head(Value):
+class CassetteHead(Value):
     """The first line: which version of this format it is."""
 
     cassette: int
@@ -54,7 +54,7 @@ class Exchange(Value):
     failure: Failure | None = None
 
 
-def said(request: ModelRequest) -> tuple[str, ...]:
+def request_key(request: ModelRequest) -> tuple[str, ...]:
     """What a request is known by."""
     told: list[str] = []
     for message in request.messages:
@@ -80,7 +80,7 @@ class Recorder:
             if any(part in name.upper() for part in _SECRET_NAMES) and len(value) >= _SHORTEST_SECRET
         )
         try:
-            write_private(self._path, msgspec.json.encode(Head(cassette=FORMAT)) + b"\n")
+            write_private(self._path, msgspec.json.encode(CassetteHead(cassette=FORMAT)) + b"\n")
         except OSError as error:
             raise Misconfigured(f"no cassette can be recorded at {path!r}: {error.strerror}") from None
 
@@ -143,7 +143,7 @@ class RecordingProvider:
             Exchange(
                 provider=self.name,
                 model=request.model,
-                said=said(request),
+                said=request_key(request),
                 tools=tuple(tool.name for tool in request.tools),
                 events=tuple({type(event).__name__: msgspec.to_builtins(event)} for event in told),
                 failure=failure,
@@ -181,7 +181,7 @@ class CassetteProvider:
 
     def _next(self, request: ModelRequest) -> Exchange:
         """The first that was recorded for this and was not played. Raises `ProviderError`."""
-        asked = tuple(redact(one, ()) for one in said(request))
+        asked = tuple(redact(one, ()) for one in request_key(request))
         for number, exchange in enumerate(self._cassettes[request.model]):
             played = (request.model, request.cache_key, number)
             if exchange.said == asked and played not in self._played:
@@ -200,7 +200,7 @@ def _read(path: str) -> tuple[Exchange, ...]:
     except OSError:
         raise Misconfigured(f"no cassette at {path!r}; record one with HAMES_RECORD={path}") from None
     try:
-        head = msgspec.json.decode(lines[0], type=Head)
+        head = msgspec.json.decode(lines[0], type=CassetteHead)
         exchanges = tuple(msgspec.json.decode(line, type=Exchange) for line in lines[1:])
         for exchange in exchanges:
             for told in exchange.events:

@@ -70,12 +70,12 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for source in self._taught() for card in source.cards()]
+        return [card for source in self._sources_with_lists() for card in source.cards()]
 
     def selectors(self) -> Sequence[Selector]:
         """One of each: sources that offer the same choice offer it together."""
         offered: dict[tuple[str, object], Selector] = {}
-        for source in self._taught():
+        for source in self._sources_with_lists():
             for selector in source.selectors():
                 key = (selector.id, selector.choices)
                 there = offered.get(key)
@@ -85,7 +85,7 @@ class Catalogue:
 
     def find(self, name: str) -> ModelCard:
         provider, slash, model = name.partition("/")
-        sources = self._taught()
+        sources = self._sources_with_lists()
         if slash and provider in self._sources:
             return self._sources[provider].named(model)
         for source in sources:
@@ -97,10 +97,12 @@ class Catalogue:
         if card.provider not in self._sources:
             raise Misconfigured(f"nobody serves models of {card.provider!r}")
         if card.provider not in self._providers:
-            self._providers[card.provider] = self._recorded(as_service(self._sources[card.provider].provider(card)))
+            self._providers[card.provider] = self._with_recorder(
+                as_service(self._sources[card.provider].provider(card))
+            )
         return self._providers[card.provider]
 
-    def _recorded(self, provider: ModelService) -> ModelService:
+    def _with_recorder(self, provider: ModelService) -> ModelService:
         path = self._environment.get(RECORD, "").strip()
         if not path or provider.name == "cassette":
             return provider
@@ -155,7 +157,7 @@ class Catalogue:
             await provider.aclose()
         self._providers.clear()
 
-    def _taught(self) -> Sequence[ModelSource]:
+    def _sources_with_lists(self) -> Sequence[ModelSource]:
         """The sources, with what was remembered the last time."""
         if not self._recalled and self._cache is not None:
             self._recalled = True

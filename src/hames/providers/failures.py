@@ -30,7 +30,7 @@ _OUT_OF_MONEY = re.compile(
 _NO_MODEL = re.compile(r"(?i)\bmodel\b")
 
 
-class Service(Value):
+class ServiceInfo(Value):
     """Whose failures these are, in words for people."""
 
     name: str
@@ -48,7 +48,7 @@ class Service(Value):
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-class Refusal(Value):
+class ServiceRefusal(Value):
     """An answer that is not one. `status` 0: it came inside a stream that had begun well."""
 
     status: int = 0
@@ -60,7 +60,7 @@ class Refusal(Value):
     model: str = ""
 
 
-def error(service: Service, refusal: Refusal) -> ProviderError:
+def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderError:
     """The error a client sees."""
     info, retryable, sentence = _judged(service, refusal)
     if refusal.should_retry is not None and info not in ("UsageLimitExceeded", "ContextWindowExceeded"):
@@ -74,7 +74,7 @@ def error(service: Service, refusal: Refusal) -> ProviderError:
     )
 
 
-def _judged(service: Service, refusal: Refusal) -> tuple[ErrorInfo, bool, str]:
+def _judged(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
     status, name = refusal.status, service.name
     said = tidy(redact(refusal.message[: SAID_CHARS * 4], service.secrets))
     kind = f"{refusal.kind} {refusal.code}"

@@ -16,7 +16,7 @@ from anyio import to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError
-from hames.providers.failures import Service, redact, tidy
+from hames.providers.failures import ServiceInfo, redact, tidy
 from hames.providers.retry import Patience
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ KEPT_CONNECTIONS = 32
 _BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
-class Answer:
+class HttpResponse:
     """A response whose headers are in. `read` until it gives nothing."""
 
     def __init__(self, response: "httpx2.Response", client: "HttpClient") -> None:
@@ -48,7 +48,7 @@ class Answer:
         try:
             return await anext(self._chunks, b"")
         except self._client.known as error:
-            raise self._client.lost(error, "ResponseStreamDisconnected") from None
+            raise self._client.connection_error(error, "ResponseStreamDisconnected") from None
 
     def judge(self, *, alive: bool) -> None:
         """Whether what was read last was a sign of life. Raises `ProviderError` when there was none for too long.
@@ -60,7 +60,7 @@ class Answer:
         elif self._quiet_since is None:
             self._quiet_since = anyio.current_time()
         elif anyio.current_time() - self._quiet_since > self._client.patience.idle_s:
-            raise self._client.idle()
+            raise self._client.idle_error()
 
     async def all(self, longest: int = ERROR_BODY_BYTES) -> bytes:
         """What there is, up to a bound: errors are short."""
@@ -82,7 +82,7 @@ class Answer:
 class HttpClient:
     """A connection pool to one service."""
 
-    def __init__(self, service: Service, headers: Mapping[str, str], *, patience: Patience) -> None:
+    def __init__(self, service: ServiceInfo, headers: Mapping[str, str], *, patience: Patience) -> None:
         self.patience = patience
         self.known: tuple[type[Exception], ...] = _BROKEN
         self._service = service
@@ -105,16 +105,16 @@ class HttpClient:
         if client is not None and self._loop == current_token():
             await client.aclose()
 
-    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[Answer]:
+    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[HttpResponse]:
         """Raises `ProviderError` for whatever happens before the headers are in."""
         return self._send("POST", path, body)
 
-    def get(self, path: str) -> AbstractAsyncContextManager[Answer]:
+    def get(self, path: str) -> AbstractAsyncContextManager[HttpResponse]:
         """The same, with nothing to say."""
         return self._send("GET", path, None)
 
     @asynccontextmanager
-    async def _send(self, method: str, path: str, body: bytes | None) -> AsyncGenerator[Answer]:
+    async def _send(self, method: str, path: str, body: bytes | None) -> AsyncGenerator[HttpResponse]:
         client = await self._ready()
         response = None
         try:
@@ -122,26 +122,26 @@ class HttpClient:
             with anyio.move_on_after(self.patience.idle_s):
                 response = await client.send(request, stream=True)
         except self.known as error:
-            raise self.lost(error, "HttpConnectionFailed") from None
+            raise self.connection_error(error, "HttpConnectionFailed") from None
         if response is None:
-            raise self.idle()
+            raise self.idle_error()
         try:
-            yield Answer(response, self)
+            yield HttpResponse(response, self)
         finally:
             await response.aclose()
 
-    def idle(self) -> ProviderError:
+    def idle_error(self) -> ProviderError:
         return ProviderError(
             f"{self._service.name} said nothing for {self.patience.idle_s:.0f} s; try again",
             retryable=True,
             info="ResponseStreamDisconnected",
         )
 
-    def lost(self, error: Exception, info: ErrorInfo) -> ProviderError:
+    def connection_error(self, error: Exception, info: ErrorInfo) -> ProviderError:
         """What a broken connection means. Headers show up in some of these errors, so none is passed on as it is."""
         kind, causes = type(error).__name__, list(_causes(error))
         if kind == "ReadTimeout":
-            return self.idle()
+            return self.idle_error()
         address = self._service.address
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             sentence = f"the certificate of {address} is not trusted; set SSL_CERT_FILE if it is your own"

@@ -25,13 +25,13 @@ from hames.sandbox.processes.environment import child_environment, safe_director
 from hames.sandbox.processes.guardian import Guardian
 from hames.sandbox.processes.limits import memory_limit, readable
 from hames.sandbox.processes.local_process import LocalProcess, start
-from hames.sandbox.processes.restarting import SteadyProcess
+from hames.sandbox.processes.restarting import RestartingProcess
 from hames.sandbox.trust.commands.hardening import READING
 from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
 from hames.sandbox.walls.launch_plan import LaunchPlan
-from hames.sandbox.walls.mounts import inside, writable_roots
+from hames.sandbox.walls.mounts import is_inside, writable_roots
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.planning import CommandAccess
 from hames.sandbox.walls.view.home import names_below
@@ -40,10 +40,10 @@ from hames.sandbox.walls.workspace_survey import BUDGET_SECONDS, SurveyResult, W
 
 if TYPE_CHECKING:
     from hames.sandbox.walls.network.access import CommandNetwork, NetworkAccess
-    from hames.sandbox.walls.network.outside import Outside
+    from hames.sandbox.walls.network.outside import OutsideNetwork
 
 
-class Settings(Value):
+class SandboxSettings(Value):
     """What a person may choose. Nothing here comes from a workspace."""
 
     allow_degraded: bool = False
@@ -67,7 +67,7 @@ class Settings(Value):
     """A directory of ours where commands are noted whose results nobody has looked at yet. None: nowhere."""
 
 
-_DEFAULTS = Settings()
+_DEFAULTS = SandboxSettings()
 
 NOT_ALL_SEEN = (
     f"the workspace is so large that not all of it was looked at in {BUDGET_SECONDS:g} s: a file there that is also "
@@ -90,10 +90,10 @@ class LocalSandbox:
 
     def __init__(
         self,
-        settings: Settings = _DEFAULTS,
+        settings: SandboxSettings = _DEFAULTS,
         *,
         environ: Mapping[str, str] | None = None,
-        outside: "Outside | None" = None,
+        outside: "OutsideNetwork | None" = None,
     ) -> None:
         """`outside` is what network access leads to; tests have one that stays on this machine."""
         self._settings = settings
@@ -111,7 +111,7 @@ class LocalSandbox:
         self._noted: set[tuple[str, str]] = set()
         self._after = AfterCommand(settings.state)
 
-    async def spawn(self, launch: Launch) -> LocalProcess | SteadyProcess:
+    async def spawn(self, launch: Launch) -> LocalProcess | RestartingProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
         process, plan = await self._start(launch)
@@ -124,7 +124,7 @@ class LocalSandbox:
             assert another.began is not None
             return process, another.began
 
-        return SteadyProcess(process, began=plan.began, again=again)
+        return RestartingProcess(process, began=plan.began, again=again)
 
     async def _start(self, launch: Launch, sockets: frozenset[str] | None = None) -> tuple[LocalProcess, LaunchPlan]:
         """`sockets`: cover these and no others."""
@@ -242,7 +242,7 @@ class LocalSandbox:
             raise SandboxUnavailable(walls.sentence)
         workspaces = tuple(dict.fromkeys((os.path.realpath(launch.workspace), *roots)))
         # A root that holds the home directory holds its caches, too, and is too large to look through.
-        seen = tuple(self._survey(root).look() for root in workspaces if not inside(self._home, root))
+        seen = tuple(self._survey(root).look() for root in workspaces if not is_inside(self._home, root))
         hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
         reach = CommandAccess(
             roots=tuple(roots),

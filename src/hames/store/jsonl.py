@@ -27,14 +27,14 @@ from hames.ports import Examined
 from hames.store.disk import Disk, directory, write_whole
 from hames.store.index import Index
 from hames.store.lines import (
-    jotted_line,
     line,
+    live_line,
     sealed_line,
 )
 from hames.store.log_file import TORN, ScannedLog, copy_torn_tail, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.seals import Running
-from hames.store.search import TextIndex, searched
+from hames.store.search import TextIndex, search_threads
 from hames.store.summaries import META, encode_summary, load_summary
 
 
@@ -118,7 +118,9 @@ class JsonlStore:
         if not search.strip() or threads is None:
             return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
         texts = self._text_index()
-        return await searched(index, texts, self._records, limit=limit, cursor=cursor, archived=archived, search=search)
+        return await search_threads(
+            index, texts, self._records, limit=limit, cursor=cursor, archived=archived, search=search
+        )
 
     async def delete(self, thread_id: ThreadId) -> None:
         try:
@@ -286,7 +288,7 @@ class JsonlLog:
         else:
             if self._live_running is None:
                 self._live_running = self._claim.seals.live(self.thread_id, self._running)
-            data = jotted_line(record, self._live_running)
+            data = live_line(record, self._live_running)
         try:
             if self._live_fd is None:
                 with self._store.thread(self.thread_id) as at:

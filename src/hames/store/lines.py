@@ -41,14 +41,14 @@ def sealed_line(record: Record, running: Running) -> bytes:
     return body + end
 
 
-def jotted_line(record: Record, running: Running) -> bytes:
+def live_line(record: Record, running: Running) -> bytes:
     """A line of a live file of ours: sealed, and without a checksum because there are many of them."""
     body = _encode(record)[:-1]
     running.update(body)
     return body + f',"seal":"{running.hexdigest()}"}}\n'.encode()
 
 
-def jotted(lines: Iterable[bytes], running: Running) -> Iterator[Record]:
+def read_live_records(lines: Iterable[bytes], running: Running) -> Iterator[Record]:
     """The records of a live file that were jotted by us, in the order in which we did. The rest is passed over."""
     for data in lines:
         body, seal = data[: -_SEAL - 1], data[-_SEAL - 1 : -1]
@@ -86,7 +86,7 @@ def _decoded(data: bytes) -> Record | None:
         return None
 
 
-def merged(records: Iterable[Record]) -> Iterator[Record]:
+def merge_deltas(records: Iterable[Record]) -> Iterator[Record]:
     """Neighbouring deltas of one stream as one, under the number the bundle has."""
     last: Record | None = None
     parts: list[str] = []

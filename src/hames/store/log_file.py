@@ -8,7 +8,7 @@ from hames.domain.events import FORMAT, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.store.disk import FILE, plain
-from hames.store.lines import LINE_BYTES, SEALED_END, jotted, merged, record, seal_of, unknown
+from hames.store.lines import LINE_BYTES, SEALED_END, merge_deltas, read_live_records, record, seal_of, unknown
 from hames.store.places import EVENTS, LIVE, Claim, live_digest
 from hames.store.seals import Running, chunks
 
@@ -97,8 +97,8 @@ def unsaved_records(
         elif (adopted := claim.adopted.get(thread_id)) is not None and not seal_of(found.last_line):
             records = scan_log(fd).records if adopted.live and adopted.live == live_digest(at) else []
         else:
-            records = list(jotted((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
-        return [each for each in merged(records) if each.seq > after]
+            records = list(read_live_records((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
+        return [each for each in merge_deltas(records) if each.seq > after]
     finally:
         os.close(fd)
 

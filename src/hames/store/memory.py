@@ -11,8 +11,8 @@ from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.store.index import Index
-from hames.store.lines import merged
-from hames.store.search import TextIndex, searched
+from hames.store.lines import merge_deltas
+from hames.store.search import TextIndex, search_threads
 
 
 class MemoryStore:
@@ -47,7 +47,7 @@ class MemoryStore:
         if not search.strip():
             await checkpoint()
             return self.index.page(limit=limit, cursor=cursor, archived=archived, search=search)
-        return await searched(
+        return await search_threads(
             self.index,
             self._texts,
             lambda thread_id, after: [each for each in self._log(thread_id).everything() if each.seq > after],
@@ -113,4 +113,4 @@ class MemoryLog:
 
     def everything(self) -> list[Record]:
         last = self._records[-1].seq if self._records else 0
-        return self._records + [each for each in merged(self._live) if each.seq > last]
+        return self._records + [each for each in merge_deltas(self._live) if each.seq > last]

@@ -141,7 +141,7 @@ class TextIndex:
             self._db.close()
 
 
-async def searched(
+async def search_threads(
     index: Index,
     texts: TextIndex,
     load: Load,

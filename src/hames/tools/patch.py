@@ -7,7 +7,7 @@ from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
 from hames.tools.beneath import Beneath
 from hames.tools.drafts import Draft, Revision, drafted, existing
 from hames.tools.patches import begin_patch, unified
-from hames.tools.patches.hunks import FilePatch, applied
+from hames.tools.patches.hunks import FilePatch, apply_hunks
 from hames.tools.places import Spot, locate, protected, relative
 from hames.tools.texts import Text, decoded
 from hames.tools.works import Changing, Seen, off_the_loop
@@ -49,7 +49,7 @@ def _draft(job: Job) -> Draft:
     if patch.count("\r\n") == patch.count("\n"):
         patch = patch.replace("\r\n", "\n")
     reader = begin_patch if patch.lstrip().startswith(begin_patch.BEGIN) else unified
-    parts = reader.parsed(patch)
+    parts = reader.parse_patch(patch)
     if len(parts) > MAX_FILES:
         raise ToolFailed(f"the patch changes {len(parts)} files; the limit is {MAX_FILES}")
     files: dict[str, Revision] = {}
@@ -68,7 +68,7 @@ def _take(files: dict[str, Revision], place: Place, part: FilePatch) -> None:
     if part.kind == "add":
         if file.after is not None:
             raise ToolFailed(f"{part.path!r} is to be added and is there already")
-        content = Text(body="").encoded(applied("", part.hunks, part.path), part.path)
+        content = Text(body="").encoded(apply_hunks("", part.hunks, part.path), part.path)
         _put(files, file, content, mode=part.mode if part.mode == 0o755 else None)
         return
     if file.after is None:
@@ -100,7 +100,7 @@ def _changed(content: bytes, part: FilePatch) -> bytes:
     text = decoded(content)
     if text is None:
         raise ToolFailed(f"{part.path!r} is not a text file")
-    body = applied(text.body, part.hunks, part.path)
+    body = apply_hunks(text.body, part.hunks, part.path)
     return text.encoded(body, part.path) if body or part.kind != "delete" else b""
 
 

@@ -28,7 +28,7 @@ from hames.tui.help import COMMANDS, help_text
 from hames.tui.keys import BINDINGS
 from hames.tui.pickers import Help, Picker
 from hames.tui.screen import ConversationScreen
-from hames.tui.server_process import Reach, Unreachable
+from hames.tui.server_process import ConnectToServer, Unreachable
 from hames.tui.session import Wishes
 from hames.tui.shell_commands import UserCommands
 from hames.tui.terminal_driver import ENDING, TerminalDriver, end_anyway, stop_until_foreground
@@ -45,7 +45,7 @@ class HamesApp(ConversationScreen):
 
     def __init__(
         self,
-        reach: Reach,
+        reach: ConnectToServer,
         *,
         cwd: Path,
         state_dir: Path | None = None,
@@ -172,7 +172,7 @@ class HamesApp(ConversationScreen):
             if self._prompt:
                 await session.send(self._prompt, queued=False)
 
-        await self.tried(begin())
+        await self.report_failure(begin())
         self._begun.set()
 
     # -- what the session shows
@@ -181,7 +181,7 @@ class HamesApp(ConversationScreen):
 
     @work
     async def on_answered(self, message: Answered) -> None:
-        await self.tried(self.session.answer(message.asked, message.decision, message.word))
+        await self.report_failure(self.session.answer(message.asked, message.decision, message.word))
         self.show_question()
 
     # -- what is said
@@ -202,10 +202,10 @@ class HamesApp(ConversationScreen):
         await self._begun.wait()  # somebody may type faster than an agent starts
         typed = message.typed.strip()
         if typed.startswith("/") and not typed.startswith("//"):
-            await self.tried(self.commands.run(message.text))
+            await self.report_failure(self.commands.run(message.text))
             return
         sending = self.session.send(message.text, queued=message.queued, typed=message.typed)
-        if not await self.tried(sending) and not self.composer.text:
+        if not await self.report_failure(sending) and not self.composer.text:
             self.composer.put(message.text)
 
     # -- keys
@@ -226,13 +226,13 @@ class HamesApp(ConversationScreen):
     @work
     async def action_command(self, name: str) -> None:
         if self.is_screen_top:
-            await self.tried(self.commands.run(f"/{name}"))
+            await self.report_failure(self.commands.run(f"/{name}"))
 
     @work
     async def action_policy(self) -> None:
         order: list[m.ApprovalPolicy] = ["unlessTrusted", "always", "never"]
         following = order[(order.index(self.talk.policy) + 1) % len(order)]
-        await self.tried(self.session.change(policy=following))
+        await self.report_failure(self.session.change(policy=following))
 
     def action_interrupt(self) -> None:
         if self._user_commands.is_running:
@@ -247,14 +247,14 @@ class HamesApp(ConversationScreen):
 
     @work
     async def _interrupt(self) -> None:
-        await self.tried(self.session.interrupt())
+        await self.report_failure(self.session.interrupt())
 
     @work
     async def action_take_back(self) -> None:
         """The prompt that waits last, back into the composer."""
         if self.talk.waiting and not self.composer.text:
             prompt = self.talk.waiting[-1]
-            await self.tried(self.session.connected.drop_prompt(self.talk.thread_id, prompt.id))
+            await self.report_failure(self.session.connected.drop_prompt(self.talk.thread_id, prompt.id))
             self.composer.put(shown_input(prompt.input[:1]))
 
     def action_stop(self) -> None:

@@ -23,7 +23,7 @@ from hames.tui.blocks.actions import change_lines
 from hames.tui.form import Form
 from hames.tui.lines import indented, line, paragraphs
 from hames.tui.palette import Palette
-from hames.tui.text import said
+from hames.tui.text import json_on_one_line
 
 ARM_SECONDS = 0.3
 A_WORD = "why not, or what to do instead; enter rejects and sends it, esc goes back"
@@ -242,10 +242,16 @@ def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
             return [row for change in changes for row in change_lines(change, width, palette, whole=True)]
         case m.McpApprovalParams(server=server, tool=tool, arguments=arguments):
             head = line(("· ", palette.accent), (visible(f"{server}/{tool}"), palette.strong))
-            return [head, *indented(paragraphs(described(said(arguments)), palette.text, width - 2), Text("  "))]
+            return [
+                head,
+                *indented(paragraphs(described(json_on_one_line(arguments)), palette.text, width - 2), Text("  ")),
+            ]
         case m.ToolApprovalParams(name=name, arguments=arguments):
             head = line(("· ", palette.accent), (visible(name), palette.strong))
-            return [head, *indented(paragraphs(described(said(arguments)), palette.text, width - 2), Text("  "))]
+            return [
+                head,
+                *indented(paragraphs(described(json_on_one_line(arguments)), palette.text, width - 2), Text("  ")),
+            ]
         case m.ElicitationParams() as params:
             return _form(Form(params), width, palette)
         case _ as never:

@@ -34,8 +34,8 @@ from hames.tui.modes import (
     sandbox_of,
     shown_sandbox,
 )
-from hames.tui.pickers import Choice, Line, Picked, Picker
-from hames.tui.prompt_history import Remembered
+from hames.tui.pickers import Line, Picked, Picker, PickerChoice
+from hames.tui.prompt_history import PromptHistory
 from hames.tui.session import Session
 from hames.tui.status import tokens
 from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group
@@ -62,7 +62,7 @@ THEMES = {"light": "hames-light", "dark": "hames-dark"}
 class Face(Protocol):
     """What a command needs of the screen."""
 
-    remembered: Remembered
+    remembered: PromptHistory
 
     @property
     def composer(self) -> Composer: ...
@@ -125,7 +125,7 @@ class Commands:
         app, session = self._app, self._session
         client = session.connected
 
-        async def search(words: str) -> list[Choice]:
+        async def search(words: str) -> list[PickerChoice]:
             try:
                 found = await client.list_threads(limit=100, search=words or None)
             except (AppServerError, ConnectionClosed):
@@ -149,10 +149,10 @@ class Commands:
                     await session.open(thread_id, fork=key == "ctrl+f")
                     return
 
-    def _thread(self, thread: m.Thread) -> Choice:
+    def _thread(self, thread: m.Thread) -> PickerChoice:
         status = thread.status.type if thread.status else ""
         when = "running" if status == "active" else ago(time.time() - thread.updated_at)
-        return Choice(
+        return PickerChoice(
             id=thread.id,
             label=cut(printable(thread.name or thread.preview or "(no messages yet)"), 50),
             detail=f"{when:<11} {thread.id} · {thread.model}{' · not written here' if thread.foreign else ''}",
@@ -194,7 +194,7 @@ class Commands:
         if not rest:
             models = sorted(session.models, key=lambda model: MODEL_GROUPS.index(model_group(model)))
             choices = [
-                Choice(
+                PickerChoice(
                     id=model.id,
                     label=model.id,
                     detail=described_model(model),
@@ -216,7 +216,9 @@ class Commands:
             options = await client.config_options(talk.thread_id or None)
             offered = [option for option in options if not option.model_ids or talk.model in option.model_ids]
             choices = [
-                Choice(id=option.id, label=option.name, detail=f"{self._value(option)} · {option.description or ''}")
+                PickerChoice(
+                    id=option.id, label=option.name, detail=f"{self._value(option)} · {option.description or ''}"
+                )
                 for option in offered
             ]
             picked = await self._pick(Picker("Options", choices))
@@ -233,7 +235,7 @@ class Commands:
         session = self._session
         value = session.talk.config.get(option.id, option.value)
         choices = [
-            Choice(id=one.id, label=one.name, detail=one.description or "", current=one.id == value)
+            PickerChoice(id=one.id, label=one.name, detail=one.description or "", current=one.id == value)
             for one in option.options
         ]
         picked = await self._pick(Picker(option.name, choices))
@@ -259,7 +261,9 @@ class Commands:
     async def _approvals(self, rest: str) -> None:
         if not rest:
             choices = [
-                Choice(id=name, label=words, detail=POLICY_DETAILS[name], current=name == self._session.talk.policy)
+                PickerChoice(
+                    id=name, label=words, detail=POLICY_DETAILS[name], current=name == self._session.talk.policy
+                )
                 for name, words in POLICIES.items()
             ]
             picked = await self._pick(Picker("Approvals", choices))
@@ -273,7 +277,7 @@ class Commands:
     async def _sandbox(self, rest: str) -> None:
         if not rest:
             choices = [
-                Choice(
+                PickerChoice(
                     id=name,
                     label=words,
                     detail=SANDBOX_DETAILS[name],
@@ -292,7 +296,9 @@ class Commands:
         app = self._app
         if not rest:
             names = {THEMES.get(name, name): name for name in (*THEMES, *app.available_themes)}
-            choices = [Choice(id=name, label=label, current=name == app.theme_name) for name, label in names.items()]
+            choices = [
+                PickerChoice(id=name, label=label, current=name == app.theme_name) for name, label in names.items()
+            ]
             picked = await self._pick(Picker("Theme", choices))
             rest = picked.id if picked else ""
         name = THEMES.get(rest, rest)
@@ -358,7 +364,9 @@ class Commands:
 
     async def _history(self, _: str) -> None:
         prompts = list(dict.fromkeys(reversed(self._app.remembered.prompts)))
-        choices = [Choice(id=str(number), label=prompt.replace("\n", " ")) for number, prompt in enumerate(prompts)]
+        choices = [
+            PickerChoice(id=str(number), label=prompt.replace("\n", " ")) for number, prompt in enumerate(prompts)
+        ]
         if picked := await self._pick(Picker("Earlier messages", choices)):
             self._app.composer.put(prompts[int(picked.id)])
 

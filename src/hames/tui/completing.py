@@ -28,7 +28,7 @@ class Wanted(Value):
     start: int
 
 
-def wanted(text: str, cursor: int) -> Wanted | None:
+def word_to_complete(text: str, cursor: int) -> Wanted | None:
     """
     >>> wanted("/mo", 3)
     Wanted(kind='command', query='mo', start=0)
@@ -131,7 +131,7 @@ def inputs(text: str, root: Path, *, typed: str | None = None) -> list[UserInput
     return parts
 
 
-def mentioned(path: str) -> str:
+def file_mention(path: str) -> str:
     """How a prompt points at a file."""
     return f'@"{path}"' if " " in path else f"@{path}"
 
@@ -154,7 +154,7 @@ def pasted_picture(text: str) -> str | None:
     return line if line.lower().endswith(PICTURES) else None
 
 
-def completed(text: str, cursor: int, found: Wanted, choice: str) -> tuple[str, int]:
+def replace_word(text: str, cursor: int, found: Wanted, choice: str) -> tuple[str, int]:
     """The text with the word replaced, and where the cursor goes."""
-    word = f"/{choice} " if found.kind == "command" else f"{mentioned(choice)} "
+    word = f"/{choice} " if found.kind == "command" else f"{file_mention(choice)} "
     return text[: found.start] + word + text[cursor:], found.start + len(word)

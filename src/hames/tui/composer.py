@@ -18,10 +18,10 @@ from textual.widgets.option_list import Option
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from hames.domain.display import printable, visible
-from hames.tui.completing import Wanted, best, completed, mentioned, pasted_picture, wanted
+from hames.tui.completing import Wanted, best, file_mention, pasted_picture, replace_word, word_to_complete
 from hames.tui.lines import cut
 from hames.tui.pastes import Pastes
-from hames.tui.prompt_history import Remembered
+from hames.tui.prompt_history import PromptHistory
 
 NEWLINES = ("shift+enter", "ctrl+j", "alt+enter", "newline")
 MOST_FILES_OFFERED = 50
@@ -108,7 +108,7 @@ class Composer(TextArea):
     class EditorWanted(Message):
         """The prompt is to be written in the user's own editor."""
 
-    def __init__(self, suggestions: Suggestions, remembered: Remembered) -> None:
+    def __init__(self, suggestions: Suggestions, remembered: PromptHistory) -> None:
         self._pastes = Pastes()  # asked for while the text area is being made
         super().__init__(
             id="composer",
@@ -227,7 +227,7 @@ class Composer(TextArea):
     # -- completion
 
     def _wanted(self) -> Wanted | None:
-        return wanted(self.text, self._offset())
+        return word_to_complete(self.text, self._offset())
 
     def _offset(self) -> int:
         row, column = self.cursor_location
@@ -237,7 +237,7 @@ class Composer(TextArea):
         found, chosen = self._wanted(), self._suggestions.chosen
         if found is None or chosen is None:
             return
-        text, cursor = completed(self.text, self._offset(), found, chosen)
+        text, cursor = replace_word(self.text, self._offset(), found, chosen)
         self.text = text
         before = text[:cursor].split("\n")
         self.move_cursor((len(before) - 1, len(before[-1])))
@@ -284,7 +284,7 @@ class Composer(TextArea):
         if picture is None:
             self.paste_text(printable(event.text))
         else:
-            self.insert(f"{mentioned(printable(picture))} ")
+            self.insert(f"{file_mention(printable(picture))} ")
 
     def action_paste(self) -> None:
         self.paste_text(self.app.clipboard)

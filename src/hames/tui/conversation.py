@@ -13,7 +13,7 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import PlanEntry
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.by_item import block_of
-from hames.tui.blocks.messages import Note
+from hames.tui.blocks.messages import NoteBlock
 
 AGENT_OPTION = "agent"
 """The server's option that says which agent works: `code`, `plan` or `review`."""
@@ -125,7 +125,7 @@ class Conversation:
             if turn.status == "inProgress":
                 self.turn_id = turn.id
         if thread.foreign:  # below its history, where the next prompt is typed
-            made.append(Note(FOREIGN, meaning="warn"))
+            made.append(NoteBlock(FOREIGN, meaning="warn"))
         return made
 
     def grow(self, delta: told.ItemDelta) -> Block | None:
@@ -198,14 +198,14 @@ class Conversation:
         if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
             return None, False  # told by the turn that failed, and by the thread itself when it was opened
         warns = isinstance(params, dict) and params.get("severity") == "warning"
-        return Note(words, meaning="warn" if warns else "quiet"), True
+        return NoteBlock(words, meaning="warn" if warns else "quiet"), True
 
     def _ended(self, turn: m.Turn) -> list[Block]:
         match turn.status:
             case "failed":
                 why = turn.error.message if turn.error else "the turn failed"
-                return [Note(why, meaning="bad", mark="✗")]
+                return [NoteBlock(why, meaning="bad", mark="✗")]
             case "interrupted":
-                return [Note("interrupted", meaning="warn", mark="■")]
+                return [NoteBlock("interrupted", meaning="warn", mark="■")]
             case _:
                 return []

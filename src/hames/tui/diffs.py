@@ -13,7 +13,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
 HEADERS = ("--- ", "+++ ", "diff ", "index ", "new file mode", "deleted file mode")
 
 
-def counted(diff: str) -> tuple[int, int]:
+def count_changes(diff: str) -> tuple[int, int]:
     """How many lines came and went."""
     rows = _body(diff)
     return sum(row.startswith("+") for row in rows), sum(row.startswith("-") for row in rows)

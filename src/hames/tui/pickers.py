@@ -40,7 +40,7 @@ STYLE = """
 DIM = Style(dim=True)
 
 
-class Choice(Value):
+class PickerChoice(Value):
     """`group` is a heading that choices stand under; choices of one group follow each other."""
 
     id: str
@@ -61,7 +61,7 @@ class Picked(Value):
     key: str = "enter"
 
 
-Search = Callable[[str], Awaitable[list[Choice]]]
+Search = Callable[[str], Awaitable[list[PickerChoice]]]
 
 
 class Picker(ModalScreen[Picked | None]):
@@ -70,7 +70,7 @@ class Picker(ModalScreen[Picked | None]):
     def __init__(
         self,
         title: str,
-        choices: Sequence[Choice],
+        choices: Sequence[PickerChoice],
         *,
         search: Search | None = None,
         keys: dict[str, str] | None = None,
@@ -79,7 +79,7 @@ class Picker(ModalScreen[Picked | None]):
         super().__init__()
         self._title = title
         self._choices = list(choices)
-        self._shown: list[Choice | None] = []
+        self._shown: list[PickerChoice | None] = []
         """By row; a heading is no choice."""
         self._search = search
         self._keys = keys or {}
@@ -108,8 +108,8 @@ class Picker(ModalScreen[Picked | None]):
     def _room(self) -> int:
         return max(20, min(100, self.app.size.width * 9 // 10) - 8)
 
-    def _show(self, choices: list[Choice]) -> None:
-        self._shown = list[Choice | None]()
+    def _show(self, choices: list[PickerChoice]) -> None:
+        self._shown = list[PickerChoice | None]()
         room = self._room
         wide = max((cell_len(visible(choice.label)) for choice in choices), default=0) + 2
         longest = max((cell_len(visible(choice.detail)) for choice in choices), default=0)
@@ -179,7 +179,7 @@ class Picker(ModalScreen[Picked | None]):
             self.dismiss(Picked(id=choice.id, key=key))
 
 
-def _row(choice: Choice, room: int, *, wide: int) -> Text:
+def _row(choice: PickerChoice, room: int, *, wide: int) -> Text:
     """One line, with the details in a column of their own at `wide`; or, where they do not fit, below the name."""
     row = Text("● " if choice.current else "  ", no_wrap=True)
     label, detail = visible(choice.label), visible(choice.detail)

@@ -11,7 +11,7 @@ MOST = 500
 FILE = "prompts.jsonl"
 
 
-class Remembered:
+class PromptHistory:
     """`older` and `newer` walk; `add` starts at the end again."""
 
     def __init__(self, directory: Path | None) -> None:

@@ -17,12 +17,12 @@ from hames.protocols.flint import messages as m
 from hames.tui import markdown
 from hames.tui.approval import ApprovalPanel
 from hames.tui.blocks.block import Block
-from hames.tui.blocks.messages import Note
+from hames.tui.blocks.messages import NoteBlock
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
 from hames.tui.palette import DARK, LIGHT, palette
-from hames.tui.prompt_history import Remembered
+from hames.tui.prompt_history import PromptHistory
 from hames.tui.session import Session, Wishes
 from hames.tui.status import Activity, Header, Terms
 from hames.tui.transcript import Transcript
@@ -47,7 +47,7 @@ class ConversationScreen(App[int]):
         super().__init__()
         self.cwd = cwd
         self.session = Session(self, cwd=cwd, wishes=wishes)
-        self.remembered = Remembered(state_dir)
+        self.remembered = PromptHistory(state_dir)
         self._laid_out = False
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -96,7 +96,7 @@ class ConversationScreen(App[int]):
     def action_focus_previous(self) -> None:
         """As Tab."""
 
-    async def tried(self, doing: Awaitable[None]) -> bool:
+    async def report_failure(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
         try:
             await doing
@@ -107,7 +107,7 @@ class ConversationScreen(App[int]):
 
     @work
     async def _unfollow(self, thread_id: str) -> None:
-        await self.tried(self.session.connected.unsubscribe(thread_id))
+        await self.report_failure(self.session.connected.unsubscribe(thread_id))
 
     @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
@@ -143,7 +143,7 @@ class ConversationScreen(App[int]):
             self.bell()
 
     def note(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
-        self.transcript.append(Note(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
+        self.transcript.append(NoteBlock(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
 
     def show_question(self) -> None:
         """The oldest question that waits for an answer, or none."""

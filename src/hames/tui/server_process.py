@@ -16,12 +16,12 @@ CLOSE_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
 QUICK_READS, QUICK_SECONDS, GULP_SECONDS = 20, 0.004, 0.016
 
-Reach = Callable[[], AbstractAsyncContextManager[AppServerClient]]
+ConnectToServer = Callable[[], AbstractAsyncContextManager[AppServerClient]]
 """Opens a connection; leaving it closes it."""
 
 
 @asynccontextmanager
-async def spawned(
+async def spawn_server(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "hames-tui", version: str = "1"
 ) -> AsyncGenerator[AppServerClient]:
     """A server that ends with us. What it says on stderr is kept for the day it dies: the screen is ours.

@@ -19,7 +19,7 @@ from hames.tui.conversation import AGENT_OPTION, Conversation, Prices
 from hames.tui.user_shell import Ran, as_context
 
 
-class View(Protocol):
+class SessionView(Protocol):
     """Where a session is seen."""
 
     def show_thread(self, before: Conversation) -> None:
@@ -48,7 +48,7 @@ class Wishes(Value):
 
 
 class Session:
-    def __init__(self, view: View, *, cwd: Path, wishes: Wishes) -> None:
+    def __init__(self, view: SessionView, *, cwd: Path, wishes: Wishes) -> None:
         self.client: AppServerClient | None = None
         self.talk = Conversation()
         self.models: list[m.Model] = []

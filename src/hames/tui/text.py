@@ -71,7 +71,7 @@ def _rounded(count: int) -> str:
     return f"{count / 1_000_000:g}M" if count >= 1_000_000 else f"{count / 1000:g}k"
 
 
-def said(value: Json) -> str:
+def json_on_one_line(value: Json) -> str:
     """Arguments and results on one line."""
     if value is msgspec.UNSET or value is None:
         return ""

@@ -16,7 +16,7 @@ from hames.providers import failures
 from hames.providers.anthropic import models
 from hames.providers.anthropic.request import as_json
 from hames.providers.anthropic.stream import AnthropicStream
-from hames.providers.failures import Refusal, Service
+from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.retry import PATIENCE, Patience, retrying
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class CloudProvider:
         self._client: AsyncAnthropic | None = None
         self._clock = clock
         self._patience = patience
-        self._service = Service(
+        self._service = ServiceInfo(
             name=f"Claude on {cloud}",
             key_variable=f"the sign-in of {cloud}",
             url="",
@@ -95,10 +95,10 @@ class CloudProvider:
     def _refused(self, status: int, body: object, model: str) -> ProviderError:
         said = body.get("error") if isinstance(body, dict) else None
         error: Json = said if isinstance(said, dict) else {}
-        refusal = Refusal(
+        refusal = ServiceRefusal(
             status=status, kind=str(error.get("type", "")), message=str(error.get("message", body or "")), model=model
         )
-        return failures.error(self._service, refusal)
+        return failures.provider_error(self._service, refusal)
 
     def _failed(self, said: Json) -> ProviderError:
         return self._refused(0, {"error": said}, "")

@@ -1,4 +1,4 @@
-"""Claude models, as data. `AS_OF` says when this was true.
+"""Claude models: what the generated table of prices and context windows (`price_table`) does not say.
 
 Models differ in how they are asked to think, and a wrong question is refused:
 
@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from hames.domain.models import ModelCard, Price
 from hames.domain.value import Value
+from hames.providers.facts import facts_of, price
 
-AS_OF = "2026-11"
 PROVIDER = "anthropic"
 BASE_URL = "https://api.anthropic.com"
 DEFAULT = "claude-sonnet-5-5"
@@ -33,160 +33,73 @@ class Claude(Value):
     effort: bool
 
 
-M = 1_000_000
 K = 1_000
+_HAIKU, _SONNET, _OPUS = "claude-haiku-5-5", "claude-sonnet-5-5", "claude-opus-5-5"
 
 
 def _claude(
     model: str,
-    name: str,
     description: str,
     thinking: Thinking,
     *,
-    window: int = M,
+    name: str = "",
+    window: int = 1000 * K,
     output: int = 128 * K,
-    price: tuple[float, float, float, float] | None = None,
+    price: Price | None = None,
     successor: str = "",
 ) -> Claude:
+    """`name`, `window` and `price` are for models that the generated table does not have."""
+    facts = facts_of(PROVIDER, model)
     card = ModelCard(
         provider=PROVIDER,
         model=model,
-        display_name=f"Claude {name}",
+        display_name=facts.name or name,
         description=description,
-        context_window=window,
+        context_window=facts.context_window or window,
         max_output=output,
         reasoning=thinking != "none",
         web_search=thinking != "none",
-        price=None
-        if price is None
-        else Price(input=price[0], output=price[1], cache_read=price[2], cache_write=price[3]),
+        price=facts.price or price,
         successor=successor,
     )
     return Claude(card=card, thinking=thinking, effort=thinking in ("asked", "usual") or model == "claude-opus-4-5")
 
 
-_OPUS = (5.0, 25.0, 0.5, 6.25)
-_SONNET = (3.0, 15.0, 0.3, 3.75)
+_MYTHOS = "For verified organisations"
 
 MODELS: tuple[Claude, ...] = (
-    _claude("claude-sonnet-5-5", "Sonnet 5.5", "Fast and capable", "usual", price=(2.0, 10.0, 0.2, 2.5)),
-    _claude("claude-opus-5-5", "Opus 5.5", "Long-running coding", "usual", price=(4.0, 20.0, 0.2, 5.0)),
-    _claude(
-        "claude-haiku-5-5",
-        "Haiku 5.5",
-        "Fastest; prompts over 100,000 tokens cost five times as much",
-        "usual",
-        price=(0.1, 0.5, 0.01, 0.125),
-    ),
-    _claude("claude-fable-5-2", "Fable 5.2", "Demanding reasoning", "usual"),
-    _claude("claude-fable-5-1", "Fable 5.1", "Demanding reasoning", "usual", price=(10.0, 50.0, 0.25, 12.5)),
-    _claude("claude-mythos-5-2", "Mythos 5.2", "For verified organisations", "usual"),
-    _claude("claude-mythos-5-1", "Mythos 5.1", "For verified organisations", "usual", price=(10.0, 50.0, 0.25, 12.5)),
-    _claude("claude-opus-5", "Opus 5", "Before Opus 5.5", "usual", price=_OPUS),
-    _claude("claude-sonnet-5", "Sonnet 5", "Before Sonnet 5.5", "usual", price=(2.0, 10.0, 0.2, 2.5)),
-    _claude("claude-fable-5", "Fable 5", "Before Fable 5.1", "usual", price=(10.0, 50.0, 1.0, 12.5)),
-    _claude("claude-mythos-5", "Mythos 5", "For verified organisations", "usual", price=(10.0, 50.0, 1.0, 12.5)),
-    _claude("claude-opus-4-8", "Opus 4.8", "Before Opus 5", "asked", price=_OPUS),
-    _claude("claude-opus-4-7", "Opus 4.7", "Before Opus 4.8", "asked", price=_OPUS),
-    _claude("claude-opus-4-6", "Opus 4.6", "Before Opus 4.7", "asked", price=_OPUS),
-    _claude("claude-sonnet-4-6", "Sonnet 4.6", "Before Sonnet 5", "asked", output=64 * K, price=_SONNET),
-    _claude(
-        "claude-haiku-4-5",
-        "Haiku 4.5",
-        "Before Haiku 5.5",
-        "budget",
-        window=200 * K,
-        output=64 * K,
-        price=(1.0, 5.0, 0.1, 1.25),
-    ),
-    _claude("claude-opus-4-5", "Opus 4.5", "Before Opus 4.6", "budget", window=200 * K, output=64 * K, price=_OPUS),
-    _claude(
-        "claude-sonnet-4-5",
-        "Sonnet 4.5",
-        "To be retired on 30 November 2026",
-        "budget",
-        window=200 * K,
-        output=64 * K,
-        price=_SONNET,
-        successor="claude-sonnet-5-5",
-    ),
-    _claude("claude-mythos-preview", "Mythos Preview", "Retired", "usual", successor="claude-mythos-5-2"),
-    _claude(
-        "claude-opus-4-0",
-        "Opus 4",
-        "Retired",
-        "budget",
-        window=200 * K,
-        output=32 * K,
-        price=(15.0, 75.0, 1.5, 18.75),
-        successor="claude-opus-5-5",
-    ),
-    _claude(
-        "claude-sonnet-4-0",
-        "Sonnet 4",
-        "Retired",
-        "budget",
-        window=200 * K,
-        output=64 * K,
-        price=_SONNET,
-        successor="claude-sonnet-5-5",
-    ),
-    _claude(
-        "claude-3-7-sonnet-20250219",
-        "Sonnet 3.7",
-        "Retired",
-        "budget",
-        window=200 * K,
-        output=64 * K,
-        price=_SONNET,
-        successor="claude-sonnet-5-5",
-    ),
-    _claude(
-        "claude-3-5-sonnet-20241022",
-        "Sonnet 3.5",
-        "Retired",
-        "none",
-        window=200 * K,
-        output=8192,
-        price=_SONNET,
-        successor="claude-sonnet-5-5",
-    ),
-    _claude(
-        "claude-3-5-haiku-20241022",
-        "Haiku 3.5",
-        "Retired",
-        "none",
-        window=200 * K,
-        output=8192,
-        price=(0.8, 4.0, 0.08, 1.0),
-        successor="claude-haiku-5-5",
-    ),
-    _claude(
-        "claude-3-opus-20240229",
-        "Opus 3",
-        "Retired",
-        "none",
-        window=200 * K,
-        output=4096,
-        price=(15.0, 75.0, 1.5, 18.75),
-        successor="claude-opus-5-5",
-    ),
-    _claude(
-        "claude-3-haiku-20240307",
-        "Haiku 3",
-        "Retired",
-        "none",
-        window=200 * K,
-        output=4096,
-        price=(0.25, 1.25, 0.03, 0.3),
-        successor="claude-haiku-5-5",
-    ),
+    _claude(_SONNET, "Fast and capable", "usual"),
+    _claude(_OPUS, "Long-running coding", "usual"),
+    _claude(_HAIKU, "Fastest; prompts over 100,000 tokens cost five times as much", "usual"),
+    _claude("claude-fable-5-2", "Demanding reasoning", "usual", name="Claude Fable 5.2"),
+    _claude("claude-fable-5-1", "Demanding reasoning", "usual"),
+    _claude("claude-mythos-5-2", _MYTHOS, "usual", name="Claude Mythos 5.2"),
+    _claude("claude-mythos-5-1", _MYTHOS, "usual", name="Claude Mythos 5.1", price=price(10.0, 50.0, 0.25, 12.5)),
+    _claude("claude-opus-5", "Before Opus 5.5", "usual"),
+    _claude("claude-sonnet-5", "Before Sonnet 5.5", "usual"),
+    _claude("claude-fable-5", "Before Fable 5.1", "usual"),
+    _claude("claude-mythos-5", _MYTHOS, "usual", name="Claude Mythos 5", price=price(10.0, 50.0, 1.0, 12.5)),
+    _claude("claude-opus-4-8", "Before Opus 5", "asked"),
+    _claude("claude-opus-4-7", "Before Opus 4.8", "asked"),
+    _claude("claude-opus-4-6", "Before Opus 4.7", "asked"),
+    _claude("claude-sonnet-4-6", "Before Sonnet 5", "asked", output=64 * K),
+    _claude("claude-haiku-4-5", "Before Haiku 5.5", "budget", output=64 * K),
+    _claude("claude-opus-4-5", "Before Opus 4.6", "budget", output=64 * K),
+    _claude("claude-sonnet-4-5", "To be retired on 30 November 2026", "budget", output=64 * K, successor=_SONNET),
+    _claude("claude-mythos-preview", "Retired", "usual", name="Claude Mythos Preview", successor="claude-mythos-5-2"),
+    _claude("claude-opus-4-0", "Retired", "budget", output=32 * K, successor=_OPUS),
+    _claude("claude-sonnet-4-0", "Retired", "budget", output=64 * K, successor=_SONNET),
+    _claude("claude-3-7-sonnet-20250219", "Retired", "budget", output=64 * K, successor=_SONNET),
+    _claude("claude-3-5-sonnet-20241022", "Retired", "none", output=8192, successor=_SONNET),
+    _claude("claude-3-5-haiku-20241022", "Retired", "none", output=8192, successor=_HAIKU),
+    _claude("claude-3-opus-20240229", "Retired", "none", output=4096, successor=_OPUS),
+    _claude("claude-3-haiku-20240307", "Retired", "none", output=4096, successor=_HAIKU),
 )
 
 ALIASES: dict[str, str] = {
-    "sonnet": "claude-sonnet-5-5",
-    "opus": "claude-opus-5-5",
-    "haiku": "claude-haiku-5-5",
+    "sonnet": _SONNET,
+    "opus": _OPUS,
+    "haiku": _HAIKU,
     "fable": "claude-fable-5-2",
 }
 
@@ -203,7 +116,7 @@ SNAPSHOTS: dict[str, str] = {
 
 _BY_NAME = {claude.card.model: claude for claude in MODELS}
 
-UNKNOWN = _claude("", "", "Not in this catalogue", "usual", window=200 * K, output=32 * K)
+UNKNOWN = _claude("", "Not in this catalogue", "usual", window=200 * K, output=32 * K)
 """What is assumed of a model that came after this was written."""
 
 

@@ -19,7 +19,7 @@ from hames.providers.anthropic import models
 from hames.providers.anthropic.request import encode
 from hames.providers.anthropic.stream import AnthropicStream
 from hames.providers.base import HttpProvider, checked_key
-from hames.providers.failures import Refusal, Service
+from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.retry import PATIENCE, Patience
 
 VERSION = "2026-10-21"
@@ -50,7 +50,7 @@ class AnthropicProvider(HttpProvider[bool]):
         api_key, auth_token = (checked_key(key, "ANTHROPIC_API_KEY") for key in (api_key, auth_token))
         if not api_key and not auth_token:
             raise Misconfigured("no key for Anthropic; set ANTHROPIC_API_KEY (scripted/hello is a model without one)")
-        service = Service(
+        service = ServiceInfo(
             name="the Anthropic API",
             key_variable="ANTHROPIC_API_KEY",
             url=base_url,
@@ -71,19 +71,19 @@ class AnthropicProvider(HttpProvider[bool]):
         return False if form and error.status == 400 and _UNWANTED_THOUGHT.search(str(error)) else None
 
     def _reply_reader(self, request: ModelRequest) -> AnthropicStream:  # noqa: ARG002
-        return AnthropicStream(lambda error: failures.error(self._service, read_error(error)))
+        return AnthropicStream(lambda error: failures.provider_error(self._service, read_error(error)))
 
-    def _read_error(self, body: bytes) -> Refusal:
+    def _read_error(self, body: bytes) -> ServiceRefusal:
         try:
             message = msgspec.json.decode(body)
         except (ValueError, RecursionError):
-            return Refusal()
+            return ServiceRefusal()
         return read_error(message.get("error") if isinstance(message, dict) else None)
 
 
-def read_error(error: Json) -> Refusal:
+def read_error(error: Json) -> ServiceRefusal:
     """An error object of the service, from a response body or from inside a stream."""
     details = error.get("details") if isinstance(error, dict) else None
-    return Refusal(
+    return ServiceRefusal(
         kind=text_member(error, "type"), code=text_member(details, "error_code"), message=text_member(error, "message")
     )

@@ -11,13 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from hames.codecs.jsontext import is_json, parse_lenient
-from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import (
-    ModelEvent,
     ProviderNotice,
     ReasoningDelta,
     ReasoningEnded,
@@ -33,7 +31,8 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
-from hames.providers.failures import cut_off, malformed
+from hames.providers.failures import malformed
+from hames.providers.reply_stream import ReplyStream
 
 REASONS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -126,19 +125,9 @@ class _Block(Struct):
         return not self.given.get("input") and not is_json("".join(self.parts).encode())
 
 
-class AnthropicStream:
-    """One reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that.
-
-    A failure is kept, not raised, so that what came before it in the same chunk is not lost.
-    """
-
+class AnthropicStream(ReplyStream):
     def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
-        self.failure: ProviderError | None = None
-        self.ended = False
-        self.progress = 0
-        """Events that were not pings: what counts as a sign of life."""
-        self._fail = fail
-        self._sse = SseDecoder()
+        super().__init__(fail)
         self._begun = False
         self._open: dict[int, _Block] = {}
         self._blocks = 0
@@ -149,37 +138,15 @@ class AnthropicStream:
         """The block that stopped last may be half a call."""
         self._searches: dict[str, tuple[int, str, Json]] = {}
         self._run: _Block | None = None
-        self._pieces: list[str] = []
-        self._out: list[ModelEvent] = []
 
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        try:
-            told = self._sse.feed(chunk)
-        except EventTooLong as error:
-            self.failure = malformed(str(error))
-            return []
-        for name, data in told:
-            if self.ended or self.failure:
-                break
-            self._read(name, data)
-        return self._taken()
+    def _has_begun(self) -> bool:
+        return self._begun
 
-    def finish(self) -> list[ModelEvent]:
-        """The bytes are over. A reply that has said why it stopped is whole even without its last word."""
-        for name, data in self._sse.finish():
-            if not self.ended and not self.failure and is_json(data):
-                self._read(name, data)
-        if not self.ended and not self.failure:
-            if self._word is not None:
-                self._end()
-            else:
-                self.failure = cut_off(begun=self._begun)
-        return self._taken()
-
-    def _taken(self) -> list[ModelEvent]:
-        self._merge()
-        out, self._out = self._out, []
-        return out
+    def _end_without_last_event(self) -> bool:
+        if self._word is None:
+            return False
+        self._end()
+        return True
 
     def _merge(self) -> None:
         """Deltas of one block that arrived together are told together."""

@@ -20,7 +20,7 @@ from hames.providers.base import HttpProvider, checked_key
 from hames.providers.chat.request import RequestForm, encode
 from hames.providers.chat.servers import ChatServer
 from hames.providers.chat.stream import ChatStream
-from hames.providers.failures import Refusal, Service
+from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.openai import errors
 from hames.providers.retry import PATIENCE, Patience
 
@@ -57,7 +57,7 @@ class ChatProvider(HttpProvider[RequestForm]):
             raise Misconfigured(f"no address for {server.title}; set {server.url_variable}")
         if not api_key and server.needs_key:
             raise Misconfigured(f"no key for {server.title}; set {server.key_variable}")
-        service = Service(
+        service = ServiceInfo(
             name=server.title,
             key_variable=server.key_variable,
             url=url,
@@ -103,10 +103,10 @@ class ChatProvider(HttpProvider[RequestForm]):
     def _reply_reader(self, request: ModelRequest) -> ChatStream:
         return ChatStream(lambda error: self._stream_error(error, request))
 
-    def _read_error(self, body: bytes) -> Refusal:
+    def _read_error(self, body: bytes) -> ServiceRefusal:
         return errors.read_error_body(body)
 
-    def _refused(self, refusal: Refusal, request: ModelRequest, content_type: str) -> ProviderError:
+    def _refused(self, refusal: ServiceRefusal, request: ModelRequest, content_type: str) -> ProviderError:
         if request.tools and _NO_TOOLS.search(refusal.message):
             return self._no_tools_error(request.model, refusal.message, status=refusal.status)
         if refusal.status == 404 and not refusal.kind and "model" in refusal.message.lower():
@@ -117,7 +117,7 @@ class ChatProvider(HttpProvider[RequestForm]):
         refusal = errors.read_stream_error(error)
         if request.tools and _NO_TOOLS.search(refusal.message):
             return self._no_tools_error(request.model, refusal.message)
-        return failures.error(self._service, refusal)
+        return failures.provider_error(self._service, refusal)
 
     def _no_tools_error(self, model: str, reason: str, *, status: int = 0) -> ProviderError:
         reason = failures.tidy(failures.redact(reason, self._service.secrets))

@@ -12,13 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hames.codecs.jsontext import count_member, is_json, parse_lenient
-from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import (
-    ModelEvent,
     ReasoningDelta,
     ReasoningEnded,
     ReplyEnded,
@@ -33,6 +31,7 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.providers.chat.think_tags import ThinkTags
 from hames.providers.failures import cut_off, malformed
+from hames.providers.reply_stream import ReplyStream
 
 REASONS: dict[str, StopReason] = {
     "stop": "end",
@@ -115,61 +114,26 @@ class _Open(Struct):
         return "".join(self.parts)
 
 
-class ChatStream:
-    """One reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that.
-
-    A failure is kept, not raised, so that what came before it in the same chunk is not lost.
-    """
-
+class ChatStream(ReplyStream):
     def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
-        self.failure: ProviderError | None = None
-        self.ended = False
-        self.progress = 0
-        """Chunks that were not pings: what counts as a sign of life."""
-        self._fail = fail
-        self._sse = SseDecoder()
+        super().__init__(fail)
         self._blocks = 0
         self._word: str | None = None
         self._refused = False
         self._usage: UsageSeen | None = None
         self._speaking: tuple[str, int] | None = None
         """What is being told: `text` or the field a thought comes from, and its block."""
-        self._pieces: list[str] = []
         self._tags = ThinkTags()
         self._details: list[dict[str, Json]] = []
         self._thought: ReasoningEnded | None = None
         """One that waits for the details a server may still send for it."""
         self._calls: list[_Open] = []
-        self._out: list[ModelEvent] = []
 
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        try:
-            told = self._sse.feed(chunk)
-        except EventTooLong as error:
-            self.failure = malformed(str(error))
-            return []
-        for _, data in told:
-            if self.ended or self.failure:
-                break
-            self._read(data)
-        return self._taken()
-
-    def finish(self) -> list[ModelEvent]:
-        """The bytes are over. A reply that has said why it stopped is whole even without its last word."""
-        for _, data in self._sse.finish():
-            if not self.ended and not self.failure and (is_json(data) or data.strip() == b"[DONE]"):
-                self._read(data)
-        if not self.ended and not self.failure:
-            if self._word is not None:
-                self._end()
-            else:
-                self.failure = cut_off(begun=self.progress > 0)
-        return self._taken()
-
-    def _taken(self) -> list[ModelEvent]:
-        self._merge()
-        out, self._out = self._out, []
-        return out
+    def _end_without_last_event(self) -> bool:
+        if self._word is None:
+            return False
+        self._end()
+        return True
 
     def _merge(self) -> None:
         """Deltas that arrived together are told together."""
@@ -199,7 +163,7 @@ class ChatStream:
                 self._out.append(self._thought)
             self._thought = ended
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, name: bytes, data: bytes) -> None:  # noqa: ARG002
         try:
             chunk = _decode(data)
         except (ValueError, RecursionError):

@@ -4,28 +4,28 @@ import msgspec
 
 from hames.codecs.jsontext import text_member
 from hames.domain.json import Json
-from hames.providers.failures import Refusal
+from hames.providers.failures import ServiceRefusal
 
 
-def read_error_body(body: bytes) -> Refusal:
+def read_error_body(body: bytes) -> ServiceRefusal:
     """`{"error": {…}}` is usual; `{"error": "…"}`, `{"detail": "…"}` and the bare object happen."""
     try:
         message = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return Refusal()
+        return ServiceRefusal()
     if isinstance(message, list) and message:
         message = message[0]
     if not isinstance(message, dict):
-        return Refusal()
+        return ServiceRefusal()
     error = message.get("error") or message.get("detail") or (message if message.get("object") == "error" else None)
     if isinstance(error, str):
-        return Refusal(kind="error", message=error)
-    return Refusal(
+        return ServiceRefusal(kind="error", message=error)
+    return ServiceRefusal(
         kind=text_member(error, "type"), code=text_member(error, "code"), message=text_member(error, "message")
     )
 
 
-def read_stream_error(error: Json) -> Refusal:
+def read_stream_error(error: Json) -> ServiceRefusal:
     """An error inside a stream that had begun well."""
     kind = " ".join(filter(None, (text_member(error, "type"), text_member(error, "code"))))
     status = error.get("code") if isinstance(error, dict) else None
@@ -36,4 +36,4 @@ def read_stream_error(error: Json) -> Refusal:
         kind = f"{kind} rate_limit"
     elif code in ("500", "504"):
         kind = "server_error"
-    return Refusal(kind=kind, message=text_member(error, "message") or (error if isinstance(error, str) else ""))
+    return ServiceRefusal(kind=kind, message=text_member(error, "message") or (error if isinstance(error, str) else ""))

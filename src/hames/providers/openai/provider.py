@@ -11,7 +11,7 @@ from hames.domain.request import ModelRequest
 from hames.ports import Clock
 from hames.providers import failures
 from hames.providers.base import HttpProvider, checked_key
-from hames.providers.failures import Refusal, Service
+from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.openai import errors, models
 from hames.providers.openai.request import encode
 from hames.providers.openai.stream import OpenAIStream
@@ -35,7 +35,7 @@ class OpenAIProvider(HttpProvider[bool]):
         api_key = checked_key(api_key, "OPENAI_API_KEY")
         if not api_key:
             raise Misconfigured("no key for OpenAI; set OPENAI_API_KEY")
-        service = Service(
+        service = ServiceInfo(
             name="the OpenAI API",
             key_variable="OPENAI_API_KEY",
             url=base_url,
@@ -55,7 +55,7 @@ class OpenAIProvider(HttpProvider[bool]):
         return False if form and error.status in (400, 404) and _UNWANTED_THOUGHT.search(str(error)) else None
 
     def _reply_reader(self, request: ModelRequest) -> OpenAIStream:  # noqa: ARG002
-        return OpenAIStream(lambda error: failures.error(self._service, errors.read_stream_error(error)))
+        return OpenAIStream(lambda error: failures.provider_error(self._service, errors.read_stream_error(error)))
 
-    def _read_error(self, body: bytes) -> Refusal:
+    def _read_error(self, body: bytes) -> ServiceRefusal:
         return errors.read_error_body(body)

@@ -22,7 +22,7 @@ from hames.domain.request import (
 )
 from hames.domain.value import Value
 from hames.providers.call_ids import CallNames, plain
-from hames.providers.openai.models import PROVIDER, gpt, phased
+from hames.providers.openai.models import PROVIDER, gpt, has_message_phases
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -42,7 +42,7 @@ def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
 def as_json(request: ModelRequest, *, reasoning: bool = True) -> dict[str, Json]:
     card = gpt(request.model)
     names = CallNames(longest=CALL_ID_CHARS)
-    asks = _Asks(reasoning=reasoning, phases=phased(request.model))
+    asks = _Asks(reasoning=reasoning, phases=has_message_phases(request.model))
     body: dict[str, Json] = {
         "model": request.model,
         "input": [item for message in request.messages for item in _items(message, names, asks)],

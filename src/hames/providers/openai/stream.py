@@ -10,14 +10,12 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from hames.codecs.jsontext import count_member, is_json, parse_lenient, text_member
-from hames.codecs.sse import EventTooLong, SseDecoder
+from hames.codecs.jsontext import count_member, parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import (
-    ModelEvent,
     ReasoningDelta,
     ReasoningEnded,
     ReplyEnded,
@@ -33,7 +31,8 @@ from hames.domain.request import (
     UsageSeen,
 )
 from hames.domain.usage import Usage
-from hames.providers.failures import cut_off, malformed
+from hames.providers.failures import malformed
+from hames.providers.reply_stream import ReplyStream
 
 Delta = type[TextDelta] | type[ReasoningDelta] | type[SummaryDelta] | type[ToolCallDelta]
 DELTAS: dict[str, tuple[Delta, str]] = {
@@ -78,51 +77,13 @@ class _Item(Struct):
     done: bool = False
 
 
-class OpenAIStream:
-    """One reply. `feed` until `ended` or `failure`, and `finish` when the bytes stop before that.
-
-    A failure is kept, not raised, so that what came before it in the same chunk is not lost.
-    """
-
+class OpenAIStream(ReplyStream):
     def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
-        self.failure: ProviderError | None = None
-        self.ended = False
-        self.progress = 0
-        """Events that were not pings: what counts as a sign of life."""
-        self._fail = fail
-        self._sse = SseDecoder()
+        super().__init__(fail)
         self._items: dict[int, _Item] = {}
         self._called = False
         self._refused = False
         self._run: tuple[Delta, int] | None = None
-        self._pieces: list[str] = []
-        self._out: list[ModelEvent] = []
-
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        try:
-            told = self._sse.feed(chunk)
-        except EventTooLong as error:
-            self.failure = malformed(str(error))
-            return []
-        for name, data in told:
-            if self.ended or self.failure:
-                break
-            self._read(name, data)
-        return self._taken()
-
-    def finish(self) -> list[ModelEvent]:
-        """The bytes are over before the reply was."""
-        for name, data in self._sse.finish():
-            if not self.ended and not self.failure and is_json(data):
-                self._read(name, data)
-        if not self.ended and not self.failure:
-            self.failure = cut_off(begun=self.progress > 0)
-        return self._taken()
-
-    def _taken(self) -> list[ModelEvent]:
-        self._merge()
-        out, self._out = self._out, []
-        return out
 
     def _merge(self) -> None:
         """Deltas of one item that arrived together are told together."""

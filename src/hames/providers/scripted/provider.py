@@ -108,7 +108,7 @@ class Step(Value, forbid_unknown_fields=True, rename={"arguments_": "with"}):
 Reply = tuple[Step, ...]
 
 
-class Conversation(Value):
+class ScriptedConversation(Value):
     """`when` None: whatever is asked, and it goes on over all prompts. Otherwise it begins anew with each prompt."""
 
     replies: tuple[Reply, ...]
@@ -116,7 +116,7 @@ class Conversation(Value):
 
 
 class Script(Value):
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[ScriptedConversation, ...]
     pace_ms: int = 0
 
 
@@ -202,9 +202,9 @@ def read_script(text: str | bytes, *, name: str) -> Script:
     try:
         written = msgspec.json.decode(text)
         written = msgspec.convert({"otherwise": written} if isinstance(written, list) else written, _Written)
-        told = [Conversation(when=part.when, replies=_replies(part.replies)) for part in written.conversations]
+        told = [ScriptedConversation(when=part.when, replies=_replies(part.replies)) for part in written.conversations]
         if written.otherwise is not None:
-            told.append(Conversation(replies=_replies(written.otherwise)))
+            told.append(ScriptedConversation(replies=_replies(written.otherwise)))
         return Script(conversations=tuple(told), pace_ms=written.pace_ms)
     except (ValueError, RecursionError) as error:
         raise Misconfigured(f"the script {name!r} cannot be read: {error}") from None

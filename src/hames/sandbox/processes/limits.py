@@ -58,7 +58,7 @@ def _container_limits() -> Iterator[int]:
                         yield int((place / name).read_text())
 
 
-def confine(pid: int, limits: Limits) -> None:
+def set_limits(pid: int, limits: Limits) -> None:
     """Limits a process that has not begun. Raises `OSError`."""
     wanted = {resource.RLIMIT_CORE: 0}
     if limits.processes:
@@ -76,7 +76,7 @@ def confine(pid: int, limits: Limits) -> None:
         Path(f"/proc/{pid}/oom_score_adj").write_text(_EXPENDABLE)
 
 
-def limited(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
+def limited_command(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
     """A shell command line that sets `limits` and then becomes `argv`."""
     script = ["ulimit -c 0", f"{{ echo {_EXPENDABLE} >/proc/self/oom_score_adj; }} 2>/dev/null"]
     if limits.processes:

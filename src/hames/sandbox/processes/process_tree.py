@@ -27,7 +27,7 @@ _LOOKS, _YOUNG = 5, 40
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class Seen(NamedTuple):
+class ProcessInfo(NamedTuple):
     """One line of the process table."""
 
     pid: int
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     dead: bool
 
 
-def look(pid: int) -> Seen | None:
+def read_process(pid: int) -> ProcessInfo | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -45,7 +45,7 @@ def look(pid: int) -> Seen | None:
         return None
     # The name is in parentheses and may contain anything, also parentheses.
     state, parent, group, session = text[text.rindex(b")") + 2 :].split(b" ", 4)[:4]
-    return Seen(pid, int(parent), int(group), int(session), state in (b"Z", b"X"))
+    return ProcessInfo(pid, int(parent), int(group), int(session), state in (b"Z", b"X"))
 
 
 def find(root: int, job: str, *, since_root: bool = False) -> set[int]:
@@ -57,7 +57,7 @@ def find(root: int, job: str, *, since_root: bool = False) -> set[int]:
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     if since_root:
         numbers = _younger(numbers, root)
-    table = {seen.pid: seen for number in numbers if (seen := look(number)) is not None and not seen.dead}
+    table = {seen.pid: seen for number in numbers if (seen := read_process(number)) is not None and not seen.dead}
     mark = f"HAMES_JOB={job}".encode()
     members = {
         seen.pid
@@ -78,7 +78,7 @@ def descendants(root: int) -> set[int]:
     """The root and everything below it, as long as nobody lost his parents. Cheaper than `find`."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
-        if name.isdigit() and (seen := look(int(name))) is not None and not seen.dead:
+        if name.isdigit() and (seen := read_process(int(name))) is not None and not seen.dead:
             children.setdefault(seen.parent, []).append(seen.pid)
     found, rest = {root} if root else set[int](), [root] if root else []
     while rest:
@@ -132,7 +132,7 @@ def tell(members: Collection[int], number: int) -> None:
 
 def strike(members: Collection[int], number: int) -> None:
     """The same, group by group: a group is hit all at once, whatever it forks meanwhile."""
-    groups = {seen.group for pid in members if (seen := look(pid)) is not None} - {os.getpgrp()}
+    groups = {seen.group for pid in members if (seen := read_process(pid)) is not None} - {os.getpgrp()}
     for group in groups:
         with suppress(OSError):
             os.killpg(group, number)
@@ -215,7 +215,7 @@ def _proportional_bytes(pid: int) -> int:
     return fields.get(b"Pss_Anon", fields.get(b"Pss", 0)) + fields.get(b"SwapPss", 0)
 
 
-class Family(NamedTuple):
+class ProcessFamily(NamedTuple):
     """`pid` 0 is a family about to be started: it is known by its mark alone."""
 
     pid: int
@@ -245,7 +245,7 @@ def _guard() -> None:
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         os.nice(-10)
-    families: dict[str, Family] = {}
+    families: dict[str, ProcessFamily] = {}
     quiet = _threads()
     rest = b""
     while True:
@@ -258,7 +258,7 @@ def _guard() -> None:
             for line in lines:
                 sign, pid, job, limit, most = line.decode().split()
                 if sign == "+":
-                    families[job] = Family(int(pid), job, int(limit), int(most))
+                    families[job] = ProcessFamily(int(pid), job, int(limit), int(most))
                 else:
                     families.pop(job, None)
             quiet = min(quiet, _threads())

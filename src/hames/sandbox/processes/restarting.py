@@ -19,7 +19,7 @@ _LONGEST_BYTES = 4096
 Again = Callable[[], Awaitable[tuple[LocalProcess, Callable[[], bool]]]]
 
 
-class SteadyProcess:
+class RestartingProcess:
     """Implements `ports.Process`. `began` says, of an ended process, whether the program ever began.
 
     Whoever reads the output decides whether there is another try, because bubblewrap's complaint is in it.

@@ -15,18 +15,18 @@ from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch
-from hames.sandbox.local import LocalSandbox, Settings
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.proof.attempts import run
 from hames.sandbox.proof.attempts.network import ODD_SOCKETS
 from hames.sandbox.proof.attempts.run import ATTEMPTS
-from hames.sandbox.proof.targets import Stage, interpreter, staged
+from hames.sandbox.proof.targets import EscapeTargets, interpreter, set_up_targets
 
 WHERE = "/var/tmp"
 KNOWN = frozenset[str]()
 """What gets through wherever anything is writable, and is documented to."""
 
 
-class Finding(Value):
+class AttemptResult(Value):
     """One attempt. `known`: it gets out, and is documented to."""
 
     attempt: str
@@ -34,7 +34,7 @@ class Finding(Value):
     known: bool
 
 
-def accepted(policy: SandboxPolicy) -> frozenset[str]:
+def accepted_escapes(policy: SandboxPolicy) -> frozenset[str]:
     """The attempts that are documented to get out under a policy."""
     match policy:
         case ReadOnly():
@@ -45,13 +45,15 @@ def accepted(policy: SandboxPolicy) -> frozenset[str]:
             return frozenset(ATTEMPTS)
 
 
-async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, where: str = WHERE) -> list[Finding]:
+async def prove(
+    policy: SandboxPolicy, settings: SandboxSettings | None = None, *, where: str = WHERE
+) -> list[AttemptResult]:
     """Tries everything under `policy`. Raises `SandboxUnavailable` when there are no walls to try."""
     python = interpreter()
     if python is None:
         return []
-    with staged(where) as stage:
-        chosen = settings or Settings()
+    with set_up_targets(where) as stage:
+        chosen = settings or SandboxSettings()
         chosen = replace(
             chosen,
             extra_read=(*chosen.extra_read, str(Path(run.__file__).parent)),
@@ -74,16 +76,16 @@ async def prove(policy: SandboxPolicy, settings: Settings | None = None, *, wher
             raise SandboxUnavailable(f"the attempts could not be made, so nothing is proved: {said.strip()[-200:]}")
         survived = await _survived(stage)
         return [
-            Finding(
+            AttemptResult(
                 attempt=name,
                 escaped=survived if name == "stay_in_a_session_of_its_own" else _escaped(name, claims, stage),
-                known=name in accepted(policy),
+                known=name in accepted_escapes(policy),
             )
             for name in ATTEMPTS
         ]
 
 
-async def _survived(stage: Stage) -> bool:
+async def _survived(stage: EscapeTargets) -> bool:
     for _ in range(200):  # the kernel ends a namespace a moment after its first process
         if not stage.running(stage.survivor):
             return False
@@ -91,7 +93,7 @@ async def _survived(stage: Stage) -> bool:
     return True
 
 
-def _escaped(name: str, claims: dict[str, str], stage: Stage) -> bool:
+def _escaped(name: str, claims: dict[str, str], stage: EscapeTargets) -> bool:
     """What was seen outside; where nothing can be seen there, what the attempt claims. Silence is not a refusal."""
     claim = claims.get(name, "missing")
     judge = _JUDGES.get(name)
@@ -105,19 +107,19 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _exists(path: str) -> Callable[[Stage], bool]:
+def _exists(path: str) -> Callable[[EscapeTargets], bool]:
     return lambda stage: (stage.base / path).exists() or (stage.base / path).is_symlink()
 
 
-def _differs(path: str, content: str = "untouched") -> Callable[[Stage], bool]:
+def _differs(path: str, content: str = "untouched") -> Callable[[EscapeTargets], bool]:
     return lambda stage: _text(stage.base / path) != content
 
 
-def _says(path: str) -> Callable[[Stage], bool]:
+def _says(path: str) -> Callable[[EscapeTargets], bool]:
     return lambda stage: "escaped" in _text(stage.base / path)
 
 
-def _has_line(path: str, line: str) -> Callable[[Stage], bool]:
+def _has_line(path: str, line: str) -> Callable[[EscapeTargets], bool]:
     return lambda stage: line in map(str.strip, _text(stage.base / path).splitlines())
 
 
@@ -128,11 +130,11 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _heard(name: str) -> Callable[[Stage], bool]:
+def _heard(name: str) -> Callable[[EscapeTargets], bool]:
     return lambda stage: stage.heard(name)
 
 
-_JUDGES: dict[str, Callable[[Stage], bool]] = {
+_JUDGES: dict[str, Callable[[EscapeTargets], bool]] = {
     "create_a_file_outside": _exists("out/created"),
     "append_to_a_file_outside": _differs("out/appended"),
     "truncate_a_file_outside": _differs("out/truncated"),

@@ -54,7 +54,7 @@ SETTINGS = {
 """Files that tools need a part of, with a secret in the other part."""
 
 
-class Stage:
+class EscapeTargets:
     """`told` is what the attempts are told; the rest is for judging them."""
 
     def __init__(self, base: Path) -> None:
@@ -92,12 +92,12 @@ class Stage:
 
 
 @contextmanager
-def staged(where: str) -> Generator[Stage]:
+def set_up_targets(where: str) -> Generator[EscapeTargets]:
     """Puts it all up below `where`, which must not be a directory that sandboxes replace, such as `/tmp`."""
     base = Path(os.path.realpath(tempfile.mkdtemp(prefix="hames-proof-", dir=where)))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, base, ignore_errors=True)
-        stage = Stage(base)
+        stage = EscapeTargets(base)
         _files(stage)
         _workspace(stage.ws)
         _links(stage)
@@ -118,7 +118,7 @@ def staged(where: str) -> Generator[Stage]:
         yield stage
 
 
-def _files(stage: Stage) -> None:
+def _files(stage: EscapeTargets) -> None:
     for directory in (stage.out / "mnt", stage.ws):
         directory.mkdir(parents=True)
     for name in _OUTSIDE:
@@ -136,7 +136,7 @@ def _files(stage: Stage) -> None:
     (stage.moved_state / "token").write_text(stage.canary)
 
 
-def _links(stage: Stage) -> None:
+def _links(stage: EscapeTargets) -> None:
     """Files of the workspace that are also known by a name outside, as package managers and git leave them."""
     for name, mode in (("cache-entry", 0o644), ("cache-mode", 0o644), ("cache-object", 0o444)):
         (stage.out / name).write_text("untouched")
@@ -163,7 +163,7 @@ def _workspace(ws: Path) -> None:
     (ws / ".gemini").symlink_to("shared-gemini")
 
 
-def _listeners(stage: Stage, stack: ExitStack) -> None:
+def _listeners(stage: EscapeTargets, stack: ExitStack) -> None:
     wanted: dict[str, tuple[int, int, Any]] = {
         "tcp": (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         "tcp6": (socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
@@ -186,7 +186,7 @@ def _listeners(stage: Stage, stack: ExitStack) -> None:
                 stage.told[name] = listener.getsockname()[1]
 
 
-def _odd_listeners(stage: Stage, stack: ExitStack) -> None:
+def _odd_listeners(stage: EscapeTargets, stack: ExitStack) -> None:
     """Sockets that the kernel's own list does not name by their path, outside and in the workspace."""
     before = os.getcwd()  # noqa: PTH109
     stack.callback(os.chdir, before)
@@ -218,7 +218,7 @@ def _odd_listeners(stage: Stage, stack: ExitStack) -> None:
     os.chdir(before)
 
 
-def _processes(stage: Stage, stack: ExitStack) -> None:
+def _processes(stage: EscapeTargets, stack: ExitStack) -> None:
     for name in ("victim", "traced"):
         process = subprocess.Popen(
             ["/bin/sleep", f"3600.{stage.token}"],
@@ -239,7 +239,7 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _shared(stage: Stage, stack: ExitStack) -> None:
+def _shared(stage: EscapeTargets, stack: ExitStack) -> None:
     """Memory by key and by name, a file in `/tmp`, and a descriptor that wants to be inherited."""
     key = int(stage.token)
     libc = ctypes.CDLL(None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hames.domain.value import Value
 from hames.sandbox.walls.hidden_paths import secret_mounts, socket_mounts
-from hames.sandbox.walls.mounts import Layers, Mount, inside, ordered
+from hames.sandbox.walls.mounts import Layers, Mount, is_inside, sort_mounts
 
 _SMALL_BYTES = 64 * 1024
 _SCRATCH_BYTES = min(4 * 1024**3, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
@@ -31,7 +31,7 @@ class Bubblewrap(Value):
     overlays: bool = False
 
 
-class View(Value):
+class BubblewrapView(Value):
     """What one run sees. `roots` are the writable roots, real paths; none for a read-only run."""
 
     workspace: str
@@ -52,7 +52,7 @@ class View(Value):
 
 def options(
     bubblewrap: Bubblewrap,
-    view: View,
+    view: BubblewrapView,
     layers: Sequence[Mount],
     *,
     cwd: str,
@@ -84,7 +84,7 @@ def options(
     return [*words, "--seccomp", str(filter_fd), "--chdir", cwd]
 
 
-def mounts(view: View) -> list[Mount]:
+def mounts(view: BubblewrapView) -> list[Mount]:
     """Parents first."""
     fresh = [Mount(path=path, how="scratch") for path in (*_FRESH, *_real_run())]
     if view.private_home:
@@ -93,7 +93,7 @@ def mounts(view: View) -> list[Mount]:
     shown = [Mount(path=root, how="write") for root in view.roots] or [Mount(path=view.workspace, how="read")]
     everything = any(mount.path == "/" for mount in shown)
     visible = [] if everything else view.visible
-    layers = ordered([*visible, *fresh, *_passages(fresh, shown), *shown])
+    layers = sort_mounts([*visible, *fresh, *_passages(fresh, shown), *shown])
     layers = [mount for mount in layers if mount.how != "link" or not _is_above(mount.path, layers)]
     keep = (*view.roots, view.workspace)
     secrets = secret_mounts(view.home, more=view.hidden, keep=keep, layers=Layers(layers))
@@ -102,7 +102,7 @@ def mounts(view: View) -> list[Mount]:
         for mount in socket_mounts(Layers([*layers, *secrets]), view.sockets)
         if view.known_sockets is None or mount.path in view.known_sockets
     ]
-    return ordered([*layers, *sockets, *view.guards, *secrets])
+    return sort_mounts([*layers, *sockets, *view.guards, *secrets])
 
 
 def _is_above(path: str, layers: Sequence[Mount]) -> bool:
@@ -117,14 +117,14 @@ def _passages(fresh: Sequence[Mount], shown: Sequence[Mount]) -> list[Mount]:
         f"{over.path}/{seen.path[len(over.path) + 1 :].partition('/')[0]}"
         for over in fresh
         for seen in shown
-        if seen.path != over.path and inside(seen.path, over.path)
+        if seen.path != over.path and is_inside(seen.path, over.path)
     }
     ways -= {f"{over.path}/{name}" for over in fresh if over.how == "home" for name in _SHARED_BY_PROGRAMS}
     homes = [over.path for over in fresh if over.how == "home"]
     return [
         Mount(path=way, how="passage")
         for way in ways
-        if way not in homes and not any(inside(way, seen.path) for seen in shown)
+        if way not in homes and not any(is_inside(way, seen.path) for seen in shown)
     ]
 
 
@@ -134,7 +134,7 @@ def _real_run() -> tuple[str, ...]:
     return (str(path),) if path.is_dir() and not path.is_symlink() else ()
 
 
-def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: View, files: Mapping[str, int]) -> list[str]:
+def _mount_words(bubblewrap: Bubblewrap, mount: Mount, view: BubblewrapView, files: Mapping[str, int]) -> list[str]:
     match mount.how:
         case "read":
             return ["--ro-bind", mount.path, mount.path]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, inside
+from hames.sandbox.walls.mounts import Mount, is_inside
 
 _CONFIG_BYTES = 262_144
 _MENTIONS = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n#;]+)", re.IGNORECASE | re.MULTILINE)
@@ -25,7 +25,7 @@ SAME_DIRECTORY = ".\n"
 """As `.git/commondir` it changes nothing. Without a guard, that file could move git's configuration elsewhere."""
 
 
-class Guards(Value):
+class GuardedPaths(Value):
     """`directories` and `files` are placeholders to make; `links` are guarded names that are symbolic links, which
     cannot be mount points and are compared after the run."""
 
@@ -47,7 +47,7 @@ class _Survey:
         self.files: list[tuple[str, str]] = []
         self.links: list[tuple[str, str]] = []
 
-    def take(self, hidden: Sequence[str] = ()) -> Guards:
+    def take(self, hidden: Sequence[str] = ()) -> GuardedPaths:
         for path in hidden:
             self.hold_place(Path(path))
         for name in GUARDED:
@@ -60,8 +60,8 @@ class _Survey:
         self.from_outside()
         shut = [mount.path for mount in self.mounts if mount.how != "write"]
         # A directory that is only held in place must not reopen one that is shut.
-        pins = [pin for pin in self.pins if not any(inside(pin.path, path) for path in shut)]
-        return Guards(
+        pins = [pin for pin in self.pins if not any(is_inside(pin.path, path) for path in shut)]
+        return GuardedPaths(
             mounts=(*pins, *self.mounts),
             directories=tuple(dict.fromkeys(self.directories)),
             files=tuple(dict.fromkeys(self.files)),
@@ -92,7 +92,7 @@ class _Survey:
 
     def hold(self, path: Path, *, directory: bool = True) -> None:
         """Read-only where it is inside the root, with every directory above it held in place."""
-        if path == self.root or not inside(str(path), str(self.root)) or not path.parent.is_dir():
+        if path == self.root or not is_inside(str(path), str(self.root)) or not path.parent.is_dir():
             return
         for parent in path.relative_to(self.root).parents[:-1]:
             self.pins.append(Mount(path=str(self.root / parent), how="write"))
@@ -103,7 +103,7 @@ class _Survey:
 
     def hold_place(self, path: Path) -> None:
         """The same for a path that may be missing, also together with directories above it."""
-        if not inside(str(path), str(self.root)) or path == self.root:
+        if not is_inside(str(path), str(self.root)) or path == self.root:
             return
         if path.is_symlink():
             self.guard(path)
@@ -176,11 +176,11 @@ class _Survey:
             return
         for admin in admins:
             checkout = os.path.realpath(Path(worktrees, admin, _text(admin / "gitdir").strip()))
-            if not inside(checkout, str(self.root)):
+            if not is_inside(checkout, str(self.root)):
                 self.guard(admin)
 
 
-def guards(root: str, *, home: str, hidden: Sequence[str] = ()) -> Guards:
+def find_guarded_paths(root: str, *, home: str, hidden: Sequence[str] = ()) -> GuardedPaths:
     """What has to be guarded in one writable root. `root` is a real path. `hidden` are further places, real paths or
     not, that nobody may make, replace or move."""
     return _Survey(root, home).take(hidden)

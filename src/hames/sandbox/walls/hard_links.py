@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, inside
+from hames.sandbox.walls.mounts import Mount, is_inside
 from hames.sandbox.walls.workspace_survey import LinkedName, SurveyResult
 
 LARGE_BYTES = 64 << 20
@@ -38,7 +38,9 @@ class Separated(Value):
         return tuple(Mount(path=path, how="read") for path in sorted({os.path.dirname(path) for path in self.left}))  # noqa: PTH120
 
 
-def shared(seen: Iterable[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = ()) -> list[LinkedName]:
+def find_shared_files(
+    seen: Iterable[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = ()
+) -> list[LinkedName]:
     """Files in the writable `roots` with a name outside them. What is `read_only` in there counts as outside."""
     names = {name.path: name for one in seen for name in one.linked}
     if not names or not roots:
@@ -54,7 +56,7 @@ def shared(seen: Iterable[SurveyResult], roots: Sequence[str], *, read_only: Seq
     return [name for name in writable if count[name.device, name.inode] < name.links]
 
 
-def separate(names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool = True) -> Separated:
+def separate_files(names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool = True) -> Separated:
     """Gives each of these files content of its own. `can_mount`: large files may be left for mounts."""
     copied: list[str] = []
     left: list[str] = []
@@ -86,7 +88,7 @@ def _by_directory(names: Sequence[LinkedName]) -> Iterator[tuple[str, list[Linke
 @contextmanager
 def _opened(directory: str, roots: Sequence[str]) -> Generator[int]:
     """The directory, reached from its root without following a link that a running command could have put there."""
-    root = next(root for root in roots if inside(directory, root))
+    root = next(root for root in roots if is_inside(directory, root))
     place = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in directory[len(root) :].split("/"):
@@ -189,15 +191,15 @@ class Protected(Value):
     notes: tuple[str, ...] = ()
 
 
-def protect(
+def protect_shared_files(
     seen: Sequence[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = (), can_mount: bool = True
 ) -> Protected:
     """Before a command: nothing it can write to is known by a name outside. `can_mount`: what cannot be copied may be
     made read-only by a mount."""
-    names = shared(seen, roots, read_only=read_only)
+    names = find_shared_files(seen, roots, read_only=read_only)
     if not names:
         return Protected()
-    done = separate(names, roots, can_mount=can_mount)
+    done = separate_files(names, roots, can_mount=can_mount)
     notes: list[str] = []
     if done.copied:
         notes.append(
@@ -216,5 +218,5 @@ def _several(paths: Sequence[str], roots: Sequence[str]) -> str:
 
 
 def _top(path: str, roots: Sequence[str]) -> str:
-    root = next((root for root in roots if inside(path, root)), "")
+    root = next((root for root in roots if is_inside(path, root)), "")
     return path[len(root) :].lstrip("/").partition("/")[0] or path

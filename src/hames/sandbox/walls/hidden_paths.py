@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from hames.sandbox.walls.mounts import Layers, Mount, inside, mount_points, now_and_then
+from hames.sandbox.walls.mounts import Layers, Mount, is_inside, mount_points, now_and_then
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS, system_secrets
 
 _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")
@@ -36,14 +36,14 @@ def _of_the_system(_moment: int) -> tuple[Mount, ...]:
 
 
 def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
-    if any(inside(home, path) for path in bound):
+    if any(is_inside(home, path) for path in bound):
         return list(_worth_a_look(home))
     return [name for path in bound if path.startswith(f"{home}/") for name in _secrets_below(path[len(home) + 1 :])]
 
 
 @lru_cache(maxsize=256)
 def _secrets_below(directory: str) -> tuple[str, ...]:
-    return tuple(name for name in HOME_SECRETS if inside(name, directory) and name != directory)
+    return tuple(name for name in HOME_SECRETS if is_inside(name, directory) and name != directory)
 
 
 def _worth_a_look(home: str) -> Sequence[str]:

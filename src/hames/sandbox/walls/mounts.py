@@ -41,13 +41,13 @@ class Mount(Value):
     content: bytes = b""
 
 
-def ordered(mounts: Iterable[Mount]) -> list[Mount]:
+def sort_mounts(mounts: Iterable[Mount]) -> list[Mount]:
     """Parents before children; of two for the same path, the later one."""
     last = {mount.path: mount for mount in mounts}
     return sorted(last.values(), key=lambda mount: (mount.path.rstrip("/").count("/"), mount.path))
 
 
-def inside(path: str, root: str) -> bool:
+def is_inside(path: str, root: str) -> bool:
     """Whether `path` is `root` or below it, by name alone."""
     return path == root or path.startswith(root.rstrip("/") + "/")
 
@@ -125,10 +125,10 @@ def writable_roots(workspace: str, roots: Sequence[str]) -> dict[str, str]:
     Raises `SandboxUnavailable` for a workspace or a root that cannot be one.
     """
     named = list(dict.fromkeys(os.path.normpath(root) for root in (workspace, *roots)))
-    outermost = [root for root in named if not any(root != other and inside(root, other) for other in named)]
+    outermost = [root for root in named if not any(root != other and is_inside(root, other) for other in named)]
     real = [os.path.realpath(root) for root in outermost]
     for name, root in zip(outermost, real, strict=True):
-        if not name.startswith("/") or any(inside(root, kernel) for kernel in ("/dev", "/proc", "/sys")):
+        if not name.startswith("/") or any(is_inside(root, kernel) for kernel in ("/dev", "/proc", "/sys")):
             raise SandboxUnavailable(f"{name!r} cannot be a writable root")
     if not Path(workspace).is_dir():
         raise SandboxUnavailable(f"no directory {workspace!r} to work in")

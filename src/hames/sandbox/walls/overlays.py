@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 
-from hames.sandbox.walls.mounts import Mount, inside, mount_points
+from hames.sandbox.walls.mounts import Mount, is_inside, mount_points
 
 _ETC = "/etc"
 
@@ -38,9 +38,9 @@ class Overlays:
             self._known[about.st_dev] = self._possible(directory, self._layer("empty"))
         return self._known[about.st_dev] and stat.S_ISDIR(about.st_mode) and not _has_mounts_below(directory)
 
-    def laid(self, layers: Sequence[Mount]) -> list[Mount]:
+    def with_overlays(self, layers: Sequence[Mount]) -> list[Mount]:
         """The same mounts, with overlays for what are tools and for hiding files in `/etc`."""
-        if any(mount.how == "write" and inside(self._layer("empty"), mount.path) for mount in layers):
+        if any(mount.how == "write" and is_inside(self._layer("empty"), mount.path) for mount in layers):
             return list(layers)  # a command could change what lies on top
         masked = frozenset(mount.path for mount in layers if _is_masked_in_etc(mount))
         over_etc = self._mask(masked) if masked and self.can_cover(_ETC) else ""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
-from hames.sandbox.walls.guarded_paths import PLACEHOLDER_MODE, Guards
+from hames.sandbox.walls.guarded_paths import PLACEHOLDER_MODE, GuardedPaths
 from hames.sandbox.walls.mounts import Mount
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -31,7 +31,7 @@ class Placeholders:
     def __init__(self, root: str) -> None:
         self._root = root
         self._lock: int | None = None
-        self._guards = Guards()
+        self._guards = GuardedPaths()
 
     def lock(self) -> None:
         """Before the root is looked at: what another run is taking away is not mistaken for the user's own."""
@@ -39,7 +39,7 @@ class Placeholders:
             self._lock = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             _flock(self._lock, fcntl.LOCK_SH)
 
-    def stand(self, guards: Guards) -> tuple[Mount, ...]:
+    def create(self, guards: GuardedPaths) -> tuple[Mount, ...]:
         """Makes them, and returns the mounts that hold. Where we may not write, the program may not either.
 
         Raises `SandboxUnavailable` when a guard cannot be set up for another reason.
@@ -57,7 +57,7 @@ class Placeholders:
                 needless.add(path)
         return tuple(mount for mount in guards.mounts if mount.path not in needless)
 
-    def leave(self) -> list[str]:
+    def remove(self) -> list[str]:
         """Takes them away if nobody else needs them. Mends guarded links that were changed, and says which."""
         notes = [note for path, target in self._guards.links if (note := _mended(path, target))]
         lock, self._lock = self._lock, None

@@ -18,14 +18,14 @@ from hames.domain.value import Value
 from hames.executables import script_command
 from hames.ports import Launch, ToolFailed
 from hames.sandbox.processes import process_tree
-from hames.sandbox.processes.limits import confine, limited
+from hames.sandbox.processes.limits import limited_command, set_limits
 from hames.sandbox.walls import bubblewrap as bwrap
 from hames.sandbox.walls import hard_links, seatbelt, seccomp
 from hames.sandbox.walls import landlock as locks
 from hames.sandbox.walls.after_command.checks import AfterCommand, Check
-from hames.sandbox.walls.guarded_paths import Guards, guards
+from hames.sandbox.walls.guarded_paths import GuardedPaths, find_guarded_paths
 from hames.sandbox.walls.launch_plan import LaunchPlan
-from hames.sandbox.walls.mounts import BOUND, Layers, Mount, inside
+from hames.sandbox.walls.mounts import BOUND, Layers, Mount, is_inside
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.placeholders import Placeholders
 from hames.sandbox.walls.view.rendered_config import git_settings
@@ -67,31 +67,31 @@ def plan_bubblewrap(
 ) -> LaunchPlan:
     """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left.
     `network`: what the command gets of it."""
-    held: list[tuple[Placeholders, Guards]] = []
+    held: list[tuple[Placeholders, GuardedPaths]] = []
     guarded: list[Mount] = []
     told = list(access.visible.notes)
     check: Check | None = None
 
     def closing() -> list[str]:
         notes = list(network.close()) if network is not None else []
-        notes += [*told, *(note for placeholders, _ in held for note in placeholders.leave())]
+        notes += [*told, *(note for placeholders, _ in held for note in placeholders.remove())]
         return [*notes, *(check.finish() if check is not None else ())]
 
     try:
         for root in access.roots:
             placeholders = Placeholders(root)
             placeholders.lock()
-            held.append((placeholders, guards(root, home=access.home, hidden=access.hidden)))
+            held.append((placeholders, find_guarded_paths(root, home=access.home, hidden=access.hidden)))
         wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
         closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
-        links = hard_links.protect(access.seen, access.roots, read_only=closed)
+        links = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)
         told += links.notes
         if held:
             check = _begin(after, access, wanted_mounts)
         for placeholders, wanted in held:
-            guarded += placeholders.stand(wanted)
+            guarded += placeholders.create(wanted)
         guarded += links.mounts
-        view = bwrap.View(
+        view = bwrap.BubblewrapView(
             workspace=os.path.realpath(launch.workspace),
             roots=access.roots,
             guards=tuple(guarded),
@@ -103,7 +103,7 @@ def plan_bubblewrap(
             sockets=tuple(path for seen in access.seen for path in seen.sockets),
             known_sockets=access.sockets,
         )
-        layers = overlays.laid(bwrap.mounts(view))
+        layers = overlays.with_overlays(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
             raise ToolFailed(f"the directory {launch.cwd!r} is outside what the sandbox shows")
         files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}
@@ -116,11 +116,11 @@ def plan_bubblewrap(
         closing()
         raise
     # Only root may set limits of a program with the setuid bit, so there the command sets its own.
-    argv = limited(launch.argv, launch.limits) if found.setuid else launch.argv
+    argv = limited_command(launch.argv, launch.limits) if found.setuid else launch.argv
 
     def release(pid: int) -> None:
         if not found.setuid:
-            confine(pid, launch.limits)
+            set_limits(pid, launch.limits)
         rest = b"".join(os.fsencode(option) + b"\0" for option in options)
         while rest:
             rest = rest[os.write(writer, rest) :]
@@ -158,8 +158,8 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
 def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount]) -> Check:
     """Also looks at a repository beside the roots that a linked worktree writes to."""
     beside = [mount.path for mount in guarded if mount.how == "write"]
-    beside = [path for path in beside if not any(inside(path, root) for root in access.roots)]
-    outermost = [path for path in beside if not any(path != other and inside(path, other) for other in beside)]
+    beside = [path for path in beside if not any(is_inside(path, root) for root in access.roots)]
+    outermost = [path for path in beside if not any(path != other and is_inside(path, other) for other in beside)]
     shut = [mount.path for mount in guarded if mount.how != "write"]
     return after.begin((*access.roots, *outermost), home=access.home, skip=shut)
 
@@ -167,7 +167,7 @@ def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount])
 def _ends(pid: int) -> bool:
     """Whether a process has ended or is about to: without its namespaces it lives on for a moment."""
     until = time.monotonic() + _END_SECONDS
-    while (seen := process_tree.look(pid)) is not None and not seen.dead:
+    while (seen := process_tree.read_process(pid)) is not None and not seen.dead:
         if time.monotonic() > until:
             return False
         time.sleep(0.01)
@@ -216,10 +216,10 @@ def plan_landlock(launch: Launch, access: CommandAccess, after: AfterCommand) ->
     if "/etc" in readable:
         # A rule holds for everything below, so the secrets in there are left out one by one.
         readable.remove("/etc")
-        readable += [path for path in _entries("/etc") if not any(inside(secret, path) for secret in secrets)]
+        readable += [path for path in _entries("/etc") if not any(is_inside(secret, path) for secret in secrets)]
         readable += [path for path in _entries("/etc/ssl", "/etc/ssh", "/etc/apt") if path not in secrets]
     settings = {"writable": [*access.roots, tmp], "readable": readable}
-    inner = limited(launch.argv, launch.limits)
+    inner = limited_command(launch.argv, launch.limits)
     argv = script_command(locks.__file__, str(filter_fd), json.dumps(settings), *inner)
     return _unmounted(launch, access, tmp, argv, after, files=[filter_fd])
 
@@ -235,7 +235,7 @@ def plan_seatbelt(launch: Launch, access: CommandAccess, after: AfterCommand) ->
         readable=_readable(launch, access),
         private_home=access.visible.private_home,
     )
-    return _unmounted(launch, access, tmp, seatbelt.arguments(text, limited(launch.argv, launch.limits)), after)
+    return _unmounted(launch, access, tmp, seatbelt.arguments(text, limited_command(launch.argv, launch.limits)), after)
 
 
 def plan_unconfined(launch: Launch) -> LaunchPlan:
@@ -244,7 +244,7 @@ def plan_unconfined(launch: Launch) -> LaunchPlan:
     The environment is still a clean one, no descriptor or terminal is inherited, limits hold, and everything that the
     command starts is ended with it.
     """
-    return LaunchPlan(argv=limited(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
+    return LaunchPlan(argv=limited_command(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
 
 
 def _unmounted(
@@ -257,7 +257,7 @@ def _unmounted(
     files: Sequence[int] = (),
 ) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
-    links = hard_links.protect(access.seen, access.roots, can_mount=False)
+    links = hard_links.protect_shared_files(access.seen, access.roots, can_mount=False)
     check = after.begin(access.roots, home=access.home) if access.roots else None
     variables: dict[str, str] = {}
     if access.visible.private_home:

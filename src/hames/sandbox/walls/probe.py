@@ -16,7 +16,7 @@ from pathlib import Path
 from hames.domain.errors import SandboxUnavailable
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import bubblewrap, seccomp
-from hames.sandbox.walls.bubblewrap import Bubblewrap, View
+from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView
 from hames.sandbox.walls.view.system import system_mounts
 
 _TRIAL_SECONDS = 10.0
@@ -127,7 +127,7 @@ def _described(path: str) -> Bubblewrap:
 
 def _complaint(found: Bubblewrap) -> str | None:
     """What goes wrong with all walls up, or nothing. Other programs' sockets say nothing about the walls."""
-    view = View(workspace="/usr", roots=(), guards=(), home="/nonexistent", visible=system_mounts())
+    view = BubblewrapView(workspace="/usr", roots=(), guards=(), home="/nonexistent", visible=system_mounts())
     filter_fd = seccomp.file()
     try:
         words = bubblewrap.options(found, view, bubblewrap.mounts(view), cwd="/", filter_fd=filter_fd)

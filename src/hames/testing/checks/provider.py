@@ -39,9 +39,9 @@ from hames.testing.services.server import (
     Hang,
     Pause,
     ProviderServer,
-    Reply,
     Reset,
-    Talk,
+    ServerReply,
+    ServerTalk,
     Thoughts,
     Use,
     Words,
@@ -52,7 +52,7 @@ STOPS = 80
 """Scheduler passes after which a stream is stopped, one by one; a reply needs fewer."""
 
 
-class Stage(Value):
+class ProviderStage(Value):
     """A dialect, and how to make a provider for a service at a URL.
 
     The provider retries twice and sleeps on a clock that takes no time. An impatient one
@@ -77,7 +77,7 @@ def asking(text: str = "Hello?", *, tools: bool = True, **options: str) -> Model
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 TOOLS = (OfferedTool(name="shell", description="Run a command", schema=SCHEMA),)
-FULL = Talk(
+FULL = ServerTalk(
     parts=(
         Thoughts(text="Let me see: äöü 🐎…", signature="sig/+=="),
         Words(text="I will look — ‘now’."),
@@ -89,7 +89,7 @@ FULL = Talk(
 )
 
 
-def expected(talk: Talk) -> Outcome:
+def expected(talk: ServerTalk) -> Outcome:
     """What a provider must make of a reply."""
     return Outcome(
         texts=tuple(part.text for part in talk.parts if isinstance(part, Words)),
@@ -111,7 +111,7 @@ def assert_same(got: Outcome, wanted: Outcome) -> None:
 
 @asynccontextmanager
 async def _at(
-    stage: Stage, *answers: Answer, then: Answer | None = None
+    stage: ProviderStage, *answers: Answer, then: Answer | None = None
 ) -> AsyncGenerator[tuple[ProviderServer, Provider]]:
     async with ProviderServer(stage.dialect, *answers, then=then) as server:
         provider = stage.make(server.url)
@@ -127,7 +127,7 @@ class AsyncResource(Protocol):
     async def aclose(self) -> None: ...
 
 
-async def check_everything_a_reply_can_hold(stage: Stage) -> None:
+async def check_everything_a_reply_can_hold(stage: ProviderStage) -> None:
     async with _at(stage, FULL) as (_, provider):
         got = outcome(await heard(provider, asking()))
     assert_same(got, expected(FULL))
@@ -135,7 +135,7 @@ async def check_everything_a_reply_can_hold(stage: Stage) -> None:
     assert got.opaques[0] is not None
 
 
-async def check_bytes_may_be_cut_anywhere(stage: Stage) -> None:
+async def check_bytes_may_be_cut_anywhere(stage: ProviderStage) -> None:
     data = b"".join(stage.dialect.events(FULL))
     drips: list[Answer] = [raw(Drip(data=data, size=size)) for size in (1, 2, 3, 7, 64)]
     async with _at(stage, *drips) as (_, provider):
@@ -143,7 +143,7 @@ async def check_bytes_may_be_cut_anywhere(stage: Stage) -> None:
             assert_same(outcome(await heard(provider, asking(f"{number}"))), expected(FULL))
 
 
-async def check_whatever_the_standard_calls_an_event_is_one(stage: Stage) -> None:
+async def check_whatever_the_standard_calls_an_event_is_one(stage: ProviderStage) -> None:
     events = stage.dialect.events(FULL)
     data = b"".join(events)
     manners = {
@@ -161,51 +161,51 @@ async def check_whatever_the_standard_calls_an_event_is_one(stage: Stage) -> Non
             assert_same(outcome(await heard(provider, asking(name))), expected(FULL))
 
 
-async def check_an_event_without_end_is_given_up(stage: Stage) -> None:
+async def check_an_event_without_end_is_given_up(stage: ProviderStage) -> None:
     endless = raw(b"data: {", *(b"x" * 1_000_000 for _ in range(11)), Hang())
     async with _at(stage, endless) as (server, _):
         _, error = await failed(stage.impatient(server.url), asking())
     assert error.info == "ResponseStreamDisconnected"
 
 
-async def check_arguments_are_the_models_own_words(stage: Stage) -> None:
+async def check_arguments_are_the_models_own_words(stage: ProviderStage) -> None:
     """Valid or not, an object or not: judging them is not the provider's."""
     uses = tuple(
         Use(name="shell", arguments=arguments, id=f"toolu_{number}")
         for number, arguments in enumerate(("[1]", '"ls"', "null", '{"command": "ls"} and more', '{"a": 1, "a": 2}'))
     )
-    async with _at(stage, Talk(parts=uses, stop="tools", cuts=2)) as (_, provider):
+    async with _at(stage, ServerTalk(parts=uses, stop="tools", cuts=2)) as (_, provider):
         got = outcome(await heard(provider, asking()))
     assert [call.arguments for call in got.calls] == [use.arguments for use in uses]
 
 
-async def check_a_service_that_asks_for_too_long_a_wait_is_not_waited_for(stage: Stage) -> None:
+async def check_a_service_that_asks_for_too_long_a_wait_is_not_waited_for(stage: ProviderStage) -> None:
     no = stage.dialect.refusal(429)
     for header, value in (("retry-after", "1000000000"), ("retry-after", "Fri, 31 Dec 2199 23:59:59 GMT")):
-        absurd = Reply(parts=no.parts, status=429, headers=(*no.headers, (header, value)))
+        absurd = ServerReply(parts=no.parts, status=429, headers=(*no.headers, (header, value)))
         async with _at(stage, then=absurd) as (server, provider):
             _, error = await failed(provider, asking())
             assert error.retryable
             assert len(server.seen) == 1, value
 
 
-async def check_every_ending(stage: Stage) -> None:
+async def check_every_ending(stage: ProviderStage) -> None:
     reasons: tuple[StopReason, ...] = ("end", "max_tokens", "refusal", "unknown")
-    talks = [Talk(parts=(Words(text="So."),), stop=reason) for reason in reasons]
+    talks = [ServerTalk(parts=(Words(text="So."),), stop=reason) for reason in reasons]
     async with _at(stage, *talks) as (_, provider):
         for reason in reasons:
             assert outcome(await heard(provider, asking(reason))).reason == reason
 
 
-async def check_many_calls(stage: Stage) -> None:
+async def check_many_calls(stage: ProviderStage) -> None:
     uses = tuple(Use(name="shell", arguments=f'{{"command": "echo {n}"}}', id=f"toolu_{n}") for n in range(200))
-    async with _at(stage, Talk(parts=uses, stop="tools", cuts=1)) as (_, provider):
+    async with _at(stage, ServerTalk(parts=uses, stop="tools", cuts=1)) as (_, provider):
         got = outcome(await heard(provider, asking()))
     assert [call.id for call in got.calls] == [use.id for use in uses]
 
 
-async def check_what_can_pass_is_tried_again(stage: Stage) -> None:
-    say = Talk(parts=(Words(text="At last."),))
+async def check_what_can_pass_is_tried_again(stage: ProviderStage) -> None:
+    say = ServerTalk(parts=(Words(text="At last."),))
     for status in (408, 409, 429, 500, 502, 503, 504, 529):
         no = stage.dialect.refusal(status)
         async with _at(stage, no, no, say) as (server, provider):
@@ -216,7 +216,7 @@ async def check_what_can_pass_is_tried_again(stage: Stage) -> None:
             assert len({seen.raw for seen in server.seen}) == 1, "a repeated request is the same request"
 
 
-async def check_patience_ends(stage: Stage) -> None:
+async def check_patience_ends(stage: ProviderStage) -> None:
     async with _at(stage, then=stage.dialect.refusal(503)) as (server, provider):
         _, error = await failed(provider, asking())
     assert error.retryable
@@ -224,7 +224,7 @@ async def check_patience_ends(stage: Stage) -> None:
     assert len(server.seen) == 3
 
 
-async def check_what_cannot_pass_is_not_tried_again(stage: Stage) -> None:
+async def check_what_cannot_pass_is_not_tried_again(stage: ProviderStage) -> None:
     hopeless: tuple[tuple[int, ErrorInfo], ...] = (
         (400, "BadRequest"),
         (400, "ContextWindowExceeded"),
@@ -241,14 +241,14 @@ async def check_what_cannot_pass_is_not_tried_again(stage: Stage) -> None:
             assert len(server.seen) == 1, status
 
 
-async def check_a_connection_that_breaks_before_the_answer_is_tried_again(stage: Stage) -> None:
-    say = Talk(parts=(Words(text="At last."),))
+async def check_a_connection_that_breaks_before_the_answer_is_tried_again(stage: ProviderStage) -> None:
+    say = ServerTalk(parts=(Words(text="At last."),))
     for fault in (raw(Reset(), status=0), raw(Close(), status=0), raw(Reset()), raw(Close()), raw()):
         async with _at(stage, fault, say) as (_, provider):
             assert outcome(await heard(provider, asking())).texts == ("At last.",), fault
 
 
-async def check_an_answer_that_breaks_is_a_failure_and_no_call_is_half_told(stage: Stage) -> None:
+async def check_an_answer_that_breaks_is_a_failure_and_no_call_is_half_told(stage: ProviderStage) -> None:
     events = stage.dialect.events(FULL)
     whole = expected(FULL).calls
     for end in range(stage.dialect.opening + 1, len(events) - 2):
@@ -262,7 +262,7 @@ async def check_an_answer_that_breaks_is_a_failure_and_no_call_is_half_told(stag
             assert len(server.seen) == 1, "nothing is tried again once the answer has begun"
 
 
-async def check_an_error_inside_the_stream(stage: Stage) -> None:
+async def check_an_error_inside_the_stream(stage: ProviderStage) -> None:
     events = stage.dialect.events(FULL)
     async with _at(stage, raw(*events[:7], stage.dialect.broken())) as (_, provider):
         told, error = await failed(provider, asking())
@@ -270,7 +270,7 @@ async def check_an_error_inside_the_stream(stage: Stage) -> None:
     assert (error.info, error.retryable) == ("ServerOverloaded", True)
 
 
-async def check_silence_is_not_waited_for(stage: Stage) -> None:
+async def check_silence_is_not_waited_for(stage: ProviderStage) -> None:
     events = stage.dialect.events(FULL)
     pings = tuple(part for _ in range(200) for part in (stage.dialect.ping(), Pause(seconds=0.01)))
     silent = (raw(Hang(), status=0), raw(Hang()), raw(*events[:7], Hang()), raw(*events[:7], *pings))
@@ -281,21 +281,21 @@ async def check_silence_is_not_waited_for(stage: Stage) -> None:
         assert error.info == "ResponseStreamDisconnected"
 
 
-async def check_a_page_instead_of_a_stream(stage: Stage) -> None:
+async def check_a_page_instead_of_a_stream(stage: ProviderStage) -> None:
     page = raw(b"<html><body>Sign in</body></html>", headers={"content-type": "text/html"})
     async with _at(stage, then=page) as (_, provider):
         _, error = await failed(provider, asking())
     assert not error.retryable
 
 
-async def check_nobody_there(stage: Stage) -> None:
+async def check_nobody_there(stage: ProviderStage) -> None:
     async with ProviderServer(stage.dialect) as server:
         pass
     _, error = await failed(stage.make(server.url), asking())
     assert error.info == "HttpConnectionFailed"
 
 
-async def check_secrets_stay(stage: Stage) -> None:
+async def check_secrets_stay(stage: ProviderStage) -> None:
     """The service echoes what it was sent, key and all."""
     for status in (400, 401, 403, 404, 429, 500):
         async with _at(stage, then=_echo(stage.dialect, status)) as (server, provider):
@@ -309,9 +309,9 @@ def _echo(dialect: Dialect, status: int) -> Answer:
     return lambda seen: dialect.refusal(status, message=f"headers were {seen.headers}")
 
 
-async def check_a_history_that_has_seen_everything_is_accepted(stage: Stage) -> None:
+async def check_a_history_that_has_seen_everything_is_accepted(stage: ProviderStage) -> None:
     """After interrupts, crashes, failed tools and another provider, the next request is a valid one."""
-    say = Talk(parts=(Words(text="Fine."),))
+    say = ServerTalk(parts=(Words(text="Fine."),))
     async with _at(stage, FULL, say) as (server, provider):
         events = await heard(provider, asking())
         request = ModelRequest(
@@ -362,14 +362,14 @@ def _odd_history() -> tuple[Message, ...]:
     )
 
 
-async def check_being_stopped_anywhere(stage: Stage) -> None:
+async def check_being_stopped_anywhere(stage: ProviderStage) -> None:
     events = stage.dialect.events(FULL)
     async with _at(stage, then=raw(*events)) as (_, provider):
         await check_stopping(provider, asking())
         assert_same(outcome(await heard(provider, asking())), expected(FULL))
 
 
-CHECKS: tuple[Callable[[Stage], Awaitable[None]], ...] = (
+CHECKS: tuple[Callable[[ProviderStage], Awaitable[None]], ...] = (
     check_everything_a_reply_can_hold,
     check_bytes_may_be_cut_anywhere,
     check_whatever_the_standard_calls_an_event_is_one,

@@ -56,7 +56,7 @@ class Thought(Value):
     cut: bool = False
 
 
-class Called(Value):
+class ModelCalled(Value):
     name: str
     arguments: str
     call_id: str
@@ -69,7 +69,7 @@ class Searched(Value):
     failed: bool
 
 
-class Failed(Value):
+class ModelFailed(Value):
     message: str
     retryable: bool
     status: int | None
@@ -93,11 +93,11 @@ class Counted(Value):
     usage: Usage
 
 
-class Told(Value):
+class ModelTold(Value):
     event: ModelEvent
 
 
-Step = Said | Thought | Called | Searched | Failed | Hung | Waited | Stopped | Counted | Told
+Step = Said | Thought | ModelCalled | Searched | ModelFailed | Hung | Waited | Stopped | Counted | ModelTold
 
 
 def say(text: str, *, pieces: int = 2, cut: bool = False) -> Step:
@@ -115,7 +115,7 @@ def call(name: str, /, **arguments: Json) -> Step:
 
 def call_raw(name: str, arguments: str, *, call_id: str = "", pieces: int = 2, cut: bool = False) -> Step:
     """A call whose arguments may be anything. `cut`: it is begun and never ended."""
-    return Called(name=name, arguments=arguments, call_id=call_id, pieces=pieces, cut=cut)
+    return ModelCalled(name=name, arguments=arguments, call_id=call_id, pieces=pieces, cut=cut)
 
 
 def search(query: str, *, failed: bool = False) -> Step:
@@ -129,7 +129,7 @@ def fail(
     status: int | None = None,
     info: ErrorInfo = "InternalServerError",
 ) -> Step:
-    return Failed(message=message, retryable=retryable, status=status, info=info)
+    return ModelFailed(message=message, retryable=retryable, status=status, info=info)
 
 
 def hang() -> Step:
@@ -152,12 +152,12 @@ def usage(**tokens: int) -> Step:
 
 
 def notice(name: str, message: str = "") -> Step:
-    return Told(event=ProviderNotice(name=name, message=message))
+    return ModelTold(event=ProviderNotice(name=name, message=message))
 
 
 def tell(event: ModelEvent) -> Step:
     """Any event at all."""
-    return Told(event=event)
+    return ModelTold(event=event)
 
 
 class ScriptedModel:
@@ -206,7 +206,7 @@ class ScriptedModel:
         ending, spent = ReplyEnded(reason="end", word="end"), Usage(input_tokens=10, output_tokens=5)
         for block, step in enumerate(reply):
             match step:
-                case Failed():
+                case ModelFailed():
                     raise ProviderError(step.message, retryable=step.retryable, status=step.status, info=step.info)
                 case Hung():
                     self.hanging.set()
@@ -217,8 +217,8 @@ class ScriptedModel:
                     ending = ReplyEnded(reason=reason, word=word)
                 case Counted(usage=spent):
                     pass
-                case Said() | Thought() | Called() | Searched() | Told():
-                    if isinstance(step, Called) and not step.cut and ending.reason == "end":
+                case Said() | Thought() | ModelCalled() | Searched() | ModelTold():
+                    if isinstance(step, ModelCalled) and not step.cut and ending.reason == "end":
                         ending = ReplyEnded(reason="tools", word="tools")
                     for event in _events(step, block, f"call_{number}_{block}"):
                         await checkpoint()  # yield where a network would, or tests of timing test nothing
@@ -230,7 +230,9 @@ class ScriptedModel:
         yield ending
 
 
-def _events(step: Said | Thought | Called | Searched | Told, block: int, call_id: str) -> Iterator[ModelEvent]:
+def _events(
+    step: Said | Thought | ModelCalled | Searched | ModelTold, block: int, call_id: str
+) -> Iterator[ModelEvent]:
     match step:
         case Said(text=text):
             yield from (TextDelta(block=block, text=piece) for piece in _cut(text, step.pieces))
@@ -240,7 +242,7 @@ def _events(step: Said | Thought | Called | Searched | Told, block: int, call_id
             yield from (ReasoningDelta(block=block, text=piece) for piece in _cut(text, step.pieces))
             if not step.cut:
                 yield ReasoningEnded(block=block, opaque=step.opaque)
-        case Called(name=name, arguments=arguments):
+        case ModelCalled(name=name, arguments=arguments):
             yield ToolCallStarted(block=block, name=name)
             yield from (ToolCallDelta(block=block, text=piece) for piece in _cut(arguments, step.pieces))
             if not step.cut:
@@ -249,7 +251,7 @@ def _events(step: Said | Thought | Called | Searched | Told, block: int, call_id
         case Searched(query=query):
             yield SearchStarted(block=block, query=query)
             yield SearchEnded(block=block, query=query, opaque=["found"], failed=step.failed)
-        case Told(event=event):
+        case ModelTold(event=event):
             yield event
         case _ as never:
             assert_never(never)

@@ -13,7 +13,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.services.server import Reply, Talk, Thoughts, Use, Words
+from hames.testing.services.server import ServerReply, ServerTalk, Thoughts, Use, Words
 
 KINDS = {
     400: "invalid_request_error",
@@ -97,7 +97,7 @@ class AnthropicDialect:
     path = "/v1/messages"
     opening = 3
 
-    def events(self, talk: Talk) -> list[bytes]:
+    def events(self, talk: ServerTalk) -> list[bytes]:
         told = [message_start(talk.usage)]
         for index, part in enumerate(talk.parts):
             told += _block(index, part, talk.cuts)
@@ -109,7 +109,7 @@ class AnthropicDialect:
         }
         return [*told, message_delta(WORDS[talk.stop], usage), message_stop()]
 
-    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> Reply:
+    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> ServerReply:
         kind = KINDS.get(status, "api_error")
         details: dict[str, Json] = {}
         if info == "UsageLimitExceeded" and status == 429:
@@ -120,7 +120,9 @@ class AnthropicDialect:
             message = message or "prompt is too long: 210000 tokens > 200000 maximum"
         error = {"type": kind, "message": message or f"scripted status {status}", **details}
         body = {"type": "error", "error": error, "request_id": "req_loopback"}
-        return Reply(parts=(msgspec.json.encode(body),), status=status, headers=(("content-type", "application/json"),))
+        return ServerReply(
+            parts=(msgspec.json.encode(body),), status=status, headers=(("content-type", "application/json"),)
+        )
 
     def broken(self) -> bytes:
         return sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})

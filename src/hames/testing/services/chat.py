@@ -13,7 +13,7 @@ from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
 from hames.testing.services.openai import cut
-from hames.testing.services.server import Reply, Talk, Thoughts, Use, Words
+from hames.testing.services.server import ServerReply, ServerTalk, Thoughts, Use, Words
 
 WORDS: dict[StopReason, str] = {
     "end": "stop",
@@ -67,7 +67,7 @@ class ChatDialect:
     path = "/v1/chat/completions"
     opening = 1
 
-    def events(self, talk: Talk) -> list[bytes]:
+    def events(self, talk: ServerTalk) -> list[bytes]:
         told = [chunk({"role": "assistant", "content": ""})]
         calls = 0
         for part in talk.parts:
@@ -83,7 +83,7 @@ class ChatDialect:
                     calls += 1
         return [*told, chunk({}, finish=WORDS[talk.stop]), chunk(usage=counted(talk.usage)), DONE]
 
-    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> Reply:
+    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> ServerReply:
         kind, code = ("invalid_request_error" if status < 500 else "server_error"), None
         if info == "UsageLimitExceeded":
             kind = code = "insufficient_quota"
@@ -92,7 +92,7 @@ class ChatDialect:
         if info == "ContextWindowExceeded":
             message = message or "the request exceeds the available context size, try increasing it"
         error = {"message": message or f"scripted status {status}", "type": kind, "param": None, "code": code}
-        return Reply(
+        return ServerReply(
             parts=(msgspec.json.encode({"error": error}),),
             status=status,
             headers=(("content-type", "application/json"),),

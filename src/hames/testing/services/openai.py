@@ -13,7 +13,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.services.server import Reply, Talk, Thoughts, Use, Words
+from hames.testing.services.server import ServerReply, ServerTalk, Thoughts, Use, Words
 
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 WORDS: dict[StopReason, str] = {
@@ -32,7 +32,7 @@ def sse(event: dict[str, Json]) -> bytes:
     return b"event: " + event["type"].encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
 
 
-class Told:
+class ResponseEvents:
     """Events in order, each with its number. `output` is what was done so far."""
 
     def __init__(self) -> None:
@@ -93,8 +93,8 @@ class OpenAIDialect:
     path = "/v1/responses"
     opening = 4
 
-    def events(self, talk: Talk) -> list[bytes]:
-        told = Told()
+    def events(self, talk: ServerTalk) -> list[bytes]:
+        told = ResponseEvents()
         told.begin()
         for part in talk.parts:
             match part:
@@ -107,7 +107,7 @@ class OpenAIDialect:
         told.end(WORDS[talk.stop], talk.usage)
         return told.events
 
-    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> Reply:
+    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> ServerReply:
         kind, code = KINDS.get(status, "invalid_request_error" if status < 500 else "server_error"), None
         if info == "UsageLimitExceeded":
             kind, code = "insufficient_quota", "insufficient_quota"
@@ -117,7 +117,7 @@ class OpenAIDialect:
         if info == "ContextWindowExceeded":
             code, message = "context_length_exceeded", message or "Your input exceeds the context window of this model."
         error = {"message": message or f"scripted status {status}", "type": kind, "param": None, "code": code}
-        return Reply(
+        return ServerReply(
             parts=(msgspec.json.encode({"error": error}),),
             status=status,
             headers=(("content-type", "application/json"),),
@@ -140,7 +140,7 @@ class OpenAIDialect:
 OPENAI = OpenAIDialect()
 
 
-def say_words(told: Told, text: str, cuts: int = 3, *, refusal: bool = False) -> None:
+def say_words(told: ResponseEvents, text: str, cuts: int = 3, *, refusal: bool = False) -> None:
     index, name = len(told.output), f"msg_{len(told.output)}"
     kind, member = ("refusal", "refusal") if refusal else ("output_text", "text")
     where = {"item_id": name, "output_index": index, "content_index": 0}
@@ -157,7 +157,7 @@ def say_words(told: Told, text: str, cuts: int = 3, *, refusal: bool = False) ->
     told.done({**item, "status": "completed", "content": [{"type": kind, member: text, **more}]})
 
 
-def think(told: Told, text: str, encrypted: str, cuts: int = 3) -> None:
+def think(told: ResponseEvents, text: str, encrypted: str, cuts: int = 3) -> None:
     index, name = len(told.output), f"rs_{len(told.output)}"
     where = {"item_id": name, "output_index": index, "summary_index": 0}
     told.added({"id": name, "type": "reasoning", "summary": []})
@@ -170,7 +170,7 @@ def think(told: Told, text: str, encrypted: str, cuts: int = 3) -> None:
     told.done({"id": name, "type": "reasoning", "summary": summary, "encrypted_content": encrypted})
 
 
-def call(told: Told, use: Use, cuts: int = 3, *, status: str = "completed") -> None:
+def call(told: ResponseEvents, use: Use, cuts: int = 3, *, status: str = "completed") -> None:
     index, name = len(told.output), f"fc_{len(told.output)}"
     where = {"item_id": name, "output_index": index}
     item = {"id": name, "type": "function_call", "call_id": use.id, "name": use.name}
@@ -181,7 +181,7 @@ def call(told: Told, use: Use, cuts: int = 3, *, status: str = "completed") -> N
     told.done({**item, "status": status, "arguments": use.arguments})
 
 
-def search(told: Told, action: Json, *, status: str = "completed") -> None:
+def search(told: ResponseEvents, action: Json, *, status: str = "completed") -> None:
     index, name = len(told.output), f"ws_{len(told.output)}"
     where = {"item_id": name, "output_index": index}
     told.added({"id": name, "type": "web_search_call", "status": "in_progress"})

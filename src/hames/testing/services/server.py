@@ -47,7 +47,7 @@ class Use(Value):
     id: str = "toolu_01"
 
 
-class Talk(Value):
+class ServerTalk(Value):
     """A whole reply, in no dialect. `cuts`: into how many deltas each part is cut."""
 
     parts: tuple[Words | Thoughts | Use, ...]
@@ -83,7 +83,7 @@ class Hang(Value):
 Part = bytes | Pause | Drip | Reset | Close | Hang
 
 
-class Reply(Value):
+class ServerReply(Value):
     """An HTTP answer. Each `bytes` part is one chunk on the wire; status 0 sends no head at all.
 
     `leaves`: the connection is closed after it, though nothing was said about that.
@@ -95,7 +95,7 @@ class Reply(Value):
     headers: tuple[tuple[str, str], ...] = (("content-type", "text/event-stream; charset=utf-8"),)
 
 
-class Seen(Value):
+class SeenRequest(Value):
     """A request that came in."""
 
     method: str
@@ -106,7 +106,7 @@ class Seen(Value):
     connection: int
 
 
-Answer = Reply | Talk | Callable[[Seen], Reply | Talk]
+Answer = ServerReply | ServerTalk | Callable[[SeenRequest], ServerReply | ServerTalk]
 
 
 class Dialect(Protocol):
@@ -116,11 +116,11 @@ class Dialect(Protocol):
     opening: int
     """How many events of a reply say nothing yet: a stream that breaks within them is asked for again."""
 
-    def events(self, talk: Talk) -> list[bytes]:
+    def events(self, talk: ServerTalk) -> list[bytes]:
         """The server-sent events of a reply, one by one."""
         ...
 
-    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> Reply:
+    def refusal(self, status: int, *, info: ErrorInfo = "Other", message: str = "") -> ServerReply:
         """An error answer as the service words it."""
         ...
 
@@ -137,26 +137,26 @@ class Dialect(Protocol):
         ...
 
 
-def talk(text: str, *, stop: StopReason = "end", cuts: int = 3) -> Talk:
-    return Talk(parts=(Words(text=text),), stop=stop, cuts=cuts)
+def talk(text: str, *, stop: StopReason = "end", cuts: int = 3) -> ServerTalk:
+    return ServerTalk(parts=(Words(text=text),), stop=stop, cuts=cuts)
 
 
-def use(name: str, /, **arguments: Json) -> Talk:
+def use(name: str, /, **arguments: Json) -> ServerTalk:
     part = Use(name=name, arguments=msgspec.json.encode(arguments).decode())
-    return Talk(parts=(part,), stop="tools")
+    return ServerTalk(parts=(part,), stop="tools")
 
 
-def raw(*parts: Part, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+def raw(*parts: Part, status: int = 200, headers: Mapping[str, str] | None = None) -> ServerReply:
     """Exactly these bytes, well-formed or not."""
     named = headers if headers is not None else {"content-type": "text/event-stream; charset=utf-8"}
-    return Reply(parts=parts, status=status, headers=tuple(named.items()))
+    return ServerReply(parts=parts, status=status, headers=tuple(named.items()))
 
 
 class ProviderServer:
     """Answers in the order they were given; after the last one, `then` for ever (or an error that says so)."""
 
     def __init__(self, dialect: Dialect, *answers: Answer, then: Answer | None = None, strict: bool = True) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.connections = 0
         self.open_connections = 0
         self.url = ""
@@ -221,7 +221,7 @@ class ProviderServer:
             self.open_connections -= 1
             self._tell()
 
-    def _answer(self, request: Seen) -> Reply:
+    def _answer(self, request: SeenRequest) -> ServerReply:
         if request.path.partition("?")[0] != self._dialect.path:
             return self._dialect.refusal(404, message="Not found")
         if self._strict and (why := self._dialect.refuses(request.body)):
@@ -231,10 +231,10 @@ class ProviderServer:
             return self._dialect.refusal(400, message="the script of this server is over")
         if callable(answer):
             answer = answer(request)
-        return Reply(parts=tuple(self._dialect.events(answer))) if isinstance(answer, Talk) else answer
+        return ServerReply(parts=tuple(self._dialect.events(answer))) if isinstance(answer, ServerTalk) else answer
 
 
-async def _request(stream: BufferedByteReceiveStream, connection: int) -> Seen | None:
+async def _request(stream: BufferedByteReceiveStream, connection: int) -> SeenRequest | None:
     try:
         head = await stream.receive_until(b"\r\n\r\n", HEAD_BYTES)
     except (anyio.IncompleteRead, anyio.EndOfStream):
@@ -248,10 +248,10 @@ async def _request(stream: BufferedByteReceiveStream, connection: int) -> Seen |
         decoded = msgspec.json.decode(body)
     except ValueError:
         decoded = None
-    return Seen(method=method, path=path, headers=headers, body=decoded, raw=body, connection=connection)
+    return SeenRequest(method=method, path=path, headers=headers, body=decoded, raw=body, connection=connection)
 
 
-async def _send(stream: SocketStream, reply: Reply) -> bool:
+async def _send(stream: SocketStream, reply: ServerReply) -> bool:
     """Whether the connection can go on."""
     if reply.status:
         named = [*reply.headers, ("transfer-encoding", "chunked"), ("request-id", "req_loopback")]

@@ -25,7 +25,7 @@ SCHEMA_BYTES = 32_000
 URL_CHARS = 2_000
 
 
-class Elicitations:
+class CallElicitations:
     """The questions of one running call, one after the other.
 
     `patience` is how long the call may take; the time a person takes to answer does not count.

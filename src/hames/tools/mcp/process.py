@@ -50,7 +50,7 @@ class ServerProcess:
         """Set when it has ended by itself, or has closed its output."""
 
     @asynccontextmanager
-    async def connected(self) -> "AsyncGenerator[TransportStreams]":
+    async def connect(self) -> "AsyncGenerator[TransportStreams]":
         """Starts the program. Raises `OSError` when it cannot be started. Leaving ends it and all of its group."""
         process = self._process = await anyio.open_process(
             list(self._argv), env=dict(self._environment), cwd=self._cwd, start_new_session=True

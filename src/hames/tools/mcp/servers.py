@@ -25,7 +25,7 @@ from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerStatus, ServerTool
 from hames.domain.value import Value
 from hames.ports import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec
-from hames.tools.mcp.elicitation import Elicitations, declined
+from hames.tools.mcp.elicitation import CallElicitations, declined
 from hames.tools.mcp.process import ServerProcess
 from hames.tools.mcp.results import read_result, structured_content
 from hames.tools.mcp.transport import bound_response, server_command, server_environment
@@ -56,7 +56,7 @@ DESCRIPTION_CHARS = 2000
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Server(Value):
+class McpServerSettings(Value):
     """A program to start, or an address to reach."""
 
     name: str
@@ -72,7 +72,9 @@ class Server(Value):
 class McpTools:
     """Implements `ports.Tools`: what `beside` offers, and behind it the tools of these servers."""
 
-    def __init__(self, beside: Tools, servers: Sequence[Server], *, call_seconds: float = CALL_SECONDS) -> None:
+    def __init__(
+        self, beside: Tools, servers: Sequence[McpServerSettings], *, call_seconds: float = CALL_SECONDS
+    ) -> None:
         self._beside = beside
         self._servers = servers
         self._call_seconds = call_seconds
@@ -82,7 +84,7 @@ class McpTools:
         async with AsyncExitStack() as stack:
             own = await stack.enter_async_context(self._beside.open(place, report))
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            connections = [Connection(server, place, report, self._call_seconds) for server in self._servers]
+            connections = [McpConnection(server, place, report, self._call_seconds) for server in self._servers]
             async with anyio.create_task_group() as starting:
                 for connection in connections:
                     starting.start_soon(connection.start, tasks)
@@ -92,7 +94,7 @@ class McpTools:
                 tasks.cancel_scope.cancel()
 
 
-async def probe(server: Server, place: Place) -> ServerStatus:
+async def probe(server: McpServerSettings, place: Place) -> ServerStatus:
     """Starts a server, lists its tools and stops it."""
     found = ServerStatus(name=server.name, state="notStarted")
 
@@ -101,15 +103,15 @@ async def probe(server: Server, place: Place) -> ServerStatus:
         found = status
 
     async with anyio.create_task_group() as tasks:
-        await Connection(server, place, report, CALL_SECONDS).start(tasks)
+        await McpConnection(server, place, report, CALL_SECONDS).start(tasks)
         tasks.cancel_scope.cancel()
     return found
 
 
-class Connection:
+class McpConnection:
     """One server, for as long as its thread is open. When it is lost, the next call tries once to have it back."""
 
-    def __init__(self, server: Server, place: Place, report: Report, call_seconds: float) -> None:
+    def __init__(self, server: McpServerSettings, place: Place, report: Report, call_seconds: float) -> None:
         self.server = server
         self.tools: list[Tool] = []
         self._report = report
@@ -120,7 +122,7 @@ class Connection:
         self._http_status: int | None = None
         """Of the last answer from an address."""
         self._problem = ""
-        self._asking: Elicitations | None = None
+        self._asking: CallElicitations | None = None
         self._again = anyio.Event()
         self._ready = anyio.Event()
 
@@ -259,7 +261,7 @@ class Connection:
         async with anyio.create_task_group() as questions:
             try:
                 with anyio.fail_after(self._call_seconds) as patience:
-                    self._asking = Elicitations(self.server.name, ask, tell, tasks=questions, patience=patience)
+                    self._asking = CallElicitations(self.server.name, ask, tell, tasks=questions, patience=patience)
                     outcome = await client.call_tool(tool, arguments, progress_callback=told)
             except TimeoutError:
                 outcome = ToolFailed(f"{self.server.name} did not answer within {self._call_seconds:g} s")
@@ -328,7 +330,7 @@ class Connection:
                 if not words:
                     raise FileNotFoundError(server.command)
                 self._process = ServerProcess(words, cwd=self._place.cwd, environment=environment)
-                transport = self._process.connected()
+                transport = self._process.connect()
             client = Client(
                 transport,
                 list_roots_callback=roots,
@@ -339,7 +341,7 @@ class Connection:
 
 
 class McpServerTool:
-    def __init__(self, connection: Connection, tool: "McpTool") -> None:
+    def __init__(self, connection: McpConnection, tool: "McpTool") -> None:
         self.connection = connection
         self.tool = tool.name
         full = f"mcp__{connection.server.name}__{tool.name}"

@@ -8,7 +8,7 @@ _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Upda
 _END_OF_FILE = "*** End of File"
 
 
-def parsed(patch: str) -> list[FilePatch]:
+def parse_patch(patch: str) -> list[FilePatch]:
     """Raises `ToolFailed` with the line that is wrong."""
     lines = patch.strip().split("\n")
     if lines[0].strip() != BEGIN or lines[-1].strip() != END:

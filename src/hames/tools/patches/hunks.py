@@ -44,7 +44,7 @@ class FilePatch(Value):
     mode: int | None = None
 
 
-def applied(body: str, hunks: tuple[Hunk, ...], name: str) -> str:
+def apply_hunks(body: str, hunks: tuple[Hunk, ...], name: str) -> str:
     """`body` after all of them. Raises `ToolFailed` that says which hunk fits nowhere, or in several places."""
     lines = body.split("\n")
     newline = body == "" or lines[-1] == ""

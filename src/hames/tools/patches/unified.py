@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
 _ESCAPED = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 
 
-def parsed(patch: str) -> list[FilePatch]:
+def parse_patch(patch: str) -> list[FilePatch]:
     """Raises `ToolFailed` for what is no patch, or one that does what a patch here may not."""
     reader = _Reader(patch)
     files = list(reader.files())

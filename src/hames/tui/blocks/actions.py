@@ -14,10 +14,10 @@ from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.tui.ansi import Output
 from hames.tui.blocks.block import INDENT, Block, bars, folded
-from hames.tui.diffs import counted, diff_lines
+from hames.tui.diffs import count_changes, diff_lines
 from hames.tui.lines import cut, indented, line, paragraphs, wrapped
 from hames.tui.palette import Palette
-from hames.tui.text import said
+from hames.tui.text import json_on_one_line
 from hames.tui.user_shell import Ran
 
 HEAD, TAIL = 4, 8
@@ -140,7 +140,7 @@ def _tinted(row: Text, width: int, palette: Palette) -> list[Text]:
     return wrapped(shown, width)
 
 
-class FileChange(Block):
+class FileChangeBlock(Block):
     foldable = True
 
     def __init__(self, item: wire.FileChangeItem, root: str = "") -> None:
@@ -173,7 +173,7 @@ class FileChange(Block):
         return [*made, *reason_lines(self._item, width, palette, whole=self.open)]
 
 
-class WorkspaceChanges(FileChange):
+class WorkspaceChanges(FileChangeBlock):
     """Changes that are there already, of whoever made them."""
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
@@ -200,11 +200,11 @@ def change_head(
     change: wire.FileUpdateChange, width: int, palette: Palette, *, root: str = "", ending: Text | None = None
 ) -> Text:
     path = change.path.removeprefix(f"{root.rstrip('/')}/") if root else change.path
-    came, went = counted(change.diff)
+    came, went = count_changes(change.diff)
     word = {"add": "new", "delete": "deleted", "modify": ""}[change.kind]
     return line(
         ("± ", palette.accent),
-        (visible(shortened(path, max(12, width - 24))), palette.strong),
+        (visible(shorten_path(path, max(12, width - 24))), palette.strong),
         (f" {word}" if word else "", palette.quiet),
         (f"  +{came}", palette.good),
         (f" −{went}", palette.bad),
@@ -212,7 +212,7 @@ def change_head(
     )
 
 
-class Tool(Block):
+class ToolBlock(Block):
     """A tool without a type of its own, an MCP tool, or an item nobody here has heard of."""
 
     compact = True
@@ -253,13 +253,13 @@ class Tool(Block):
     def _told(self) -> tuple[str, str, str, str]:
         match self._item:
             case wire.ToolCallItem(name=name, arguments=arguments, status=status, result=result):
-                return name, said(arguments), status, result if isinstance(result, str) else ""
+                return name, json_on_one_line(arguments), status, result if isinstance(result, str) else ""
             case wire.McpToolCallItem(server=server, tool=tool, arguments=arguments, status=status) as item:
-                result = item.error if isinstance(item.error, str) else said(item.result)
-                return f"{server}/{tool}", said(arguments), status, result
+                result = item.error if isinstance(item.error, str) else json_on_one_line(item.result)
+                return f"{server}/{tool}", json_on_one_line(arguments), status, result
             case wire.UnknownItem(id=item_id, kind=kind, members=members) as item:
                 status = members.get("status")
-                told = item.text or said(members)
+                told = item.text or json_on_one_line(members)
                 return kind or "item", f"{item_id} {told}", status if isinstance(status, str) else "", told
             case _ as never:
                 assert_never(never)
@@ -284,7 +284,7 @@ class Search(Block):
         return [head, *reason_lines(self._item, width, palette)]
 
 
-class Artifact(Block):
+class ArtifactBlock(Block):
     compact = True
 
     def __init__(self, item: wire.ArtifactItem) -> None:
@@ -298,7 +298,7 @@ class Artifact(Block):
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         title = f"{visible(self._item.title)}  " if isinstance(self._item.title, str) else ""
-        path = visible(shortened(self._item.path, width - len(title) - 4))
+        path = visible(shorten_path(self._item.path, width - len(title) - 4))
         head = line(("◈ ", palette.accent), (title, palette.strong), (path, palette.quiet))
         return [head, *reason_lines(self._item, width, palette)]
 
@@ -319,6 +319,6 @@ def _is_skipped(item: wire.ThreadItem) -> bool:
     return isinstance(item, wire.ToolItem) and item.outcome == "skipped"
 
 
-def shortened(path: str, width: int) -> str:
+def shorten_path(path: str, width: int) -> str:
     """The end of a path says most."""
     return path if len(path) <= width else f"…{path[-max(1, width - 1) :]}"

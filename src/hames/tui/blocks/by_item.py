@@ -3,33 +3,33 @@
 from typing import assert_never
 
 from hames.protocols.flint import items as wire
-from hames.tui.blocks.actions import Artifact, Command, FileChange, Search, Tool
+from hames.tui.blocks.actions import ArtifactBlock, Command, FileChangeBlock, Search, ToolBlock
 from hames.tui.blocks.block import Block
-from hames.tui.blocks.messages import AgentMessage, Compaction, Plan, Reasoning, UserMessage
+from hames.tui.blocks.messages import AgentMessageBlock, CompactionBlock, PlanBlock, ThinkingBlock, UserMessageBlock
 
 
 def block_of(item: wire.ThreadItem, root: str = "") -> Block:
     """The block for an item, whatever its type. `root` is the workspace."""
     match item:
         case wire.UserMessageItem():
-            return UserMessage(item)
+            return UserMessageBlock(item)
         case wire.AgentMessageItem():
-            return AgentMessage(item)
+            return AgentMessageBlock(item)
         case wire.ReasoningItem():
-            return Reasoning(item)
+            return ThinkingBlock(item)
         case wire.CommandExecutionItem():
             return Command(item)
         case wire.FileChangeItem():
-            return FileChange(item, root)
+            return FileChangeBlock(item, root)
         case wire.ToolCallItem() | wire.McpToolCallItem() | wire.UnknownItem():
-            return Tool(item)
+            return ToolBlock(item)
         case wire.WebSearchItem():
             return Search(item)
         case wire.PlanItem():
-            return Plan(item)
+            return PlanBlock(item)
         case wire.ArtifactItem():
-            return Artifact(item)
+            return ArtifactBlock(item)
         case wire.ContextCompactionItem():
-            return Compaction(item)
+            return CompactionBlock(item)
         case _ as never:
             assert_never(never)

@@ -19,7 +19,7 @@ MESSAGE_HEAD, MESSAGE_TAIL = 8, 3
 """Lines of a long message that are shown folded."""
 
 
-class UserMessage(Block):
+class UserMessageBlock(Block):
     """What the user sent, on a row of its own colour. The output of the user's own commands is a label until opened."""
 
     foldable = True
@@ -46,7 +46,7 @@ def _labelled(part: wire.UserInput) -> wire.UserInput:
     return part
 
 
-class AgentMessage(Block):
+class AgentMessageBlock(Block):
     def __init__(self, item: wire.AgentMessageItem) -> None:
         super().__init__(item.id)
         self._markdown = Growing(indent=INDENT)
@@ -67,7 +67,7 @@ class AgentMessage(Block):
         return self._markdown.lines(width, palette) or [line(("  …", palette.faint))]
 
 
-class Reasoning(Block):
+class ThinkingBlock(Block):
     foldable = True
 
     def __init__(self, item: wire.ReasoningItem) -> None:
@@ -99,7 +99,7 @@ class Reasoning(Block):
         return indented([Text(cut(shown, width - 4), quiet)], mark)
 
 
-class Plan(Block):
+class PlanBlock(Block):
     def __init__(self, item: wire.PlanItem) -> None:
         super().__init__(item.id)
         self._item = item
@@ -145,7 +145,7 @@ COMPACTED = "Conversation compacted: the model now sees a summary instead of the
 COMPACTED_SHORT = "Compacted: the model sees a summary"
 
 
-class Compaction(Block):
+class CompactionBlock(Block):
     foldable = True
 
     def __init__(self, item: wire.ContextCompactionItem) -> None:
@@ -176,7 +176,7 @@ class Compaction(Block):
         )
 
 
-class Note(Block):
+class NoteBlock(Block):
     """A sentence of our own or of the provider's: a failed turn, a notice, a hint."""
 
     compact = True

@@ -5,20 +5,20 @@
 
 import os
 
-from hames.sandbox.proof.attempts.helpers import Attempt, Failed, Stage, read_canary, there_and_back, write
+from hames.sandbox.proof.attempts.helpers import Attempt, AttemptFailed, Targets, read_canary, there_and_back, write
 
 
-def write_through_a_link_in_the_workspace(stage: Stage) -> None:
+def write_through_a_link_in_the_workspace(stage: Targets) -> None:
     os.symlink(stage["out"], f"{stage['ws']}/way-out")
     write(f"{stage['ws']}/way-out/through-link")
 
 
-def replace_the_git_configuration(stage: Stage) -> None:
+def replace_the_git_configuration(stage: Targets) -> None:
     write(f"{stage['ws']}/other-config", "[core]\n\tfsmonitor = escaped\n")
     os.rename(f"{stage['ws']}/other-config", f"{stage['ws']}/.git/config")
 
 
-def redirect_the_repository(stage: Stage) -> None:
+def redirect_the_repository(stage: Targets) -> None:
     os.mkdir(f"{stage['ws']}/elsewhere")
     write(f"{stage['ws']}/elsewhere/config", "[core]\n\tfsmonitor = escaped\n")
     path = f"{stage['ws']}/.git/commondir"
@@ -27,17 +27,17 @@ def redirect_the_repository(stage: Stage) -> None:
     write(path, "../elsewhere\n")
 
 
-def hard_link_the_git_configuration(stage: Stage) -> None:
+def hard_link_the_git_configuration(stage: Targets) -> None:
     os.link(f"{stage['ws']}/.git/config", f"{stage['ws']}/hard")
     write(f"{stage['ws']}/hard", "# escaped")
 
 
-def make_an_agent_directory(stage: Stage) -> None:
+def make_an_agent_directory(stage: Targets) -> None:
     os.makedirs(f"{stage['ws']}/.claude", exist_ok=True)
     write(f"{stage['ws']}/.claude/settings.json")
 
 
-def make_an_agent_file(stage: Stage) -> None:
+def make_an_agent_file(stage: Targets) -> None:
     path = f"{stage['ws']}/.mcp.json"
     if os.path.isdir(path):
         os.chmod(path, 0o755)
@@ -45,18 +45,18 @@ def make_an_agent_file(stage: Stage) -> None:
     write(path)
 
 
-def make_an_agent_file_by_rename(stage: Stage) -> None:
+def make_an_agent_file_by_rename(stage: Targets) -> None:
     write(f"{stage['ws']}/innocent")
     os.rename(f"{stage['ws']}/innocent", f"{stage['ws']}/.mcp.json")
 
 
-def make_editor_tasks(stage: Stage) -> None:
+def make_editor_tasks(stage: Targets) -> None:
     os.makedirs(f"{stage['ws']}/.vscode", exist_ok=True)
     os.chmod(f"{stage['ws']}/.vscode", 0o755)
     write(f"{stage['ws']}/.vscode/tasks.json")
 
 
-def replace_an_agent_link(stage: Stage) -> None:
+def replace_an_agent_link(stage: Targets) -> None:
     os.unlink(f"{stage['ws']}/.gemini")
     os.mkdir(f"{stage['ws']}/.gemini")
     write(f"{stage['ws']}/.gemini/settings.json")
@@ -68,33 +68,33 @@ def git_directory(path: str) -> None:
     write(f"{path}/HEAD", "ref: refs/heads/main\n")
 
 
-def plant_a_nested_repository(stage: Stage) -> None:
+def plant_a_nested_repository(stage: Targets) -> None:
     git_directory(f"{stage['ws']}/nested/.git")
     write(f"{stage['ws']}/nested/.git/hooks/pre-commit")
     os.chmod(f"{stage['ws']}/nested/.git/hooks/pre-commit", 0o755)
 
 
-def plant_settings_of_a_nested_repository(stage: Stage) -> None:
+def plant_settings_of_a_nested_repository(stage: Targets) -> None:
     git_directory(f"{stage['ws']}/a/b/c/d/e/f/.git")
     write(f"{stage['ws']}/a/b/c/d/e/f/.git/config", "[core]\n\tfsmonitor = escaped\n")
 
 
-def plant_a_bare_repository(stage: Stage) -> None:
+def plant_a_bare_repository(stage: Targets) -> None:
     git_directory(f"{stage['ws']}/bare")
     write(f"{stage['ws']}/bare/config", "[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = escaped\n")
 
 
-def plant_a_command_in_a_paused_rebase(stage: Stage) -> None:
+def plant_a_command_in_a_paused_rebase(stage: Targets) -> None:
     os.mkdir(f"{stage['ws']}/.git/rebase-merge")
     write(f"{stage['ws']}/.git/rebase-merge/git-rebase-todo", "exec escaped\n")
 
 
-def lead_git_out_of_the_workspace(stage: Stage) -> None:
+def lead_git_out_of_the_workspace(stage: Targets) -> None:
     os.mkdir(f"{stage['ws']}/elsewhere-below")
     write(f"{stage['ws']}/elsewhere-below/.git", f"gitdir: {stage['out']}/git\n")
 
 
-def leave_a_set_uid_program(stage: Stage) -> None:
+def leave_a_set_uid_program(stage: Targets) -> None:
     write(f"{stage['ws']}/set-uid")
     os.chmod(f"{stage['ws']}/set-uid", 0o6755)
 
@@ -107,42 +107,42 @@ def read_a_system_secret(*paths: str) -> None:
                     return
         except OSError:
             continue
-    raise Failed
+    raise AttemptFailed
 
 
-def read_one_of(names: list[str], stage: Stage) -> None:
+def read_one_of(names: list[str], stage: Targets) -> None:
     for name in names:
         try:
             read_canary(f"{stage['home']}/{name}", stage)
-        except (OSError, Failed):
+        except (OSError, AttemptFailed):
             continue
         return
-    raise Failed
+    raise AttemptFailed
 
 
-def search_the_home_directory(stage: Stage) -> None:
+def search_the_home_directory(stage: Targets) -> None:
     for directory, _, names in os.walk(stage["home"]):
         for name in names:
             try:
                 read_canary(f"{directory}/{name}", stage)
-            except (OSError, Failed):
+            except (OSError, AttemptFailed):
                 continue
             return
-    raise Failed
+    raise AttemptFailed
 
 
-def write_through_a_hard_link_to_an_object(stage: Stage) -> None:
+def write_through_a_hard_link_to_an_object(stage: Targets) -> None:
     path = f"{stage['ws']}/.git/objects/aa/object"
     os.chmod(path, 0o644)
     write(path)
 
 
-def make_settings_of_the_harness(stage: Stage) -> None:
+def make_settings_of_the_harness(stage: Targets) -> None:
     os.makedirs(os.path.dirname(stage["missing_settings"]), exist_ok=True)
     write(stage["missing_settings"])
 
 
-def make_a_huge_file(stage: Stage) -> None:
+def make_a_huge_file(stage: Targets) -> None:
     path = f"{stage['ws']}/huge"
     try:
         with open(path, "wb") as file:

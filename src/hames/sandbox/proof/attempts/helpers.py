@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-Stage = dict[str, Any]
+Targets = dict[str, Any]
 
-Attempt = Callable[[Stage], object]
+Attempt = Callable[[Targets], object]
 
 _X86 = os.uname().machine == "x86_64"
 
 
-class Failed(Exception):
+class AttemptFailed(Exception):
     """The attempt was refused."""
 
 
@@ -37,16 +37,16 @@ def there_and_back(path: str) -> None:
     os.rename(f"{path}-away", path)
 
 
-def canary_in(text: bytes, stage: Stage) -> None:
+def canary_in(text: bytes, stage: Targets) -> None:
     if stage["canary"].encode() not in text:
-        raise Failed
+        raise AttemptFailed
 
 
-def read_canary(path: str, stage: Stage) -> None:
+def read_canary(path: str, stage: Targets) -> None:
     with open(path, "rb") as file:
         canary_in(file.read(), stage)
 
 
 def libc_says_yes(function: str, *arguments: Any) -> None:
     if getattr(ctypes.CDLL(None, use_errno=True), function)(*arguments) < 0:
-        raise Failed
+        raise AttemptFailed

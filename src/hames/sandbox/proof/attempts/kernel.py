@@ -12,14 +12,22 @@ import struct
 import termios
 from collections.abc import Iterator
 
-from hames.sandbox.proof.attempts.helpers import Attempt, Failed, Stage, call, canary_in, libc_says_yes, read_canary
+from hames.sandbox.proof.attempts.helpers import (
+    Attempt,
+    AttemptFailed,
+    Targets,
+    call,
+    canary_in,
+    libc_says_yes,
+    read_canary,
+)
 
 NEW_USER, NEW_NS, NEW_NET = 0x10000000, 0x00020000, 0x40000000
 
 
 def found_in_a_process(name: str, words: str) -> None:
     if not any(words.encode() in content for _, content in _processes(name)):
-        raise Failed
+        raise AttemptFailed
 
 
 def _processes(name: str) -> Iterator[tuple[int, bytes]]:
@@ -36,31 +44,31 @@ def _processes(name: str) -> Iterator[tuple[int, bytes]]:
             yield pid, content
 
 
-def mount_a_file_system(stage: Stage) -> None:
+def mount_a_file_system(stage: Targets) -> None:
     place = f"{stage['out']}/mnt".encode()
     libc_says_yes("mount", b"none", place, b"tmpfs", 0, None)
     libc_says_yes("umount2", place, 2)
 
 
-def clone_into_a_user_namespace(_: Stage) -> None:
+def clone_into_a_user_namespace(_: Targets) -> None:
     if call(56, 220, NEW_USER | 17, 0, 0, 0, 0) == 0:
         os._exit(0)
     os.wait()
 
 
-def clone3_into_a_user_namespace(_: Stage) -> None:
+def clone3_into_a_user_namespace(_: Targets) -> None:
     arguments = struct.pack("<8Q", NEW_USER, 0, 0, 0, 17, 0, 0, 0)
     if call(435, 435, arguments, len(arguments)) == 0:
         os._exit(0)
     os.wait()
 
 
-def enter_a_namespace(stage: Stage) -> None:
+def enter_a_namespace(stage: Targets) -> None:
     namespace = os.open(f"/proc/{stage['victim']}/ns/mnt", os.O_RDONLY)
     call(308, 268, namespace, 0)
 
 
-def write_a_sysctl(_: Stage) -> None:
+def write_a_sysctl(_: Targets) -> None:
     path = "/proc/sys/vm/swappiness"
     with open(path) as file:
         value = file.read()
@@ -68,12 +76,12 @@ def write_a_sysctl(_: Stage) -> None:
         file.write(value)
 
 
-def write_to_sysfs(_: Stage) -> None:
+def write_to_sysfs(_: Targets) -> None:
     path = "/sys/kernel/mm/transparent_hugepage/enabled"
     os.close(os.open(path, os.O_WRONLY))
 
 
-def make_a_control_group(stage: Stage) -> None:
+def make_a_control_group(stage: Targets) -> None:
     for place in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory"):
         name = f"{place}/hames-{stage['token']}"
         try:
@@ -82,15 +90,15 @@ def make_a_control_group(stage: Stage) -> None:
             continue
         os.rmdir(name)
         return
-    raise Failed
+    raise AttemptFailed
 
 
-def set_the_host_name(_: Stage) -> None:
+def set_the_host_name(_: Targets) -> None:
     name = socket.gethostname().encode()
     call(170, 161, name, len(name))
 
 
-def set_the_clock(_: Stage) -> None:
+def set_the_clock(_: Targets) -> None:
     # An impossible value: allowed callers are told so, others are told no.
     try:
         call(227, 112, 0, struct.pack("<qq", 0, -1))
@@ -99,12 +107,12 @@ def set_the_clock(_: Stage) -> None:
             raise
 
 
-def watch_performance_counters(_: Stage) -> None:
+def watch_performance_counters(_: Targets) -> None:
     about = struct.pack("<IIQQQQQ", 1, 112, 0, 0, 0, 0, 0x60).ljust(112, b"\0")
     os.close(call(298, 241, about, 0, -1, -1, 0))
 
 
-def open_a_file_by_handle(_: Stage) -> None:
+def open_a_file_by_handle(_: Targets) -> None:
     handle = struct.pack("<Ii", 8, 1) + bytes(8)
     try:
         call(304, 265, -100, handle, 0)
@@ -113,57 +121,57 @@ def open_a_file_by_handle(_: Stage) -> None:
             raise
 
 
-def keep_capabilities(_: Stage) -> None:
+def keep_capabilities(_: Targets) -> None:
     with open("/proc/self/status") as file:
         lines = dict(line.split(":", 1) for line in file)
     if int(lines["CapEff"], 16) == 0 and int(lines["CapBnd"], 16) == 0:
-        raise Failed
+        raise AttemptFailed
 
 
-def gain_privileges_by_exec(_: Stage) -> None:
+def gain_privileges_by_exec(_: Targets) -> None:
     with open("/proc/self/status") as file:
         if "NoNewPrivs:\t1" in file.read():
-            raise Failed
+            raise AttemptFailed
 
 
-def type_into_a_terminal(_stage: Stage) -> None:
+def type_into_a_terminal(_stage: Targets) -> None:
     _, terminal = os.openpty()
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     fcntl.ioctl(terminal, termios.TIOCSTI, b"x")
 
 
-def type_into_a_terminal_with_high_bits(_stage: Stage) -> None:
+def type_into_a_terminal_with_high_bits(_stage: Targets) -> None:
     _, terminal = os.openpty()
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     call(16, 29, terminal, ctypes.c_ulong(termios.TIOCSTI | 1 << 32), b"x")
 
 
-def trace_another_process(stage: Stage) -> None:
+def trace_another_process(stage: Targets) -> None:
     call(101, 117, 16, stage["traced"], 0, 0)
     os.waitpid(stage["traced"], 0x40000000)
     call(101, 117, 17, stage["traced"], 0, 0)
 
 
-def read_the_memory_of_another_process(stage: Stage) -> None:
+def read_the_memory_of_another_process(stage: Targets) -> None:
     local = ctypes.create_string_buffer(8)
     target = struct.pack("<QQ", ctypes.addressof(local), 8)
     remote = struct.pack("<QQ", stage["address"], 8)
     call(310, 270, stage["traced"], target, 1, remote, 1, 0)
 
 
-def read_an_inherited_descriptor(stage: Stage) -> None:
+def read_an_inherited_descriptor(stage: Targets) -> None:
     for descriptor in range(3, 256):
         try:
             canary_in(os.pread(descriptor, 4096, 0), stage)
             return
-        except (OSError, Failed):
+        except (OSError, AttemptFailed):
             continue
-    raise Failed
+    raise AttemptFailed
 
 
-def stay_in_a_session_of_its_own(stage: Stage) -> None:
+def stay_in_a_session_of_its_own(stage: Targets) -> None:
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

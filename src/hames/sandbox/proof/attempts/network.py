@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any
 
-from hames.sandbox.proof.attempts.helpers import Attempt, Failed, Stage
+from hames.sandbox.proof.attempts.helpers import Attempt, AttemptFailed, Targets
 
 
 def _connect(family: int, kind: int, address: Any) -> None:
@@ -17,7 +17,7 @@ def _connect(family: int, kind: int, address: Any) -> None:
         talk.send(b"escaped")
 
 
-def find_a_route_to_the_metadata_address(_: Stage) -> None:
+def find_a_route_to_the_metadata_address(_: Targets) -> None:
     """Without sending anything there: a datagram socket only looks for a route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("169.254.169.254", 80))
@@ -27,7 +27,7 @@ def _to_proxy() -> socket.socket:
     """The proxy of a command with network access. Elsewhere there is none to ask."""
     _, found, port = os.environ.get("HTTP_PROXY", "").rpartition(":")
     if not found:
-        raise Failed
+        raise AttemptFailed
     return socket.create_connection(("127.0.0.1", int(port)), 2)
 
 
@@ -35,7 +35,7 @@ def ask_proxy(host: str, port: int) -> None:
     with _to_proxy() as talk:
         talk.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
         if b" 200 " not in talk.recv(64):
-            raise Failed
+            raise AttemptFailed
 
 
 def ask_proxy_over_socks(host: bytes, port: int) -> None:
@@ -44,7 +44,7 @@ def ask_proxy_over_socks(host: bytes, port: int) -> None:
         talk.recv(2)
         talk.sendall(b"\x05\x01\x00\x03" + bytes([len(host)]) + host + struct.pack(">H", port))
         if talk.recv(2)[1:] != b"\x00":
-            raise Failed
+            raise AttemptFailed
 
 
 _NETWORK: dict[str, Attempt] = {

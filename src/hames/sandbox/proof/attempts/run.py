@@ -16,7 +16,7 @@ if __name__ == "__main__":  # the rest of the package does not exist inside the 
     sys.modules["hames.sandbox.proof.attempts"].__path__ = [os.path.dirname(__file__)]  # noqa: PTH120
 
 from hames.sandbox.proof.attempts.files import FILES
-from hames.sandbox.proof.attempts.helpers import Attempt, Failed
+from hames.sandbox.proof.attempts.helpers import Attempt, AttemptFailed
 from hames.sandbox.proof.attempts.kernel import KERNEL, STAYING
 from hames.sandbox.proof.attempts.network import NETWORK
 
@@ -35,7 +35,7 @@ def main() -> None:
         if child == 0:
             try:
                 function(stage)
-            except (OSError, Failed):
+            except (OSError, AttemptFailed):
                 os._exit(1)
             except BaseException as error:
                 say(name, f"broken {error!r}")

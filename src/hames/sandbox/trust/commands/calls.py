@@ -14,7 +14,7 @@ from hames.sandbox.trust.commands.programs import (
     JQ,
     JQ_NAMES,
     PROGRAMS,
-    Program,
+    ReadingProgram,
 )
 from hames.sandbox.trust.commands.versions import CHOOSERS, asks_for_version, is_chosen_by_repository
 
@@ -49,7 +49,7 @@ def check_call(name: str, words: list[str], *, fed: bool) -> ReadingCall:
     return _table(name, program, words, fed=fed)
 
 
-def _table(name: str, program: Program, words: list[str], *, fed: bool) -> ReadingCall:
+def _table(name: str, program: ReadingProgram, words: list[str], *, fed: bool) -> ReadingCall:
     options = read_options(name, program, words)
     plain = options.operands
     if not program.least <= len(plain) <= program.most or (program.operands == "none" and plain):
@@ -186,7 +186,7 @@ def _awk(words: list[str], fed: bool) -> ReadingCall:
     return ReadingCall(paths=tuple(files))
 
 
-_DATE = Program(
+_DATE = ReadingProgram(
     operands="words",
     flags="Ru",
     values="d",
@@ -204,7 +204,7 @@ def _date(words: list[str], _fed: bool) -> ReadingCall:
     return NOTHING
 
 
-_SEQ = Program(operands="words", flags="w", values="fs")
+_SEQ = ReadingProgram(operands="words", flags="w", values="fs")
 
 
 def _seq(words: list[str], _fed: bool) -> ReadingCall:

@@ -9,10 +9,10 @@ import re
 from hames.sandbox.trust.commands.calls import ReadingCall, check_search
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.options import CallOptions, read_options
-from hames.sandbox.trust.commands.programs import Program, names
+from hames.sandbox.trust.commands.programs import ReadingProgram, names
 from hames.sandbox.trust.commands.secret_names import is_secret_path
 
-_DIFF = Program(
+_DIFF = ReadingProgram(
     operands="words",
     flags="abprsuwzR",
     values="GS",
@@ -33,7 +33,7 @@ _DIFF = Program(
         "abbrev color color-words dirstat find-copies find-renames ignore-submodules stat unified word-diff"
     ),
 )
-_LOG = Program(
+_LOG = ReadingProgram(
     operands="words",
     flags=_DIFF.flags + "cgimqtEFP",
     values=_DIFF.values + "Ln",
@@ -59,8 +59,8 @@ _LOG = Program(
     bare_number=True,
 )
 
-_SUBCOMMANDS: dict[str, Program] = {
-    "status": Program(
+_SUBCOMMANDS: dict[str, ReadingProgram] = {
+    "status": ReadingProgram(
         operands="words",
         flags="bsvz",
         maybe="u",
@@ -72,7 +72,7 @@ _SUBCOMMANDS: dict[str, Program] = {
     "diff": _DIFF,
     "log": _LOG,
     "show": _LOG,
-    "shortlog": Program(
+    "shortlog": ReadingProgram(
         operands="words",
         flags="cens",
         long=names("all committer email merges no-merges numbered summary"),
@@ -81,7 +81,7 @@ _SUBCOMMANDS: dict[str, Program] = {
     ),
     "reflog": _LOG,
     "stash": _LOG,
-    "rev-list": Program(
+    "rev-list": ReadingProgram(
         operands="words",
         long=names(
             "all boundary branches count date-order first-parent left-only left-right merges no-merges oneline parents "
@@ -92,19 +92,19 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_maybe=names("branches format pretty remotes tags"),
         bare_number=True,
     ),
-    "diff-tree": Program(
+    "diff-tree": ReadingProgram(
         operands="words",
         flags="prstz",
         long=names("name-only name-status no-commit-id numstat patch raw root shortstat stat"),
     ),
-    "branch": Program(
+    "branch": ReadingProgram(
         operands="words",
         flags="arvil",
         long=names("all color column ignore-case list no-abbrev no-color no-column remotes show-current verbose"),
         long_values=names("format points-at sort"),
         long_maybe=names("abbrev color column contains merged no-contains no-merged"),
     ),
-    "tag": Program(
+    "tag": ReadingProgram(
         operands="words",
         flags="il",
         maybe="n",
@@ -112,8 +112,8 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_values=names("format points-at sort"),
         long_maybe=names("color column contains merged no-contains no-merged"),
     ),
-    "remote": Program(operands="words", flags="v", long=names("verbose all push")),
-    "rev-parse": Program(
+    "remote": ReadingProgram(operands="words", flags="v", long=names("verbose all push")),
+    "rev-parse": ReadingProgram(
         operands="words",
         flags="q",
         long=names(
@@ -124,7 +124,7 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_values=names("git-path default"),
         long_maybe=names("abbrev-ref branches path-format remotes short tags"),
     ),
-    "ls-files": Program(
+    "ls-files": ReadingProgram(
         flags="cdikmostuvz",
         values="x",
         long=names(
@@ -136,7 +136,7 @@ _SUBCOMMANDS: dict[str, Program] = {
         operands="words",
         names_only=True,
     ),
-    "ls-tree": Program(
+    "ls-tree": ReadingProgram(
         operands="words",
         flags="dlrtz",
         long=names("full-name full-tree long name-only name-status object-only"),
@@ -144,7 +144,7 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_maybe=("abbrev",),
         names_only=True,
     ),
-    "blame": Program(
+    "blame": ReadingProgram(
         operands="words",
         flags="bcefklnpstw",
         values="L",
@@ -156,31 +156,37 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_values=names("date since"),
         long_maybe=("abbrev",),
     ),
-    "describe": Program(
+    "describe": ReadingProgram(
         operands="words",
         long=names("all always contains dirty exact-match first-parent long no-exclude no-match tags"),
         long_values=names("candidates exclude match"),
         long_maybe=names("abbrev dirty"),
     ),
-    "cat-file": Program(operands="words", flags="epst", most=2),
-    "merge-base": Program(operands="words", flags="a", long=names("all fork-point independent is-ancestor octopus")),
-    "name-rev": Program(operands="words", long=names("always name-only tags"), long_values=names("exclude refs")),
-    "for-each-ref": Program(
+    "cat-file": ReadingProgram(operands="words", flags="epst", most=2),
+    "merge-base": ReadingProgram(
+        operands="words", flags="a", long=names("all fork-point independent is-ancestor octopus")
+    ),
+    "name-rev": ReadingProgram(
+        operands="words", long=names("always name-only tags"), long_values=names("exclude refs")
+    ),
+    "for-each-ref": ReadingProgram(
         operands="words",
         long=names("ignore-case"),
         long_values=names("contains count exclude format merged no-contains no-merged points-at sort"),
         long_maybe=("color",),
     ),
-    "show-ref": Program(
+    "show-ref": ReadingProgram(
         operands="words",
         flags="dq",
         long=names("branches dereference head heads quiet tags verify"),
         long_maybe=names("abbrev hash"),
     ),
-    "symbolic-ref": Program(operands="words", flags="q", long=names("quiet short"), least=1, most=1),
-    "check-ignore": Program(operands="words", flags="nqv", long=names("no-index non-matching quiet verbose"), least=1),
-    "count-objects": Program(operands="none", flags="Hv", long=names("human-readable verbose")),
-    "grep": Program(
+    "symbolic-ref": ReadingProgram(operands="words", flags="q", long=names("quiet short"), least=1, most=1),
+    "check-ignore": ReadingProgram(
+        operands="words", flags="nqv", long=names("no-index non-matching quiet verbose"), least=1
+    ),
+    "count-objects": ReadingProgram(operands="none", flags="Hv", long=names("human-readable verbose")),
+    "grep": ReadingProgram(
         operands="words",
         flags="EFGHILPWachilnopqrvwz",
         values="ABCem",
@@ -193,9 +199,9 @@ _SUBCOMMANDS: dict[str, Program] = {
         long_values=names("after-context before-context context max-count max-depth threads"),
         long_maybe=("color",),
     ),
-    "worktree": Program(operands="none", flags="vz", long=names("porcelain verbose")),
-    "submodule": Program(operands="words", long=names("cached quiet recursive")),
-    "config": Program(
+    "worktree": ReadingProgram(operands="none", flags="vz", long=names("porcelain verbose")),
+    "submodule": ReadingProgram(operands="words", long=names("cached quiet recursive")),
+    "config": ReadingProgram(
         operands="words",
         flags="z",
         long=names("bool get get-all global int local null show-origin show-scope"),

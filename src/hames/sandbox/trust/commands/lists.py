@@ -26,7 +26,7 @@ class ShellState(Value):
     worked: bool
 
 
-class Judge(Protocol):
+class CommandJudge(Protocol):
     """Raises `Doubt` for a command that needs a question where it may run."""
 
     @property
@@ -35,7 +35,7 @@ class Judge(Protocol):
     def check(self, command: SimpleCommand, places: set[str]) -> None: ...
 
 
-def follow(commands: list[SimpleCommand], judge: Judge) -> frozenset[ShellState]:
+def follow(commands: list[SimpleCommand], judge: CommandJudge) -> frozenset[ShellState]:
     """Every state the shell may be in at the end. Raises `Doubt` for a command that needs a question."""
     states = frozenset((ShellState(place=judge.cwd, worked=True),))
     for pipeline in _pipelines(commands):

@@ -4,7 +4,7 @@ import re
 
 from hames.domain.value import Value
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.programs import Program
+from hames.sandbox.trust.commands.programs import ReadingProgram
 
 
 class CallOptions(Value):
@@ -22,7 +22,7 @@ class CallOptions(Value):
         return [value for name, value in self.used if name in names and value is not None]
 
 
-def read_options(name: str, program: Program, words: list[str]) -> CallOptions:
+def read_options(name: str, program: ReadingProgram, words: list[str]) -> CallOptions:
     """CallOptions may come after operands, until `--`. Raises `Doubt` for one that is not in the program's table."""
     used: list[tuple[str, str | None]] = []
     plain: list[str] = []
@@ -46,7 +46,7 @@ def unknown_option(name: str, option: str) -> Doubt:
     return Doubt(f"the option `{option}` of `{name}` is not on the list of those that only read")
 
 
-def _long(name: str, program: Program, word: str, rest: list[str]) -> tuple[str, str | None]:
+def _long(name: str, program: ReadingProgram, word: str, rest: list[str]) -> tuple[str, str | None]:
     flag, given, value = word[2:].partition("=")
     if flag in program.long_maybe or (flag in program.long and not given):
         return flag, value if given else None
@@ -59,7 +59,7 @@ def _long(name: str, program: Program, word: str, rest: list[str]) -> tuple[str,
     raise unknown_option(name, f"--{flag}")
 
 
-def _short(name: str, program: Program, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
+def _short(name: str, program: ReadingProgram, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
     used: list[tuple[str, str | None]] = []
     if len(word) > 2 and not program.clusters:
         raise unknown_option(name, word)

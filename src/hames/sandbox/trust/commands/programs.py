@@ -12,7 +12,7 @@ Operands = Literal["paths", "files", "pattern", "words", "none"]
 """`files` are paths that must not be directories (their entries would be opened); `pattern` is one word, then paths."""
 
 
-class Program(Value):
+class ReadingProgram(Value):
     """`flags` and `values` are letters without and with a value, `long` and `long_values` the same in words.
     `long_maybe` may have a value after `=`."""
 
@@ -44,7 +44,7 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_GREP = Program(
+_GREP = ReadingProgram(
     star_safe=True,
     operands="pattern",
     flags="EFGPHILTUZabchilnoqrsvwxyz",
@@ -63,7 +63,7 @@ _GREP = Program(
     filters=True,
 )
 
-_RG = Program(
+_RG = ReadingProgram(
     operands="pattern",
     flags=".0FHINPSUacinlopqsuvwx",
     values="ABCEMTdegjmrt",
@@ -81,7 +81,7 @@ _RG = Program(
     pattern_flags=("e", "regexp", "files", "type-list"),
 )
 
-_FD = Program(
+_FD = ReadingProgram(
     operands="pattern",
     flags="0HIagipsu",
     values="ESdet",
@@ -91,8 +91,8 @@ _FD = Program(
     names_only=True,
 )
 
-_CHECKSUM = Program(star_safe=True, flags="btz", long=names("binary text tag zero"), filters=True)
-_BASE_ENCODING = Program(
+_CHECKSUM = ReadingProgram(star_safe=True, flags="btz", long=names("binary text tag zero"), filters=True)
+_BASE_ENCODING = ReadingProgram(
     operands="paths",
     flags="di",
     values="w",
@@ -102,8 +102,8 @@ _BASE_ENCODING = Program(
     filters=True,
 )
 
-PROGRAMS: dict[str, Program] = {
-    "ls": Program(
+PROGRAMS: dict[str, ReadingProgram] = {
+    "ls": ReadingProgram(
         names_only=True,
         star_safe=True,
         flags="1ABCFGNQRSUXabcdfghiklmnopqrstuvx",
@@ -115,13 +115,13 @@ PROGRAMS: dict[str, Program] = {
         long_values=names("format hide ignore indicator-style quoting-style sort time time-style"),
         long_maybe=("color",),
     ),
-    "cat": Program(
+    "cat": ReadingProgram(
         star_safe=True,
         flags="AETbenstuv",
         long=names("number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank"),
         filters=True,
     ),
-    "head": Program(
+    "head": ReadingProgram(
         star_safe=True,
         flags="qvz",
         values="cn",
@@ -130,7 +130,7 @@ PROGRAMS: dict[str, Program] = {
         bare_number=True,
         filters=True,
     ),
-    "tail": Program(
+    "tail": ReadingProgram(
         star_safe=True,
         flags="qvz",
         values="cn",
@@ -139,7 +139,7 @@ PROGRAMS: dict[str, Program] = {
         bare_number=True,
         filters=True,
     ),
-    "nl": Program(
+    "nl": ReadingProgram(
         star_safe=True,
         flags="p",
         values="bdfhilnsvw",
@@ -150,16 +150,18 @@ PROGRAMS: dict[str, Program] = {
         ),
         filters=True,
     ),
-    "wc": Program(star_safe=True, flags="Lclmw", long=names("bytes chars lines max-line-length words"), filters=True),
-    "tac": Program(
+    "wc": ReadingProgram(
+        star_safe=True, flags="Lclmw", long=names("bytes chars lines max-line-length words"), filters=True
+    ),
+    "tac": ReadingProgram(
         star_safe=True, flags="br", values="s", long=names("before regex"), long_values=("separator",), filters=True
     ),
-    "rev": Program(star_safe=True, filters=True),
+    "rev": ReadingProgram(star_safe=True, filters=True),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
     "rg": _RG,
-    "sort": Program(
+    "sort": ReadingProgram(
         flags="CMRVbcdfghimnrsuz",
         values="kt",
         long=names(
@@ -170,7 +172,7 @@ PROGRAMS: dict[str, Program] = {
         long_maybe=("check",),
         filters=True,
     ),
-    "uniq": Program(
+    "uniq": ReadingProgram(
         flags="Dcdiuz",
         values="fsw",
         long=names("count ignore-case repeated unique zero-terminated"),
@@ -179,7 +181,7 @@ PROGRAMS: dict[str, Program] = {
         most=1,
         filters=True,
     ),
-    "cut": Program(
+    "cut": ReadingProgram(
         star_safe=True,
         flags="nsz",
         values="bcdf",
@@ -187,31 +189,31 @@ PROGRAMS: dict[str, Program] = {
         long_values=names("bytes characters delimiter fields output-delimiter"),
         filters=True,
     ),
-    "tr": Program(
+    "tr": ReadingProgram(
         operands="words",
         flags="Ccdst",
         long=names("complement delete squeeze-repeats truncate-set1"),
         least=1,
         most=2,
     ),
-    "paste": Program(
+    "paste": ReadingProgram(
         star_safe=True, flags="sz", values="d", long=("serial",), long_values=("delimiters",), filters=True
     ),
-    "join": Program(
+    "join": ReadingProgram(
         flags="iz",
         values="12aejotv",
         long=names("check-order header ignore-case nocheck-order zero-terminated"),
         least=2,
         most=2,
     ),
-    "comm": Program(
+    "comm": ReadingProgram(
         flags="123z",
         long=names("check-order nocheck-order total zero-terminated"),
         long_values=("output-delimiter",),
         least=2,
         most=2,
     ),
-    "diff": Program(
+    "diff": ReadingProgram(
         operands="files",
         flags="BEHNTZabdeinpqstuwyc",
         values="CFILUWx",
@@ -226,7 +228,7 @@ PROGRAMS: dict[str, Program] = {
         least=2,
         most=2,
     ),
-    "cmp": Program(
+    "cmp": ReadingProgram(
         operands="files",
         flags="bls",
         values="in",
@@ -235,7 +237,7 @@ PROGRAMS: dict[str, Program] = {
         least=2,
         most=2,
     ),
-    "du": Program(
+    "du": ReadingProgram(
         names_only=True,
         star_safe=True,
         flags="0Sabchkmsx",
@@ -246,14 +248,14 @@ PROGRAMS: dict[str, Program] = {
         long_values=names("block-size exclude max-depth threshold"),
         long_maybe=("time",),
     ),
-    "df": Program(
+    "df": ReadingProgram(
         names_only=True,
         flags="HPTahikl",
         long=names("all human-readable inodes local portability print-type si total"),
         long_values=("block-size",),
         long_maybe=("output",),
     ),
-    "stat": Program(
+    "stat": ReadingProgram(
         names_only=True,
         star_safe=True,
         flags="Lft",
@@ -262,12 +264,12 @@ PROGRAMS: dict[str, Program] = {
         long_values=names("format printf"),
         least=1,
     ),
-    "file": Program(
+    "file": ReadingProgram(
         flags="LNbhikr",
         long=names("brief dereference keep-going mime mime-encoding mime-type no-dereference no-pad raw"),
         least=1,
     ),
-    "basename": Program(
+    "basename": ReadingProgram(
         star_safe=True,
         operands="words",
         flags="az",
@@ -276,42 +278,42 @@ PROGRAMS: dict[str, Program] = {
         long_values=("suffix",),
         least=1,
     ),
-    "dirname": Program(star_safe=True, operands="words", flags="z", long=("zero",), least=1),
-    "realpath": Program(
+    "dirname": ReadingProgram(star_safe=True, operands="words", flags="z", long=("zero",), least=1),
+    "realpath": ReadingProgram(
         names_only=True,
         star_safe=True,
         flags="LPemqsz",
         long=names("canonicalize-existing canonicalize-missing logical no-symlinks physical quiet strip zero"),
         least=1,
     ),
-    "readlink": Program(
+    "readlink": ReadingProgram(
         names_only=True,
         star_safe=True,
         flags="efmnqsvz",
         long=names("canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero"),
         least=1,
     ),
-    "pwd": Program(operands="none", flags="LP"),
-    "true": Program(operands="none"),
-    "false": Program(operands="none"),
-    "uname": Program(
+    "pwd": ReadingProgram(operands="none", flags="LP"),
+    "true": ReadingProgram(operands="none"),
+    "false": ReadingProgram(operands="none"),
+    "uname": ReadingProgram(
         operands="none",
         flags="aimnoprsv",
         long=names("all hardware-platform kernel-name kernel-release machine nodename operating-system processor"),
     ),
-    "arch": Program(operands="none"),
-    "nproc": Program(operands="none", long=("all",)),
-    "uptime": Program(operands="none", flags="ps", long=names("pretty since")),
-    "whoami": Program(operands="none"),
-    "groups": Program(operands="none"),
-    "hostname": Program(operands="none", flags="s"),
-    "id": Program(operands="words", flags="Ggnruz", long=names("group groups name real user zero"), most=1),
-    "which": Program(operands="words", flags="a", least=1),
-    "whereis": Program(operands="words", flags="bms", least=1),
-    "free": Program(operands="none", flags="bghkm", long=names("bytes giga human kibi mebi mega total")),
-    "lscpu": Program(operands="none"),
-    "type": Program(operands="words", flags="Papt", least=1),
-    "tree": Program(
+    "arch": ReadingProgram(operands="none"),
+    "nproc": ReadingProgram(operands="none", long=("all",)),
+    "uptime": ReadingProgram(operands="none", flags="ps", long=names("pretty since")),
+    "whoami": ReadingProgram(operands="none"),
+    "groups": ReadingProgram(operands="none"),
+    "hostname": ReadingProgram(operands="none", flags="s"),
+    "id": ReadingProgram(operands="words", flags="Ggnruz", long=names("group groups name real user zero"), most=1),
+    "which": ReadingProgram(operands="words", flags="a", least=1),
+    "whereis": ReadingProgram(operands="words", flags="bms", least=1),
+    "free": ReadingProgram(operands="none", flags="bghkm", long=names("bytes giga human kibi mebi mega total")),
+    "lscpu": ReadingProgram(operands="none"),
+    "type": ReadingProgram(operands="words", flags="Papt", least=1),
+    "tree": ReadingProgram(
         names_only=True,
         flags="ACDFJNQSXadfghinpqrstuv",
         values="ILP",
@@ -328,18 +330,18 @@ PROGRAMS: dict[str, Program] = {
     "sha384sum": _CHECKSUM,
     "sha512sum": _CHECKSUM,
     "b2sum": _CHECKSUM,
-    "cksum": Program(filters=True),
-    "sum": Program(flags="rs", filters=True),
+    "cksum": ReadingProgram(filters=True),
+    "sum": ReadingProgram(flags="rs", filters=True),
     "base64": _BASE_ENCODING,
     "base32": _BASE_ENCODING,
-    "strings": Program(
+    "strings": ReadingProgram(
         flags="afow",
         values="ent",
         long=names("all print-file-name"),
         long_values=names("bytes encoding radix"),
         least=1,
     ),
-    "od": Program(
+    "od": ReadingProgram(
         star_safe=True,
         flags="abcdfhilosvx",
         values="ANSjt",
@@ -347,18 +349,20 @@ PROGRAMS: dict[str, Program] = {
         long_values=names("address-radix endian format read-bytes skip-bytes"),
         filters=True,
     ),
-    "hexdump": Program(flags="Cbcdovx", values="ens", filters=True),
-    "hd": Program(flags="bcdovx", values="ens", filters=True),
-    "xxd": Program(flags="abeipu", values="cgls", clusters=False, most=1, filters=True),
-    "column": Program(
+    "hexdump": ReadingProgram(flags="Cbcdovx", values="ens", filters=True),
+    "hd": ReadingProgram(flags="bcdovx", values="ens", filters=True),
+    "xxd": ReadingProgram(flags="abeipu", values="cgls", clusters=False, most=1, filters=True),
+    "column": ReadingProgram(
         flags="tx", values="cos", long=("table",), long_values=names("output-separator separator"), filters=True
     ),
-    "fold": Program(
+    "fold": ReadingProgram(
         star_safe=True, flags="bs", values="w", long=names("bytes spaces"), long_values=("width",), filters=True
     ),
-    "fmt": Program(flags="cstu", values="gpw", long_values=("width",), filters=True),
-    "expand": Program(flags="i", values="t", long=("initial",), long_values=("tabs",), filters=True),
-    "unexpand": Program(flags="a", values="t", long=names("all first-only"), long_values=("tabs",), filters=True),
+    "fmt": ReadingProgram(flags="cstu", values="gpw", long_values=("width",), filters=True),
+    "expand": ReadingProgram(flags="i", values="t", long=("initial",), long_values=("tabs",), filters=True),
+    "unexpand": ReadingProgram(
+        flags="a", values="t", long=names("all first-only"), long_values=("tabs",), filters=True
+    ),
 }
 
 FIND_TESTS_ALONE = frozenset(
@@ -374,7 +378,7 @@ FIND_TESTS_WITH_VALUE = frozenset(
 )
 FIND_TESTS_WITH_PATH = frozenset(names("-anewer -cnewer -newer -samefile"))
 
-JQ = Program(
+JQ = ReadingProgram(
     operands="pattern",
     flags="CMSacejnrs",
     long=names(

@@ -30,7 +30,7 @@ def root_of(path: str, roots: tuple[str, ...]) -> str | None:
 
 
 @contextmanager
-def opened(root: str, directory: str) -> Generator[int]:
+def open_directory(root: str, directory: str) -> Generator[int]:
     """A descriptor of a directory below `root` (or of `root` itself), whatever its depth. Raises `OSError`."""
     here = os.open(root, PLACE)
     try:

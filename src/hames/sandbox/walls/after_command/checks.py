@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from hames.sandbox.walls.after_command.beneath_root import drop_mode_bits, is_inside, opened, root_of
+from hames.sandbox.walls.after_command.beneath_root import drop_mode_bits, is_inside, open_directory, root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import UnreadableConfig
 from hames.sandbox.walls.after_command.git.disarm import Disarmed, Disarmer
@@ -27,9 +27,9 @@ from hames.sandbox.walls.after_command.task_files import task_notes
 from hames.sandbox.walls.after_command.tree_walk import (
     SPECIAL_BITS,
     OutOfTime,
-    Seen,
     TooManyFiles,
     Tree,
+    TreeContents,
     file_system_time,
     special_search_result,
     start_special_search,
@@ -247,7 +247,7 @@ class _Behind(threading.Thread):
 def _record(trees: dict[str, Tree], home: str, skip: frozenset[str]) -> Snapshot:
     roots = tuple(trees)
     since = {root: file_system_time(root) for root in roots}
-    seen, complete = Seen(), True
+    seen, complete = TreeContents(), True
     deadline = time.monotonic() + BEFORE_SECONDS
     for root, tree in trees.items():
         try:
@@ -271,7 +271,7 @@ def _look(snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: fl
     """Compares, makes inert, and says what it did. Raises `TooManyFiles`."""
     roots = tuple(map(os.fsdecode, snapshot.roots))
     since: dict[str, int] = {}
-    seen = Seen()
+    seen = TreeContents()
     for root, before in zip(roots, snapshot.since, strict=True):
         now = file_system_time(root)
         # A clock that was set back in the meantime must not make new files look old.
@@ -287,7 +287,7 @@ def _look(snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: fl
     return [*disarm_notes(disarmed, roots), *bit_notes(dropped, stuck, roots), *task_notes(tasks, roots)]
 
 
-def _see(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> Seen:
+def _see(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> TreeContents:
     if limit:
         return tree.look(now, special=True, skip=skip, limit=limit)
     search: subprocess.Popen[bytes] | None = start_special_search(tree.root)
@@ -305,7 +305,9 @@ def _see(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> Seen:
             search.communicate()
 
 
-def _disarm(snapshot: Snapshot, roots: tuple[str, ...], seen: Seen, since: int, shut: frozenset[str]) -> list[Disarmed]:
+def _disarm(
+    snapshot: Snapshot, roots: tuple[str, ...], seen: TreeContents, since: int, shut: frozenset[str]
+) -> list[Disarmed]:
     before = {os.fsdecode(path): piece for path, piece in snapshot.pieces.items()}
     hooks_paths = tuple(map(os.fsdecode, snapshot.hooks_paths))
     disarmer = Disarmer(before, roots)
@@ -337,7 +339,7 @@ def _drop_bits(paths: Iterable[str], roots: tuple[str, ...], since: dict[str, in
         if root is None:
             continue
         try:
-            with opened(root, directory) as here:
+            with open_directory(root, directory) as here:
                 if os.stat(name, dir_fd=here, follow_symlinks=False).st_ctime_ns >= since[root]:
                     drop_mode_bits(here, name, SPECIAL_BITS)
                     dropped.append(path)
@@ -366,7 +368,7 @@ def _hooks_paths(home: str) -> tuple[str, ...]:
         try:
             content = Path(home, name).read_bytes()
             if b"hookspath" in content.lower():
-                found += [item.value or "" for item in config.read(content) if item.key == "core.hookspath"]
+                found += [item.value or "" for item in config.read_config(content) if item.key == "core.hookspath"]
         except (OSError, UnreadableConfig):
             continue
     return tuple(path for path in found if path and not path.startswith("~"))

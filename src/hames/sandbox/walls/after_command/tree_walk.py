@@ -44,7 +44,7 @@ class OutOfTime(Exception):
 
 
 @dataclass
-class Seen:
+class TreeContents:
     """Absolute paths. `git` are directories that git would use as a repository's own, `pointers` are `.git` that are
     files or links, `special` are regular files with a set-uid or set-gid bit, `hidden` are directories that could be
     entered and not listed before we changed their mode for a moment."""
@@ -56,7 +56,7 @@ class Seen:
     hidden: list[str] = field(default_factory=list[str])
     entries: int = 0
 
-    def add(self, other: "Seen") -> None:
+    def add(self, other: "TreeContents") -> None:
         self.git += other.git
         self.pointers += other.pointers
         self.tasks += other.tasks
@@ -95,12 +95,12 @@ class Tree:
         skip: Collection[str] = (),
         limit: int = 0,
         deadline: float = 0.0,
-    ) -> Seen:
+    ) -> TreeContents:
         """`now` is the file system's own time in nanoseconds. `special` looks at the mode of every file.
 
         Raises `TooManyFiles` and `OutOfTime`.
         """
-        seen, known = Seen(), dict[str, _Directory]()
+        seen, known = TreeContents(), dict[str, _Directory]()
         paused = time.perf_counter()
         # A path as it is called, a path to reach it, whether it is in a task directory, a descriptor to close.
         todo: list[tuple[str, str, bool, int]] = [(self.root, self.root, False, -1)]

@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal
 
 from hames.domain.errors import SandboxUnavailable
 from hames.sandbox.walls.network.namespace_listener import NamespaceListeners
-from hames.sandbox.walls.network.outside import Outside, UpstreamProxies, upstream_proxies
+from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies, upstream_proxies
 from hames.sandbox.walls.network.proxy import Proxy
 
 log = logging.getLogger(__name__)
@@ -54,9 +54,9 @@ class NetworkAccess:
     `environ` is the harness's own environment: a proxy that it names is used. `outside` is for tests.
     """
 
-    def __init__(self, environ: Mapping[str, str], outside: Outside | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str], outside: OutsideNetwork | None = None) -> None:
         self._upstream = upstream_proxies(environ)
-        self._outside = outside or Outside()
+        self._outside = outside or OutsideNetwork()
         self._listeners = NamespaceListeners()
         self._thread = _ProxyThread()
 
@@ -72,7 +72,7 @@ class CommandNetwork:
     """The network of one command. `gate` goes to the sandbox, which waits until there is something to read on it."""
 
     def __init__(
-        self, listeners: NamespaceListeners, thread: "_ProxyThread", outside: Outside, upstream: UpstreamProxies
+        self, listeners: NamespaceListeners, thread: "_ProxyThread", outside: OutsideNetwork, upstream: UpstreamProxies
     ) -> None:
         self._listeners = listeners
         self._thread = thread
@@ -131,7 +131,9 @@ class _ProxyThread:
         self._slots: anyio.CapacityLimiter | None = None
         self._turn = threading.Lock()
 
-    def start(self, listener: socket.socket, outside: Outside, upstream: UpstreamProxies) -> tuple[Proxy, Future[None]]:
+    def start(
+        self, listener: socket.socket, outside: OutsideNetwork, upstream: UpstreamProxies
+    ) -> tuple[Proxy, Future[None]]:
         """Raises `RuntimeError` where the system gives us no thread."""
         with self._turn:
             portal = self._portal or self._run()

@@ -14,7 +14,7 @@ GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream,
 """The other side has hung up, or did not answer in time."""
 
 
-class Connection:
+class ProxyConnection:
     """`is_answered`: something has been sent to it, so no status line can be sent any more."""
 
     def __init__(self, stream: ByteStream) -> None:
@@ -22,7 +22,7 @@ class Connection:
         self._early = b""
         self.is_answered = False
 
-    async def __aenter__(self) -> "Connection":
+    async def __aenter__(self) -> "ProxyConnection":
         return self
 
     async def __aexit__(

@@ -9,7 +9,7 @@ import ipaddress
 import anyio
 
 from hames.sandbox.walls.network import http_messages as http
-from hames.sandbox.walls.network.connection import GONE, Connection
+from hames.sandbox.walls.network.connection import GONE, ProxyConnection
 from hames.sandbox.walls.network.destinations import (
     RESERVED,
     THIS_MACHINE,
@@ -18,28 +18,28 @@ from hames.sandbox.walls.network.destinations import (
     Malformed,
     address_refusal,
 )
-from hames.sandbox.walls.network.outside import Outside, UnusableProxy, UpstreamProxies, UpstreamProxy
+from hames.sandbox.walls.network.outside import OutsideNetwork, UnusableProxy, UpstreamProxies, UpstreamProxy
 
 _ADDRESSES = 4
 """How many addresses of one name are tried."""
 _ANSWER_SECONDS = 30.0
 
 
-class Refused(Exception):
+class DestinationRefused(Exception):
     """The command may not connect there."""
 
 
-class Unreachable(Exception):
+class DestinationUnreachable(Exception):
     """It may, and it did not work."""
 
 
 class Dialler:
-    def __init__(self, outside: Outside, rule: HostRule, upstream: UpstreamProxies) -> None:
+    def __init__(self, outside: OutsideNetwork, rule: HostRule, upstream: UpstreamProxies) -> None:
         self._outside = outside
         self._rule = rule
         self._upstream = upstream
 
-    async def open_tunnel(self, destination: Destination) -> Connection:
+    async def open_tunnel(self, destination: Destination) -> ProxyConnection:
         """A stream of bytes to it. Raises `Refused` and `Unreachable`."""
         upstream = self._choose_upstream(destination, plain=False)
         if upstream is None:
@@ -58,7 +58,7 @@ class Dialler:
         why = f"answered {status}" if status else "did not answer"
         raise _unreachable(destination, f"the proxy in {upstream.variable} {why}")
 
-    async def open_plain(self, destination: Destination, path: bytes) -> tuple[Connection, bytes, http.Headers]:
+    async def open_plain(self, destination: Destination, path: bytes) -> tuple[ProxyConnection, bytes, http.Headers]:
         """A connection for one plain HTTP request, the target to ask for on it, and headers to add.
 
         Raises `Refused` and `Unreachable`.
@@ -72,14 +72,14 @@ class Dialler:
     def _choose_upstream(self, destination: Destination, *, plain: bool) -> UpstreamProxy | None:
         """The user's own proxy, if one is to be used. Raises `Refused` for what the rule does not allow by name."""
         if why := self._rule(destination):
-            raise Refused(f"refused: {destination} {why}")
+            raise DestinationRefused(f"refused: {destination} {why}")
         upstream = self._upstream.choose(destination, plain=plain)
         if isinstance(upstream, UnusableProxy):
             why = f"the proxy in {upstream.variable} cannot be used: only http:// and https:// proxies can"
             raise _unreachable(destination, why)
         return upstream
 
-    async def _dial_upstream(self, upstream: UpstreamProxy, destination: Destination) -> Connection:
+    async def _dial_upstream(self, upstream: UpstreamProxy, destination: Destination) -> ProxyConnection:
         """A name that we know to be private is not asked for; one that we cannot look up was checked by name alone.
 
         Where only the proxy can look names up, programs may be given reserved addresses instead, as placeholders.
@@ -90,12 +90,12 @@ class Dialler:
             addresses = []
         self._check(destination, addresses, placeholders=destination.address is None)
         try:
-            return Connection(await upstream.connect(self._outside))
+            return ProxyConnection(await upstream.connect(self._outside))
         except OSError as error:
             why = f"the proxy in {upstream.variable} could not be reached: {_reason(error)}"
             raise _unreachable(destination, why) from error
 
-    async def _dial(self, destination: Destination) -> Connection:
+    async def _dial(self, destination: Destination) -> ProxyConnection:
         try:
             addresses = await self._addresses(destination)
         except OSError as error:
@@ -104,7 +104,7 @@ class Dialler:
         failure = OSError("it has no address")
         for address in addresses[:_ADDRESSES]:
             try:
-                return Connection(await self._outside.connect(address, destination.port))
+                return ProxyConnection(await self._outside.connect(address, destination.port))
             except OSError as error:
                 failure = error
         raise _unreachable(destination, _reason(failure)) from failure
@@ -118,16 +118,16 @@ class Dialler:
             try:
                 address = ipaddress.ip_address(text)
             except ValueError:
-                raise Refused(f"refused: {destination} has an address that cannot be read") from None
+                raise DestinationRefused(f"refused: {destination} has an address that cannot be read") from None
             why = address_refusal(address)
             if not why and self._outside.is_this_machine(address):
                 why = THIS_MACHINE
             if why and not (placeholders and why == RESERVED):
                 spelled = "" if destination.address else f"{text}, "
-                raise Refused(f"refused: {destination} is {spelled}{why}")
+                raise DestinationRefused(f"refused: {destination} is {spelled}{why}")
 
 
-async def _ask_for_tunnel(server: Connection, upstream: UpstreamProxy, destination: Destination) -> int:
+async def _ask_for_tunnel(server: ProxyConnection, upstream: UpstreamProxy, destination: Destination) -> int:
     name = str(destination).encode("ascii")
     headers = ((b"host", name), *_authorization(upstream))
     await server.send(http.encode_head(b"CONNECT %b HTTP/1.1" % name, headers))
@@ -139,8 +139,8 @@ def _authorization(upstream: UpstreamProxy) -> http.Headers:
     return ((b"proxy-authorization", upstream.authorization.encode()),) if upstream.authorization else ()
 
 
-def _unreachable(destination: Destination, why: str) -> Unreachable:
-    return Unreachable(f"could not connect to {destination}: {why}")
+def _unreachable(destination: Destination, why: str) -> DestinationUnreachable:
+    return DestinationUnreachable(f"could not connect to {destination}: {why}")
 
 
 def _reason(error: OSError) -> str:

@@ -24,7 +24,7 @@ _LOOKUP_SECONDS = 20.0
 _CONNECT_SECONDS = 30.0
 
 
-class Outside:
+class OutsideNetwork:
     """The real network. Tests put another one in its place, so that no test leaves the machine."""
 
     async def resolve(self, host: str) -> list[str]:
@@ -78,7 +78,7 @@ class UpstreamProxy(Value):
     authorization: str = ""
     """The value of a `Proxy-Authorization` header."""
 
-    async def connect(self, outside: Outside) -> ByteStream:
+    async def connect(self, outside: OutsideNetwork) -> ByteStream:
         """It may be anywhere, on this machine too: the user named it. Raises `OSError`."""
         addresses = await outside.resolve(self.host)
         failure: OSError = OSError("no address")

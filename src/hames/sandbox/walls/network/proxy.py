@@ -19,7 +19,7 @@ from anyio.abc import SocketListener, SocketStream
 
 from hames.domain.value import Value
 from hames.sandbox.walls.network import http_messages as http
-from hames.sandbox.walls.network.connection import GONE, Connection
+from hames.sandbox.walls.network.connection import GONE, ProxyConnection
 from hames.sandbox.walls.network.destinations import (
     Destination,
     HostRule,
@@ -28,8 +28,8 @@ from hames.sandbox.walls.network.destinations import (
     parse_authority,
     parse_host,
 )
-from hames.sandbox.walls.network.dialler import Dialler, Refused, Unreachable
-from hames.sandbox.walls.network.outside import Outside, UpstreamProxies
+from hames.sandbox.walls.network.dialler import DestinationRefused, DestinationUnreachable, Dialler
+from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Proxy:
 
     def __init__(
         self,
-        outside: Outside,
+        outside: OutsideNetwork,
         *,
         rule: HostRule = any_public_host,
         upstream: UpstreamProxies = _DIRECT,
@@ -94,7 +94,7 @@ class Proxy:
 
     async def _take(self, stream: SocketStream, places: anyio.CapacityLimiter, place: object) -> None:
         try:
-            async with Connection(stream) as client, self._slots:
+            async with ProxyConnection(stream) as client, self._slots:
                 await self._converse(client)
         except GONE:
             pass
@@ -103,7 +103,7 @@ class Proxy:
         finally:
             places.release_on_behalf_of(place)
 
-    async def _converse(self, client: Connection) -> None:
+    async def _converse(self, client: ProxyConnection) -> None:
         with anyio.fail_after(self._limits.request_seconds):
             first = await client.peek()
         if first == b"\x05":
@@ -113,7 +113,7 @@ class Proxy:
 
     # HTTP
 
-    async def _serve_http(self, client: Connection) -> None:
+    async def _serve_http(self, client: ProxyConnection) -> None:
         try:
             with anyio.fail_after(self._limits.request_seconds):
                 request = http.parse_request(await client.read_head())
@@ -123,15 +123,15 @@ class Proxy:
                 await self._serve_plain(client, request)
         except Malformed as error:
             await client.answer(400, "Bad Request", f"bad request: {error}")
-        except Refused as error:
+        except DestinationRefused as error:
             await client.answer(403, "Forbidden", self._note(error))
-        except Unreachable as error:
+        except DestinationUnreachable as error:
             await client.answer(502, "Bad Gateway", self._note(error))
         else:
             return
         await client.drain(_DRAIN_SECONDS)
 
-    async def _serve_connect(self, client: Connection, request: http.Request) -> None:
+    async def _serve_connect(self, client: ProxyConnection, request: http.Request) -> None:
         if request.length != 0:
             raise Malformed("CONNECT has no body")
         destination = parse_authority(request.target.decode("ascii"))
@@ -139,18 +139,18 @@ class Proxy:
             await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await self._join(client, server)
 
-    async def _serve_plain(self, client: Connection, request: http.Request) -> None:
+    async def _serve_plain(self, client: ProxyConnection, request: http.Request) -> None:
         destination, path = http.parse_url(request.target)
         server, target, extra = await self._dialler.open_plain(destination, path)
         async with server:
             try:
                 await server.send(http.forwarded_request(request, destination, target, extra=extra))
             except GONE as error:
-                raise Unreachable(f"could not connect to {destination}: it closed the connection") from error
+                raise DestinationUnreachable(f"could not connect to {destination}: it closed the connection") from error
             await self._exchange(client, server, request, destination)
 
     async def _exchange(
-        self, client: Connection, server: Connection, request: http.Request, destination: Destination
+        self, client: ProxyConnection, server: ProxyConnection, request: http.Request, destination: Destination
     ) -> None:
         """Sends the body and relays the answer at the same time: a server may answer before it has read everything.
 
@@ -176,7 +176,7 @@ class Proxy:
         if problem:
             raise problem[0]
 
-    async def _body(self, client: Connection, request: http.Request) -> AsyncGenerator[bytes, None]:
+    async def _body(self, client: ProxyConnection, request: http.Request) -> AsyncGenerator[bytes, None]:
         """The body of this one request, and not a byte of what comes after it. Raises `Malformed` or one of `GONE`."""
         if request.length is None:
             chunks = http.ChunkedBody()
@@ -189,11 +189,11 @@ class Proxy:
             left -= len(data)
             yield data
 
-    async def _read(self, source: Connection) -> bytes:
+    async def _read(self, source: ProxyConnection) -> bytes:
         with anyio.fail_after(self._limits.idle_seconds):
             return await source.read()
 
-    async def _relay_answer(self, server: Connection, client: Connection, destination: Destination) -> None:
+    async def _relay_answer(self, server: ProxyConnection, client: ProxyConnection, destination: Destination) -> None:
         try:
             status = 0
             while status < 200:
@@ -206,7 +206,7 @@ class Proxy:
                     return
         except (Malformed, *GONE) as error:
             why = str(error) if isinstance(error, Malformed) else "it closed the connection or took too long"
-            sentence = self._note(Unreachable(f"no answer from {destination}: {why}"))
+            sentence = self._note(DestinationUnreachable(f"no answer from {destination}: {why}"))
             with suppress(*GONE):
                 await client.answer(502, "Bad Gateway", sentence)
             return
@@ -218,7 +218,7 @@ class Proxy:
 
     # SOCKS
 
-    async def _serve_socks(self, client: Connection) -> None:
+    async def _serve_socks(self, client: ProxyConnection) -> None:
         with anyio.fail_after(self._limits.request_seconds):
             _, count = await client.read_exactly(2)
             if 0 not in await client.read_exactly(count):
@@ -236,16 +236,16 @@ class Proxy:
                 return
         try:
             server = await self._dialler.open_tunnel(destination)
-        except (Refused, Unreachable) as error:
+        except (DestinationRefused, DestinationUnreachable) as error:
             self._note(error)
-            await _answer_socks(client, _SOCKS_REFUSED if isinstance(error, Refused) else _SOCKS_UNREACHABLE)
+            await _answer_socks(client, _SOCKS_REFUSED if isinstance(error, DestinationRefused) else _SOCKS_UNREACHABLE)
             await client.drain(_DRAIN_SECONDS)
             return
         async with server:
             await _answer_socks(client, _SOCKS_OK)
             await self._join(client, server)
 
-    def _note(self, problem: Refused | Unreachable) -> str:
+    def _note(self, problem: DestinationRefused | DestinationUnreachable) -> str:
         sentence = str(problem)
         if sentence in self._notes or len(self._notes) < _NOTES:
             self._notes[sentence] = None
@@ -255,7 +255,7 @@ class Proxy:
 
     # Both ways
 
-    async def _join(self, client: Connection, server: Connection) -> None:
+    async def _join(self, client: ProxyConnection, server: ProxyConnection) -> None:
         """Bytes in both directions until both have ended, one breaks, or neither has said anything for too long."""
         activity = _Activity(self._limits.idle_seconds)
         async with anyio.create_task_group() as tasks:
@@ -284,7 +284,7 @@ class _Activity:
         scope.cancel()
 
 
-async def _pump(source: Connection, sink: Connection, activity: _Activity, scope: anyio.CancelScope) -> None:
+async def _pump(source: ProxyConnection, sink: ProxyConnection, activity: _Activity, scope: anyio.CancelScope) -> None:
     try:
         while True:
             try:
@@ -299,7 +299,7 @@ async def _pump(source: Connection, sink: Connection, activity: _Activity, scope
         scope.cancel()
 
 
-async def _sent(sink: Connection, data: bytes) -> bool:
+async def _sent(sink: ProxyConnection, data: bytes) -> bool:
     try:
         await sink.send(data)
     except GONE:
@@ -318,7 +318,7 @@ async def _accept(listener: SocketListener) -> SocketStream:
             await anyio.sleep(_FULL_SECONDS)
 
 
-async def _read_socks_destination(client: Connection, kind: int) -> Destination:
+async def _read_socks_destination(client: ProxyConnection, kind: int) -> Destination:
     """Raises `Malformed`."""
     match kind:
         case 1:
@@ -336,7 +336,7 @@ async def _read_socks_destination(client: Connection, kind: int) -> Destination:
     return Destination(host=parse_host(host), port=port)
 
 
-async def _answer_socks(client: Connection, code: int) -> None:
+async def _answer_socks(client: ProxyConnection, code: int) -> None:
     await client.send(bytes((5, code, 0, 1)) + bytes(6))
     if code != _SOCKS_OK:
         await client.send_eof()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from hames.sandbox.walls.mounts import BOUND, Mount, follow, inside
+from hames.sandbox.walls.mounts import BOUND, Mount, follow, is_inside
 
 TOOLS: tuple[str, ...] = (
     ".asdf",
@@ -254,10 +254,10 @@ def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str
     found: list[Mount] = []
     for name in TOOLS:
         if name.partition("/")[0] in top:
-            found += shown(f"{home}/{name}", home)
+            found += user_mounts(f"{home}/{name}", home)
     for name, cache in CACHES.items():
         if name.partition("/")[0] in top:
-            mounts = shown(f"{home}/{name}", home, how="cache")
+            mounts = user_mounts(f"{home}/{name}", home, how="cache")
             if mounts and cache.language in languages and overlays(mounts[-1].path):
                 found += mounts
             elif mounts and cache.otherwise == "read":
@@ -265,7 +265,7 @@ def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str
     return found
 
 
-def shown(path: str, home: str, *, how: Literal["shown", "tool", "cache"] = "shown") -> list[Mount]:
+def user_mounts(path: str, home: str, *, how: Literal["shown", "tool", "cache"] = "shown") -> list[Mount]:
     """Mounts that show a file or directory of the user's own choosing, through symbolic links. Nothing if it is not
     there, or if it is or holds the whole home directory."""
     try:
@@ -273,7 +273,7 @@ def shown(path: str, home: str, *, how: Literal["shown", "tool", "cache"] = "sho
     except (OSError, ValueError):
         return []
     real, links = follow(path)
-    if inside(home, real):
+    if is_inside(home, real):
         return []
     # A file cannot be an overlay.
     return [*links, Mount(path=real, how=how if stat.S_ISDIR(about.st_mode) else "shown")]
@@ -281,7 +281,9 @@ def shown(path: str, home: str, *, how: Literal["shown", "tool", "cache"] = "sho
 
 def names_below(home: str, mounts: Iterable[Mount]) -> list[str]:
     """For people: what is visible of the home directory."""
-    return sorted({mount.path[len(home) + 1 :] for mount in mounts if inside(mount.path, home) and mount.path != home})
+    return sorted(
+        {mount.path[len(home) + 1 :] for mount in mounts if is_inside(mount.path, home) and mount.path != home}
+    )
 
 
 def without_repeats(mounts: Sequence[Mount], *, shown_already: Sequence[str], workspaces: Sequence[str]) -> list[Mount]:
@@ -291,10 +293,10 @@ def without_repeats(mounts: Sequence[Mount], *, shown_already: Sequence[str], wo
     trees = [mount.path for mount in mounts if mount.how in BOUND]
     for mount in mounts:
         path = mount.path
-        repeats = any(tree != path and inside(path, tree) for tree in trees) or any(
-            inside(path, tree) for tree in shown_already
+        repeats = any(tree != path and is_inside(path, tree) for tree in trees) or any(
+            is_inside(path, tree) for tree in shown_already
         )
-        if any(inside(path, root) for root in workspaces) or (repeats and mount.how != "cache"):
+        if any(is_inside(path, root) for root in workspaces) or (repeats and mount.how != "cache"):
             continue
         kept[path] = mount
     return list(kept.values())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, follow, inside
+from hames.sandbox.walls.mounts import Mount, follow, is_inside
 from hames.sandbox.walls.view.system import ALWAYS_SHOWN
 
 _MARKS = (
@@ -41,7 +41,7 @@ Forbidden = Callable[[str], bool]
 def program(path: str, forbidden: Forbidden) -> list[Mount]:
     """A program that is to be started by its absolute path: itself, and the installations it belongs to."""
     real, links = follow(path)
-    if any(inside(real, system) for system in ALWAYS_SHOWN) or not Path(real).is_file():
+    if any(is_inside(real, system) for system in ALWAYS_SHOWN) or not Path(real).is_file():
         return links
     homes = [os.path.dirname(place) for place in (path, *(link.path for link in links), real)]  # noqa: PTH120
     prefixes = [prefix for home in dict.fromkeys(homes) if (prefix := _installation(home, forbidden))]
@@ -85,12 +85,12 @@ def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> PythonBas
         for name in _PYTHONS:
             start = f"{environment}/{name}"
             real, links = follow(start)
-            if inside(real, environment) or not Path(real).exists():
+            if is_inside(real, environment) or not Path(real).exists():
                 continue
             prefix = os.path.dirname(os.path.dirname(real))  # noqa: PTH120
             named = os.path.basename(real).startswith(("python", "pypy"))  # noqa: PTH119
             if named and os.access(real, os.X_OK) and _is_python(prefix) and not forbidden(prefix):
-                outside = [link for link in links if not inside(link.path, environment)]
+                outside = [link for link in links if not is_inside(link.path, environment)]
                 mounts += [*outside, Mount(path=prefix, how="shown")]
             else:
                 missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox do not see")

@@ -160,7 +160,7 @@ _CARGO: Mapping[str, Any] = {
 }
 
 
-def rendered(home: str) -> list[Mount]:
+def rendered_mounts(home: str) -> list[Mount]:
     """The files, ready to be put into a private home directory."""
     files = {
         ".gitconfig": git_settings(home),

@@ -7,7 +7,7 @@ sockets and files in such directories need no covers.
 from functools import cache
 from pathlib import Path
 
-from hames.sandbox.walls.mounts import Mount, follow, inside
+from hames.sandbox.walls.mounts import Mount, follow, is_inside
 from hames.sandbox.walls.view.secret_paths import holds_something
 
 DIRECTORIES = (
@@ -62,7 +62,7 @@ def system_mounts() -> tuple[Mount, ...]:
     for path in (*DIRECTORIES, *control_groups):
         real, links = follow(path)
         shown = [mount.path for mount in found if mount.how != "link"]
-        found += [link for link in links if not any(inside(link.path, root) for root in shown)]
-        if holds_something(real) and not any(inside(real, root) for root in shown):
+        found += [link for link in links if not any(is_inside(link.path, root) for root in shown)]
+        if holds_something(real) and not any(is_inside(real, root) for root in shown):
             found.append(Mount(path=real, how="tool" if path.startswith(_MIXED) else "shown"))
     return tuple({mount.path: mount for mount in found}.values())

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import BOUND, Mount, follow, inside
+from hames.sandbox.walls.mounts import BOUND, Mount, follow, is_inside
 from hames.sandbox.walls.view import installations
-from hames.sandbox.walls.view.home import HomeView, shown, without_repeats
-from hames.sandbox.walls.view.rendered_config import rendered
+from hames.sandbox.walls.view.home import HomeView, user_mounts, without_repeats
+from hames.sandbox.walls.view.rendered_config import rendered_mounts
 from hames.sandbox.walls.view.repository_paths import borrowed_objects, enclosing_repository, git_directories
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS
 from hames.sandbox.walls.view.system import system_mounts
@@ -80,9 +80,9 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
     links = [link for name in wanted.named for link in follow(name)[1]]
     tools = [*tools_at_home] if private else []
     for path in wanted.read:
-        tools += shown(path, home, how="tool")
+        tools += user_mounts(path, home, how="tool")
     for path in wanted.cache:
-        mounts = shown(path, home, how="cache")
+        mounts = user_mounts(path, home, how="cache")
         tools += mounts if mounts and overlays(mounts[-1].path) else [_read_only(mount) for mount in mounts]
     for directory in wanted.path:
         tools += installations.directory(directory, forbidden)
@@ -99,7 +99,7 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
     bound = [mount.path for mount in (*system, *mounts) if mount.how in BOUND] + list(wanted.workspaces)
 
     def is_shown(path: str) -> bool:
-        return any(inside(path, tree) for tree in bound)
+        return any(is_inside(path, tree) for tree in bound)
 
     missing = [
         *(pythons.missing if private else ()),
@@ -111,23 +111,23 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
         ),
     ]
     notes = [f"{sentence}: {HOW_TO_SHOW}" for sentence in missing]
-    if any(inside(home, root) for root in wanted.workspaces):
+    if any(is_inside(home, root) for root in wanted.workspaces):
         notes.append(
             "the workspace is or holds the home directory: commands see all of it but the files that are known to hold "
             "secrets"
         )
-    files = [file for file in rendered(home) if not is_shown(file.path)] if private else []
+    files = [file for file in rendered_mounts(home) if not is_shown(file.path)] if private else []
     return VisibleView(mounts=(*system, *mounts, *files), private_home=private, notes=tuple(notes))
 
 
 def has_private_home(home: str, workspaces: Sequence[str]) -> bool:
     """Not where the home directory is the workspace, or is a part of the system, such as `/`."""
     needed = [mount.path for mount in system_mounts() if mount.how in BOUND]
-    if any(inside(home, root) for root in (*workspaces, *_KERNEL)):
+    if any(is_inside(home, root) for root in (*workspaces, *_KERNEL)):
         return False
-    if any(inside(path, home) for path in (*needed, *_KERNEL)):
+    if any(is_inside(path, home) for path in (*needed, *_KERNEL)):
         return False
-    return Path(home).is_dir() or not any(inside(home, path) for path in needed)
+    return Path(home).is_dir() or not any(is_inside(home, path) for path in needed)
 
 
 def _read_only(mount: Mount) -> Mount:
@@ -140,8 +140,8 @@ def _forbidden(home: str) -> Callable[[str], bool]:
 
     def forbidden(path: str) -> bool:
         parent = path.rpartition("/")[0]
-        whole_home = path in ("", "/", *_HOMES) or parent in _HOMES[:3] or inside(home, path)
-        return whole_home or any(inside(secret, path) for secret in secrets)
+        whole_home = path in ("", "/", *_HOMES) or parent in _HOMES[:3] or is_inside(home, path)
+        return whole_home or any(is_inside(secret, path) for secret in secrets)
 
     return forbidden
 

@@ -22,7 +22,7 @@ class UnreadableConfig(ValueError):
     """Git would refuse this file, or we cannot tell what git would make of it."""
 
 
-class Setting(Value):
+class GitSetting(Value):
     """`key` as git writes it: section and name in lower case. `start` and `end` are where it stands in the text."""
 
     key: str
@@ -50,8 +50,8 @@ class _Reader:
             return "\n"
         return character
 
-    def settings(self) -> list[Setting]:
-        found: list[Setting] = []
+    def settings(self) -> list[GitSetting]:
+        found: list[GitSetting] = []
         section, comment = "", False
         while True:
             start = self.at
@@ -68,7 +68,7 @@ class _Reader:
                 section = self.section()
             elif section and character.isascii() and character.isalpha():
                 key, value = self.setting(character)
-                found.append(Setting(key=f"{section}.{key}", value=value, start=start, end=self.end_of_line()))
+                found.append(GitSetting(key=f"{section}.{key}", value=value, start=start, end=self.end_of_line()))
             else:
                 raise UnreadableConfig(f"unexpected {character!r}")
 
@@ -163,7 +163,7 @@ def _checked(section: str) -> str:
     return section
 
 
-def read(content: bytes) -> list[Setting]:
+def read_config(content: bytes) -> list[GitSetting]:
     """Every setting in the file, in order. Included files are not followed. Raises `UnreadableConfig`.
 
     >>> [(setting.key, setting.value) for setting in read(b'[Remote "Up"]\\n\\tURL = a # b\\n[core]bare')]
@@ -174,16 +174,16 @@ def read(content: bytes) -> list[Setting]:
     return _Reader(_text(content)).settings()
 
 
-def without(content: bytes, harmful: Callable[[Setting], bool]) -> tuple[bytes, list[Setting]]:
+def without_settings(content: bytes, harmful: Callable[[GitSetting], bool]) -> tuple[bytes, list[GitSetting]]:
     """The file with every harmful setting turned into a comment, and what was turned. Raises `UnreadableConfig`."""
-    removed = [setting for setting in read(content) if harmful(setting)]
+    removed = [setting for setting in read_config(content) if harmful(setting)]
     text = _text(content)
     for setting in reversed(removed):
         # On one line: the rest of a value that goes on would otherwise be read as settings of its own.
         was = " ".join(text[setting.start : setting.end].split())
         text = f"{text[: setting.start]}{DISABLED}{was}{text[setting.end :]}"
     result = text.encode("utf-8", "surrogateescape")
-    if any(harmful(setting) for setting in read(result)):
+    if any(harmful(setting) for setting in read_config(result)):
         raise UnreadableConfig("a harmful setting is still there")
     return result, removed
 
@@ -192,21 +192,21 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-class Judge:
+class ConfigJudge:
     """Says which settings of a changed file can run a program, or lead git to other files.
 
     `known` are the settings that were there before: they are the user's own. `inside` says whether a path, seen from
     the git directory, stays in the workspace.
     """
 
-    def __init__(self, known: Iterable[Setting], *, inside: Callable[[str], bool]) -> None:
+    def __init__(self, known: Iterable[GitSetting], *, inside: Callable[[str], bool]) -> None:
         self._known = Counter((setting.key, setting.value) for setting in known)
         self._inside = inside
 
-    def harmful(self, setting: Setting) -> bool:
+    def harmful(self, setting: GitSetting) -> bool:
         return (setting.key, setting.value) not in self._known and not self._harmless(setting)
 
-    def _harmless(self, setting: Setting) -> bool:
+    def _harmless(self, setting: GitSetting) -> bool:
         key, value = setting.key, setting.value or ""
         section, _, rest = key.partition(".")
         name = rest.rpartition(".")[2]

@@ -18,13 +18,13 @@ from hames.sandbox.walls.after_command.beneath_root import (
     ASIDE,
     drop_mode_bits,
     move_aside,
-    opened,
+    open_directory,
     replace,
     root_of,
     writable,
 )
 from hames.sandbox.walls.after_command.git import config
-from hames.sandbox.walls.after_command.git.config import Judge, UnreadableConfig
+from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig
 from hames.sandbox.walls.after_command.git.state import X_BITS, Piece
 
 _EMPTY_CONFIG = b"[core]\n\trepositoryformatversion = 0\n"
@@ -70,7 +70,7 @@ class Disarmer:
             return None
         directory, name = os.path.split(path)
         try:
-            with opened(root, directory) as here:
+            with open_directory(root, directory) as here:
                 return self._disarm_in(here, path, name, piece)
         except FileNotFoundError:
             return None
@@ -133,10 +133,10 @@ class Disarmer:
             return root_of(os.path.realpath(os.path.join(directory, value)), self._roots) is not None
 
         try:
-            judge = Judge(config.read(known) if known is not None else (), inside=inside)
+            judge = ConfigJudge(config.read_config(known) if known is not None else (), inside=inside)
             if piece.content is None:
                 raise UnreadableConfig("too long, or no file")
-            harmless, removed = config.without(piece.content, judge.harmful)
+            harmless, removed = config.without_settings(piece.content, judge.harmful)
         except UnreadableConfig:
             harmless, removed = known if known is not None else _EMPTY_CONFIG, None
         if removed == [] and piece.target is None:
@@ -197,7 +197,7 @@ def _is_known_strategy(name: str, piece: Piece) -> bool:
     if name != "opts":
         return piece.content.decode("utf-8", "replace").strip() in _STRATEGIES
     try:
-        settings = config.read(piece.content)
+        settings = config.read_config(piece.content)
     except UnreadableConfig:
         return False
     return all(setting.key != "options.strategy" or (setting.value or "") in _STRATEGIES for setting in settings)

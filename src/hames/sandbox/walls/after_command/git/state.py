@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Literal
 
 from hames.domain.value import Value
-from hames.sandbox.walls.after_command.beneath_root import ASIDE, PLACE, open_listed, opened, read_file, root_of
+from hames.sandbox.walls.after_command.beneath_root import ASIDE, PLACE, open_directory, open_listed, read_file, root_of
 from hames.sandbox.walls.after_command.git import config
-from hames.sandbox.walls.after_command.git.config import Setting, UnreadableConfig
+from hames.sandbox.walls.after_command.git.config import GitSetting, UnreadableConfig
 
 Kind = Literal["config", "hook", "todo", "strategy", "pointer", "common", "link"]
 """`pointer` is a `.git` that is no directory, `common` a `commondir` file, `link` a link instead of a directory."""
@@ -99,7 +99,7 @@ class GitState:
         root = root_of(git, self._roots)
         if root is None:
             return []
-        with opened(root, git) as here:
+        with open_directory(root, git) as here:
             names = set(os.listdir(here))
             # Whatever git would not take for a git directory is an ordinary directory of the project.
             needed = {"objects", "refs"} if shared else {"HEAD"}
@@ -151,7 +151,7 @@ class GitState:
         if piece is None or piece.content is None or b"path" not in piece.content.lower():
             return
         try:
-            settings = config.read(piece.content)
+            settings = config.read_config(piece.content)
         except UnreadableConfig:
             return
         for setting in settings:
@@ -165,14 +165,14 @@ class GitState:
             ):
                 self._read_included(os.path.realpath(os.path.join(directory, value)), git)
 
-    def _was_there(self, path: str, setting: Setting) -> bool:
+    def _was_there(self, path: str, setting: GitSetting) -> bool:
         if self._known is None:
             return True
         before = self._known.get(path)
         if before is None or before.content is None:
             return False
         try:
-            known = config.read(before.content)
+            known = config.read_config(before.content)
         except UnreadableConfig:
             return False
         return any((item.key, item.value) == (setting.key, setting.value) for item in known)
@@ -181,7 +181,7 @@ class GitState:
         root = root_of(path, self._roots)
         if root is None or path == root:
             return
-        with suppress(OSError), opened(root, os.path.dirname(path)) as here:
+        with suppress(OSError), open_directory(root, os.path.dirname(path)) as here:
             self._read_config(here, os.path.dirname(path), os.path.basename(path), git)
 
     def _read_hooks(self, directory: str, *, in_tree: bool = False) -> None:
@@ -190,7 +190,7 @@ class GitState:
         root = root_of(directory, self._roots)
         if root is None:
             return
-        with suppress(OSError), opened(root, directory) as here:
+        with suppress(OSError), open_directory(root, directory) as here:
             self._read_hook_files(here, directory, in_tree=in_tree)
 
     def _read_hook_files(self, here: int, directory: str, *, in_tree: bool) -> None:
@@ -203,7 +203,7 @@ class GitState:
         root = root_of(path, self._roots)
         if root is None:
             return
-        with suppress(OSError), opened(root, directory) as here:
+        with suppress(OSError), open_directory(root, directory) as here:
             self._read_file(here, directory, name, kind)
         piece = self.pieces.get(path)
         if piece is None:
@@ -273,7 +273,7 @@ class GitState:
         root = root_of(real, self._roots)
         if root is None or real == root:
             return None
-        with suppress(OSError), opened(root, os.path.dirname(real)) as here:
+        with suppress(OSError), open_directory(root, os.path.dirname(real)) as here:
             return read_file(here, os.path.basename(real), _KEPT_BYTES)[1]
         return None
 
