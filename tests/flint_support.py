@@ -20,6 +20,7 @@ from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
 from hames.testing.scripts import OneModel, ScriptedModel
 from hames.tools.registry import BuiltinTools
+from hames.tools.workspace import LocalWorkspace
 from hames.transports.connection import Connection
 from support import NoTrust
 
@@ -193,6 +194,7 @@ async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engi
     engine = Engine(
         store=JsonlStore(folder / "data", places=Places(folder / "state")),
         models=models,
+        workspace=LocalWorkspace(),
         tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
         trust=NoTrust(),
         clock=clock,

@@ -29,6 +29,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
 from hames.tools.notes import WorkspaceNotes
+from hames.tools.workspace import LocalWorkspace
 
 if TYPE_CHECKING:
     from hames.sandbox.choose import LocalSandbox
@@ -61,6 +62,7 @@ async def open_engine(
     engine = Engine(
         store=kept,
         models=models or known,
+        workspace=LocalWorkspace(),
         tools=tools or toolbox,
         trust=ShellTrust(),
         clock=clock,

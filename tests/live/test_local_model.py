@@ -30,6 +30,7 @@ from hames.system import RandomIds, SystemClock
 from hames.testing.check_provider import check_stopping
 from hames.testing.provider_outcome import failed, heard, outcome
 from hames.testing.scripts import OneModel
+from hames.tools.workspace import LocalWorkspace
 from support import NoTrust, PlainTool, TheseTools
 
 MODEL = "local/smollm2"
@@ -60,6 +61,7 @@ async def running(models: Models, root: Path, *tools: PlainTool, max_tokens: int
     the_engine = Engine(
         store=JsonlStore(root / "data", places=Places(root / "state")),
         models=models,
+        workspace=LocalWorkspace(),
         tools=TheseTools(tools),
         trust=NoTrust(),
         clock=SystemClock(),

@@ -1,6 +1,6 @@
 """The threads of an engine: made, opened when they are needed, listed, forked, put away."""
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 
 import anyio
 from msgspec.structs import replace
@@ -36,10 +36,10 @@ from hames.domain.events import (
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
 from hames.domain.notes import Note, NoteFile, note_files
-from hames.domain.options import Settings
+from hames.domain.options import Overrides, Settings
 from hames.domain.state import ThreadState, apply, blank, endings
 from hames.domain.value import Value
-from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store
+from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store, Workspace
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -95,6 +95,7 @@ class Threads:
         *,
         store: Store,
         models: Models,
+        workspace: Workspace,
         clock: Clock,
         ids: Ids,
         rules: Rules,
@@ -105,6 +106,7 @@ class Threads:
         self.loaded: dict[ThreadId, LoadedThread] = {}
         self.observers: list[Listener] = []
         self.models = models
+        self.workspace = workspace
         self.clock = clock
         self.rules = rules
         self._store = store
@@ -136,7 +138,7 @@ class Threads:
         return [disarmed(record, self.rules.defaults) for record in found.records], True
 
     async def create(self, command: CreateThread) -> ThreadState:
-        settings = overridden(self.rules.defaults, command.overrides, self.models)
+        settings = await self._overridden(self.rules.defaults, command.overrides)
         first = ThreadCreated(settings=settings, title=command.title, meta=command.meta)
         return (await self._new_thread([first], settings)).state
 
@@ -235,14 +237,19 @@ class Threads:
 
     async def resume(self, command: ChangeSettings | ResumeThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
-        for event in self.new_settings(loaded, command):
+        for event in await self.new_settings(loaded, command):
             await loaded.thread.emit(event)
         return loaded.thread.state
 
-    def new_settings(self, loaded: LoadedThread, command: ChangeSettings | ResumeThread | StartTurn) -> list[Event]:
+    async def new_settings(
+        self, loaded: LoadedThread, command: ChangeSettings | ResumeThread | StartTurn
+    ) -> list[Event]:
         before = loaded.thread.state.settings
-        after = overridden(before, command.overrides, self.models)
+        after = await self._overridden(before, command.overrides)
         return [SettingsChanged(settings=after)] if after != before else []
+
+    def _overridden(self, settings: Settings, overrides: Overrides) -> Awaitable[Settings]:
+        return overridden(settings, overrides, self.models, self.workspace)
 
     async def archive(self, command: ArchiveThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
@@ -278,7 +285,7 @@ class Threads:
         state = blank(command.thread_id, foreign=foreign)
         for record in kept:
             state = apply(state, record)
-        settings = overridden(self._forked_settings(state, command), command.overrides, self.models)
+        settings = await self._overridden(self._forked_settings(state, command), command.overrides)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
         rest = [record.event for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")

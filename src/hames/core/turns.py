@@ -89,7 +89,7 @@ class Turns:
     async def start(self, command: StartTurn) -> Turn:
         loaded = await self._threads.writable(command.thread_id)
         with self._claim(loaded):
-            changed = self._threads.new_settings(loaded, command)
+            changed = await self._threads.new_settings(loaded, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
             cwd = (settings or loaded.thread.state.settings).cwd
             message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
@@ -114,7 +114,13 @@ class Turns:
         if not content:
             raise InvalidCommand("the input is empty")
         return await attachments.user_message(
-            content, item_id=ItemId(self._ids.new("item")), step=step, cwd=cwd, client_id=client_id, meta=meta
+            content,
+            self._threads.workspace,
+            item_id=ItemId(self._ids.new("item")),
+            step=step,
+            cwd=cwd,
+            client_id=client_id,
+            meta=meta,
         )
 
     async def _begin(
