@@ -17,7 +17,7 @@ from hames.protocols.dialect import Ask, Notify
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.shape import About
-from hames.testing.histories import changes, histories
+from hames.testing.generators.histories import changes, histories
 from hames.testing.scripts import ScriptedModel, say
 from support import engine
 

@@ -16,7 +16,7 @@ from hames.domain.usage import Usage
 from hames.providers import claude
 from hames.providers.anthropic_request import as_json, encode
 from hames.providers.anthropic_stream import AnthropicStream
-from hames.testing.check_provider import FULL, asking
+from hames.testing.checks.provider import FULL, asking
 from hames.testing.oracle_anthropic import accepted_by_sdk, read_by_sdk
 from hames.testing.provider_anthropic import (
     ANTHROPIC,

@@ -9,7 +9,7 @@ import pytest
 from hames.providers.anthropic import AnthropicProvider
 from hames.providers.cassette import CassetteProvider, Recorder, RecordingProvider
 from hames.providers.retry import PATIENCE, Patience
-from hames.testing.check_provider import (
+from hames.testing.checks.provider import (
     CHECKS,
     FULL,
     Stage,

@@ -8,7 +8,7 @@ from hames.providers.catalogue import Catalogue
 from hames.providers.clouds import CloudProvider
 from hames.providers.retry import Patience
 from hames.providers.shelves import CLOUDS
-from hames.testing.check_provider import FULL, asking, assert_same, expected
+from hames.testing.checks.provider import FULL, asking, assert_same, expected
 from hames.testing.clock import FakeClock
 from hames.testing.provider_anthropic import ANTHROPIC
 from hames.testing.provider_outcome import heard, outcome

@@ -7,7 +7,7 @@ import pytest
 from hames.providers.compatible import CompatibleProvider
 from hames.providers.compatible_servers import SERVERS
 from hames.providers.retry import PATIENCE, Patience
-from hames.testing.check_provider import CHECKS, Stage
+from hames.testing.checks.provider import CHECKS, Stage
 from hames.testing.clock import FakeClock
 from hames.testing.provider_chat import CHAT
 

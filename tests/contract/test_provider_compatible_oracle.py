@@ -14,7 +14,7 @@ from hames.domain.request import ModelEvent
 from hames.domain.usage import Usage
 from hames.providers.compatible_request import Manner, as_json, encode
 from hames.providers.compatible_stream import ChatStream
-from hames.testing.check_provider import FULL, asking
+from hames.testing.checks.provider import FULL, asking
 from hames.testing.oracle_openai import accepted_chat_by_sdk, read_chat_by_sdk
 from hames.testing.provider_chat import CHAT, DONE, call_part, chunk
 from hames.testing.provider_outcome import Outcome, outcome

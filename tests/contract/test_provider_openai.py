@@ -6,7 +6,7 @@ import pytest
 
 from hames.providers.openai import OpenAIProvider
 from hames.providers.retry import Patience
-from hames.testing.check_provider import CHECKS, Stage
+from hames.testing.checks.provider import CHECKS, Stage
 from hames.testing.clock import FakeClock
 from hames.testing.provider_openai import OPENAI
 

@@ -30,7 +30,7 @@ from hames.providers.gpt import BASE_URL
 from hames.providers.openai import PATH
 from hames.providers.openai_request import as_json, encode
 from hames.providers.openai_stream import OpenAIStream
-from hames.testing.check_provider import FULL, TOOLS, asking
+from hames.testing.checks.provider import FULL, TOOLS, asking
 from hames.testing.oracle_openai import accepted_by_sdk, address_of_sdk, read_by_sdk
 from hames.testing.provider_openai import OPENAI, Told, call, response, say_words, search, sse, think
 from hames.testing.provider_outcome import Outcome, outcome

@@ -25,7 +25,7 @@ from hames.providers.catalogue import Catalogue
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import SystemClock
-from hames.testing.histories import changes, check_each_item_once, histories
+from hames.testing.generators.histories import changes, check_each_item_once, histories
 from hames.testing.scripts import ScriptedModel, Step, call, fail, hang, say, think, usage
 from hames.transports.server_listener import Address
 from hames.transports.server_runner import Runner

@@ -27,7 +27,7 @@ from hames.providers.catalogue import Catalogue
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.system import RandomIds, SystemClock
-from hames.testing.check_provider import check_stopping
+from hames.testing.checks.provider import check_stopping
 from hames.testing.provider_outcome import failed, heard, outcome
 from hames.testing.scripts import OneModel
 from hames.tools.workspace import LocalWorkspace

@@ -17,7 +17,7 @@ from hames.protocols.bootstrap.inbound import decode
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.dialect import Notify
 from hames.testing.arbitrary import json_values, values
-from hames.testing.histories import changes, check_each_item_once, cut_histories, histories, kept
+from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories, kept
 
 
 def told(history: list[Record]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About, Shape
 from hames.testing.arbitrary import json_values
-from hames.testing.histories import changes, check_each_item_once, cut_histories, histories
+from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories
 
 ABOUT = About(version="1", provider="anthropic", home="/h")
 SEED = Seed(ABOUT, lambda _: 200_000)

@@ -37,8 +37,8 @@ from hames.protocols.sync.outbound import Projector, diff, project
 from hames.protocols.sync.tails import CAP, STEP
 from hames.protocols.sync.view import Offer, view
 from hames.testing.arbitrary import values
-from hames.testing.generator import THREAD
-from hames.testing.histories import changes, cut_histories, histories
+from hames.testing.generators.histories import changes, cut_histories, histories
+from hames.testing.generators.story import THREAD
 
 
 class TwoModels:

@@ -28,7 +28,7 @@ from hames.domain.request import (
 )
 from hames.providers.anthropic import AnthropicProvider
 from hames.providers.retry import Patience
-from hames.testing.check_provider import asking
+from hames.testing.checks.provider import asking
 from hames.testing.clock import FakeClock
 from hames.testing.provider_anthropic import ANTHROPIC
 from hames.testing.provider_outcome import failed, heard, outcome

@@ -23,7 +23,7 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.providers.anthropic_stream import AnthropicStream
-from hames.testing.check_provider import FULL, assert_same, expected
+from hames.testing.checks.provider import FULL, assert_same, expected
 from hames.testing.provider_anthropic import (
     ANTHROPIC,
     block_delta,

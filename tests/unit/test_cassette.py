@@ -20,7 +20,7 @@ from hames.domain.request import (
 from hames.ports import Provider
 from hames.providers.cassette import CassetteProvider
 from hames.providers.catalogue import Catalogue
-from hames.testing.check_provider import FULL, TOOLS, asking
+from hames.testing.checks.provider import FULL, TOOLS, asking
 from hames.testing.clock import FakeClock
 from hames.testing.provider_anthropic import ANTHROPIC
 from hames.testing.provider_chat import CHAT

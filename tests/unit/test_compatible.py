@@ -21,7 +21,7 @@ from hames.domain.request import (
 from hames.providers.compatible import CompatibleProvider
 from hames.providers.compatible_request import Manner, as_json
 from hames.providers.compatible_servers import SERVERS, Server
-from hames.testing.check_provider import TOOLS, asking
+from hames.testing.checks.provider import TOOLS, asking
 from hames.testing.clock import FakeClock
 from hames.testing.provider_chat import CHAT
 from hames.testing.provider_outcome import failed, heard, outcome

@@ -18,7 +18,7 @@ from hames.protocols.flint.published import ASKS, NOTIFICATIONS, PUBLISHED, REQU
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About
 from hames.protocols.schema import json_schema, typescript
-from hames.testing.histories import changes, histories
+from hames.testing.generators.histories import changes, histories
 
 SHAPE = Seed(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
 SCHEMA = json_schema(PUBLISHED)

@@ -22,7 +22,7 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.openai import OpenAIProvider
-from hames.testing.check_provider import asking
+from hames.testing.checks.provider import asking
 from hames.testing.clock import FakeClock
 from hames.testing.provider_openai import OPENAI, Told, response, say_words, search, sse
 from hames.testing.provider_outcome import failed, heard, outcome

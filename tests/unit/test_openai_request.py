@@ -18,7 +18,7 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.openai_request import as_json, encode
-from hames.testing.check_provider import TOOLS
+from hames.testing.checks.provider import TOOLS
 from hames.testing.provider_openai import OPENAI
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}

@@ -17,7 +17,7 @@ from hames.protocols.bootstrap import messages, outbound
 from hames.protocols.bootstrap.greeting import RESULT
 from hames.protocols.schema import json_schema
 from hames.testing.arbitrary import values
-from hames.testing.histories import changes, histories
+from hames.testing.generators.histories import changes, histories
 
 COMMITTED = Path(__file__).resolve().parents[2] / "schemas"
 

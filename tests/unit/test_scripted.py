@@ -26,7 +26,7 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.providers.catalogue import Catalogue
 from hames.providers.scripted import ScriptedProvider, read_script
-from hames.testing.check_provider import asking, check_stopping, check_stream
+from hames.testing.checks.provider import asking, check_stopping, check_stream
 from hames.testing.clock import FakeClock
 from hames.testing.provider_outcome import Outcome, failed, heard, outcome, said_and_done
 from hames.testing.scripts import (

@@ -36,7 +36,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, apply, blank
 from hames.protocols.sse import stream
 from hames.protocols.sse.outbound import pending, project
-from hames.testing.histories import changes, check_each_item_once, histories
+from hames.testing.generators.histories import changes, check_each_item_once, histories
 
 TURN = TurnId("turn_1")
 USER = UserMessage(id=ItemId("u"), step=0, content=(TextInput(text="Hello"),))

@@ -26,7 +26,7 @@ from hames.protocols.sync.outbound import Projector, snapshot
 from hames.protocols.sync.published import PUBLISHED as SYNC
 from hames.protocols.sync.view import Offer
 from hames.testing.arbitrary import values
-from hames.testing.histories import changes, histories
+from hames.testing.generators.histories import changes, histories
 from hames.testing.scripts import OneModel, ScriptedModel
 
 CLIENT = Path(__file__).resolve().parents[2] / "web/packages/client/src/messages.ts"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hames.domain.events import ItemDelta, ItemStarted, Record
 from hames.domain.items import Item
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.testing.generator import THREAD, HistoryGenerator
+from hames.testing.generators.story import THREAD, HistoryGenerator
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
