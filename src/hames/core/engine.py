@@ -6,7 +6,7 @@ from typing import Any, Self, assert_never
 
 import anyio
 
-from hames.core.history import past
+from hames.core.history import missed_changes
 from hames.core.rules import Rules
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
@@ -150,7 +150,7 @@ class Engine:
         loaded = await self._threads.open(thread_id)
         watcher = loaded.thread.watch(answers=answers)
         if after is not None:
-            watcher.precede(past(await self._threads.records(thread_id), after=after, until=watcher.state))
+            watcher.precede(missed_changes(await self._threads.records(thread_id), after=after, until=watcher.state))
         return watcher
 
     def loaded(self, thread_id: ThreadId) -> ThreadState | None:

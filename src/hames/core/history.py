@@ -1,4 +1,4 @@
-"""A thread's past: its records as changes, what a late watcher missed, where a fork begins. Pure."""
+"""The history of a thread: its records as changes, what a late watcher missed, where a fork begins. Pure."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -53,8 +53,8 @@ def fork_point(records: list[Record], command: ForkThread) -> int:
     return turn[-1]
 
 
-def past(records: list[Record], *, after: int, until: ThreadState) -> list[Change]:
-    """What a late watcher missed, up to its snapshot and not a letter further.
+def missed_changes(records: list[Record], *, after: int, until: ThreadState) -> list[Change]:
+    """What a watcher missed that begins behind record `after`, up to its own snapshot and not a letter further.
 
     The last record may be a bundle that has grown since, or has not been written yet.
     """
@@ -63,14 +63,14 @@ def past(records: list[Record], *, after: int, until: ThreadState) -> list[Chang
         whole.pop()
     missed = list(History(until.id, whole, foreign=until.foreign))
     before = missed[-1].after if missed else blank(until.id, foreign=until.foreign)
-    if before.seq < until.seq and (rest := _rest(before, until)) is not None:
-        at = Record(seq=until.seq, at_ms=until.updated_at_ms, thread_id=until.id, event=rest)
+    if before.seq < until.seq and (delta := _unwritten_delta(before, until)) is not None:
+        at = Record(seq=until.seq, at_ms=until.updated_at_ms, thread_id=until.id, event=delta)
         missed.append(Change(record=at, before=before, after=until))
     return [change for change in missed if change.record.seq > after]
 
 
-def _rest(before: ThreadState, after: ThreadState) -> ItemDelta | None:
-    """The one stream that grew."""
+def _unwritten_delta(before: ThreadState, after: ThreadState) -> ItemDelta | None:
+    """The text that one stream has more in `after` than in `before`."""
     turn = after.running
     for item in reversed(turn.items if turn else ()):
         known = before.item(item.id)
@@ -82,8 +82,8 @@ def _rest(before: ThreadState, after: ThreadState) -> ItemDelta | None:
     return None
 
 
-def already(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:
-    """A submit that is sent again after a broken connection must not run again."""
+def find_duplicate_submit(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:
+    """The prompt or turn that this `client_id` already made: a submit that is sent again must not run again."""
     for prompt in state.queue:
         if prompt.id == client_id:
             return prompt

@@ -1,4 +1,4 @@
-"""The threads of an engine: made, opened when they are needed, listed, forked, put away."""
+"""The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
 from collections.abc import Awaitable, Collection
 
@@ -147,7 +147,7 @@ class Threads:
     ) -> Thread:
         """`shown` are the project notes that the events speak of."""
         async with self._opening:
-            await self._make_room()
+            await self._unload_idle()
         thread_id = ThreadId(self._ids.new("ses"))
         opened = await self._store.create(thread_id, foreign=foreign)
         thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
@@ -169,14 +169,14 @@ class Threads:
         return NotesOf(cwd=settings.cwd, notes=notes), [NotesRead(files=files)] if files != shown else []
 
     def _touch(self, loaded: LoadedThread) -> LoadedThread:
-        """The one used last is the last to go."""
+        """Marks a thread as used now: the least recently used are unloaded first."""
         loaded.used_at = self.clock.monotonic()
         self.loaded.pop(loaded.thread.id, None)
         self.loaded[loaded.thread.id] = loaded
         return loaded
 
-    async def _make_room(self) -> None:
-        """Memory and descriptors are few: of many threads, those that rest go back to the disk."""
+    async def _unload_idle(self) -> None:
+        """Unloads idle threads when many are loaded, to save memory and file descriptors."""
         idle_since = self.clock.monotonic() - IDLE_SECONDS
         for loaded in list(self.loaded.values()):
             if len(self.loaded) < KEPT or loaded.used_at > idle_since:
@@ -215,7 +215,7 @@ class Threads:
         async with self._opening:
             if loaded := self.loaded.get(thread_id):
                 return self._touch(loaded)
-            await self._make_room()
+            await self._unload_idle()
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
