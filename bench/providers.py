@@ -215,6 +215,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     from hames.sandbox.trust.shell_trust import ShellTrust
     from hames.store.jsonl import JsonlStore
     from hames.store.places import Places
+    from hames.tools.workspace import LocalWorkspace
 
     models = catalogue(url)
     with tempfile.TemporaryDirectory() as directory:
@@ -222,6 +223,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
         running = Engine(
             store=JsonlStore(root / "data", places=Places(root / "state")),
             models=models,
+            workspace=LocalWorkspace(),
             tools=NoTools(),
             trust=ShellTrust(),
             clock=SystemClock(),

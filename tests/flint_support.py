@@ -21,6 +21,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.registry import BuiltinTools
+from hames.tools.workspace import LocalWorkspace
 from support import NoTrust
 
 Message = dict[str, Any]
@@ -195,6 +196,7 @@ async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engi
     engine = Engine(
         store=JsonlStore(folder / "data", places=Places(folder / "state")),
         models=models,
+        workspace=LocalWorkspace(),
         tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
         trust=NoTrust(),
         clock=clock,

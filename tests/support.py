@@ -22,6 +22,7 @@ from hames.ports import Agent, Clock, Job, Models, Place, Provider, Report, Stor
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import OneModel
+from hames.tools.workspace import LocalWorkspace
 
 Run = Callable[[dict[str, object], Tell], Awaitable[str]]
 
@@ -101,6 +102,7 @@ def engine(
     return Engine(
         store=store or MemoryStore(),
         models=models,
+        workspace=LocalWorkspace(),
         tools=TheseTools(tools or (ECHO, STUCK, BROKEN, ASKING)),
         trust=trust or NoTrust(),
         clock=clock or FakeClock(),

@@ -30,6 +30,7 @@ from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.tools.notes import WorkspaceNotes
+from hames.tools.workspace import LocalWorkspace
 
 if TYPE_CHECKING:
     from hames.sandbox.local import LocalSandbox, SandboxSettings
@@ -61,6 +62,7 @@ async def open_engine(
     engine = Engine(
         store=kept,
         models=models or known,
+        workspace=LocalWorkspace(),
         tools=tools or toolbox,
         trust=ShellTrust(),
         clock=clock,

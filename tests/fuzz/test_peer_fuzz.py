@@ -18,7 +18,7 @@ from hames.domain.errors import InvalidCommand
 from hames.protocols.bootstrap import errors, inbound
 from hames.protocols.bootstrap.session import METHODS, RULES, BootstrapSession
 from hames.protocols.flint import session as flint
-from hames.testing.check_session import receive
+from hames.testing.checks.session import receive
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COUNT = int(os.environ.get("FUZZ_LINES", "1000000" if LONG else "4000"))

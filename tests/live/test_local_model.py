@@ -30,6 +30,7 @@ from hames.store.places import Places
 from hames.testing.checks.provider import check_stopping
 from hames.testing.fakes.model import OneModel
 from hames.testing.services.outcome import failed, heard, outcome
+from hames.tools.workspace import LocalWorkspace
 from support import NoTrust, PlainTool, TheseTools
 
 MODEL = "local/smollm2"
@@ -60,6 +61,7 @@ async def running(models: Models, root: Path, *tools: PlainTool, max_tokens: int
     the_engine = Engine(
         store=JsonlStore(root / "data", places=Places(root / "state")),
         models=models,
+        workspace=LocalWorkspace(),
         tools=TheseTools(tools),
         trust=NoTrust(),
         clock=SystemClock(),

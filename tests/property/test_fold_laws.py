@@ -23,7 +23,7 @@ from hames.domain.events import (
 from hames.domain.items import STREAMS, Stream
 from hames.domain.policy import Grant
 from hames.domain.state import Change, apply, blank, endings
-from hames.testing.generators import story as generator
+from hames.testing.generators import story
 from hames.testing.generators.histories import (
     THREAD,
     changes,
@@ -79,7 +79,7 @@ def test_there_is_a_history_with_every_event(kind: type[Event]) -> None:
 
 
 def test_an_event_that_the_generator_does_not_know_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "DRAWN", generator.DRAWN - {Noticed})
+    monkeypatch.setattr(story, "DRAWN", story.DRAWN - {Noticed})
     with pytest.raises(NotImplementedError, match="Noticed"):
         hypothesis.find(histories(), lambda _: True)
 

@@ -23,6 +23,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel
 from hames.tools.registry import BuiltinTools
+from hames.tools.workspace import LocalWorkspace
 from support import NoTrust
 
 
@@ -54,6 +55,7 @@ class Stage:
         return Engine(
             store=JsonlStore(self._work / ".harness", places=Places(self._directory / "state")),
             models=models,
+            workspace=LocalWorkspace(),
             tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
             trust=NoTrust(),
             clock=clock,

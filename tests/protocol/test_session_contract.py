@@ -22,7 +22,7 @@ from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.session import ReadClientFile, Session
 from hames.stdio.connection import Connection, read_lines
-from hames.testing.check_session import check_session, receive
+from hames.testing.checks.session import check_session, receive
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say
 from hames.testing.generators.histories import changes, histories
 

@@ -32,7 +32,16 @@ from hames.testing.checks.provider import asking
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.testing.services.server import Hang, Pause, ProviderServer, SeenRequest, ServerReply, ServerTalk, raw, talk
+from hames.testing.services.server import (
+    Hang,
+    Pause,
+    ProviderServer,
+    SeenRequest,
+    ServerReply,
+    ServerTalk,
+    raw,
+    talk,
+)
 
 KEY = "sk-ant-canary-key"
 

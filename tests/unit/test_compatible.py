@@ -25,7 +25,14 @@ from hames.testing.checks.provider import TOOLS, asking
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.chat import CHAT
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, raw, talk
+from hames.testing.services.server import (
+    ProviderServer,
+    SeenRequest,
+    ServerReply,
+    ServerTalk,
+    raw,
+    talk,
+)
 
 BY_NAME = {server.name: server for server in SERVERS}
 LOCAL = BY_NAME["local"]

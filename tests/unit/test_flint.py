@@ -41,7 +41,7 @@ from hames.protocols.flint.shape import About
 from hames.protocols.rpc import Ask, Notify
 from hames.protocols.session import Execute
 from hames.providers.catalogue import Catalogue
-from hames.testing.check_session import receive
+from hames.testing.checks.session import receive
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for
 from support import ASKING, ECHO, engine

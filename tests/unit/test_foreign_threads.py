@@ -49,7 +49,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.lines import line
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
-from hames.testing.check_session import receive
+from hames.testing.checks.session import receive
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 from support import created, engine, question, started, whole_turn
 

@@ -26,7 +26,14 @@ from hames.testing.checks.provider import asking
 from hames.testing.fakes.clock import FakeClock
 from hames.testing.services.openai import OPENAI, ResponseEvents, response, say_words, search, sse
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, raw, talk
+from hames.testing.services.server import (
+    ProviderServer,
+    SeenRequest,
+    ServerReply,
+    ServerTalk,
+    raw,
+    talk,
+)
 
 KEY = "sk-proj-canary-key"
 

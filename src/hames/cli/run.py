@@ -47,6 +47,7 @@ from hames.domain.json import Json
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
+from hames.tools.workspace import LocalWorkspace
 from hames.tui.completing import inputs
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -155,7 +156,13 @@ class Errand:
         if self._config:
             await self._check_options(client)
         await user_message(
-            content(self._parts), item_id=ItemId(""), step=0, cwd=str(self._options.cwd), client_id=None, meta=None
+            content(self._parts),
+            LocalWorkspace(),
+            item_id=ItemId(""),
+            step=0,
+            cwd=str(self._options.cwd),
+            client_id=None,
+            meta=None,
         )
 
     async def _check_options(self, client: AppServerClient) -> None:

@@ -38,7 +38,7 @@ from hames.domain.errors import ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
-from hames.ports import Agent, Clock, Ids, Models, Notes, Store, Tools, Trust
+from hames.ports import Agent, Clock, Ids, Models, Notes, Store, Tools, Trust, Workspace
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 
@@ -49,6 +49,7 @@ class Engine:
         *,
         store: Store,
         models: Models,
+        workspace: Workspace,
         tools: Tools,
         trust: Trust,
         clock: Clock,
@@ -66,7 +67,14 @@ class Engine:
         self.rules = rules
         self.clock = clock
         self._threads = Threads(
-            store=store, models=models, clock=clock, ids=ids, rules=rules, agents=self.agents, notes=notes
+            store=store,
+            models=models,
+            workspace=workspace,
+            clock=clock,
+            ids=ids,
+            rules=rules,
+            agents=self.agents,
+            notes=notes,
         )
         self._turns = Turns(self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents)
         self.observers = self._threads.observers

@@ -93,8 +93,8 @@ def _missing_delta(before: ThreadState, after: ThreadState) -> list[Record]:
     return []
 
 
-def already(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:
-    """A submit that is sent again after a broken connection must not run again."""
+def find_duplicate_submit(state: ThreadState, client_id: str) -> Turn | QueuedPrompt | None:
+    """The prompt or turn that this `client_id` already made: a submit that is sent again must not run again."""
     for prompt in state.queue:
         if prompt.id == client_id:
             return prompt

@@ -49,7 +49,7 @@ BROKEN_REPLIES = 2
 REPLY_CHARS = 16 << 20
 """No model says more in one reply; a service that goes on for ever would fill the disk."""
 BLOCK_CHARS = 8 << 10
-"""What a block costs of it, however little is in it."""
+"""Counted for each block, however short: many empty blocks are too much as well."""
 
 _OURS = frozenset({"retry", "cut_off"})
 """The notices that are not the provider's."""
@@ -60,7 +60,7 @@ SEARCH = WebSearch(id=ItemId(""), step=0, query="")
 
 
 async def run_loop(turn: LoopTurn) -> str:
-    """Until the model asks for nothing more. Returns its own word for why it stopped."""
+    """Runs steps until the model calls no more tools. Returns the model's own word for why it stopped."""
     for _ in range(turn.max_steps):
         reply = await _ask(turn)
         for number, call in enumerate(reply.calls, 1):
@@ -88,7 +88,7 @@ class Reply:
         self._chars = 0
 
     def grow(self, chars: int) -> None:
-        """Raises for a reply that does not end."""
+        """Raises `ProviderError` for a reply that is too long."""
         self._chars += chars
         if self._chars > REPLY_CHARS:
             raise ProviderError(f"the model's reply was longer than {REPLY_CHARS:,} characters, and was stopped")
@@ -103,7 +103,7 @@ class Reply:
 
 
 async def _ask(turn: LoopTurn) -> Reply:
-    """One whole reply. What broke off is closed as it stands, and asked for again while that is harmless."""
+    """One whole reply. A reply that breaks off is closed as it is, and asked for again: nothing of it has run."""
     broken = 0
     while True:
         if turn.compacts and compaction.due(turn):
@@ -113,7 +113,7 @@ async def _ask(turn: LoopTurn) -> Reply:
         reply = Reply()
         try:
             await _listen(turn, reply)
-            _judge(reply)
+            _check_ending(reply)
         except ProviderError as failure:
             await _close(turn, reply, broken=True)
             if failure.info == "ContextWindowExceeded" and turn.compacts and await compaction.compact(turn):
@@ -213,7 +213,7 @@ async def _call(turn: LoopTurn, reply: Reply, call: Call) -> None:
 
 
 async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
-    """Blocks that were never ended, and the bill.
+    """Completes the blocks that were never ended, and reports the usage.
 
     The calls of a broken reply stay in the history: the model reads that they did not run.
     """
@@ -231,8 +231,8 @@ async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
         await turn.handle.emit(*events)
 
 
-def _judge(reply: Reply) -> None:
-    """Raises for an ending that is not one."""
+def _check_ending(reply: Reply) -> None:
+    """Raises `ProviderError` for a reply that did not end well."""
     match reply.ended:
         case None:
             raise ProviderError("the reply ended in the middle", retryable=True, info="ResponseStreamDisconnected")

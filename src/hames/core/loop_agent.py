@@ -43,7 +43,11 @@ class LoopAgent:
     async def open(self, state: ThreadState) -> AsyncGenerator["LoopThread"]:
         loaded = self.threads.loaded[state.id]
         async with anyio.create_task_group() as tasks:
-            yield LoopThread(self, loaded, tasks)
+            thread = LoopThread(self, loaded, tasks)
+            try:
+                yield thread
+            finally:
+                thread.closed.set()
 
 
 class LoopThread:
@@ -52,6 +56,7 @@ class LoopThread:
     abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
 
     def __init__(self, agent: LoopAgent, loaded: LoadedThread, tasks: TaskGroup) -> None:
+        self.closed = anyio.Event()
         self._agent = agent
         self._threads = agent.threads
         self._loaded = loaded
@@ -148,7 +153,7 @@ class LoopThread:
         """A task of their own, because what a tool opens must be closed by the task that opened it."""
         async with self._agent.tools.open(place, self._note_server) as tools:
             task_status.started(list(tools))
-            await self._loaded.closed.wait()
+            await self.closed.wait()
 
     async def _note_server(self, status: ServerStatus) -> None:
         """Remembers how an MCP server is doing, and writes a notice when people should know."""

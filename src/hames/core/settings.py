@@ -1,29 +1,27 @@
 """A thread's settings, from defaults and what clients ask for. Nothing half-valid gets in."""
 
-from pathlib import Path
-
 from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import WorkspaceWrite
-from hames.ports import Models
+from hames.ports import Models, Workspace
 
 
-def overridden(settings: Settings, overrides: Overrides, models: Models) -> Settings:
+async def overridden(settings: Settings, overrides: Overrides, models: Models, workspace: Workspace) -> Settings:
     """Raises `InvalidCommand` for a model, directory or option that does not exist."""
     changes: dict[str, object] = {}
     if overrides.model is not None:
         changes["model"] = models.find(overrides.model).id
     if overrides.cwd is not None:
-        changes["cwd"] = directory(overrides.cwd)
+        changes["cwd"] = await workspace.resolve_directory(overrides.cwd)
     if overrides.approval_policy is not None:
         changes["approval_policy"] = overrides.approval_policy
     if overrides.sandbox is not None:
         changes["sandbox"] = overrides.sandbox
         if isinstance(overrides.sandbox, WorkspaceWrite):
             for root in overrides.sandbox.writable_roots:
-                directory(root)
+                await workspace.resolve_directory(root)
     if overrides.agent is not None:
         changes["agent"] = overrides.agent
     if overrides.instructions is not None:
@@ -31,19 +29,6 @@ def overridden(settings: Settings, overrides: Overrides, models: Models) -> Sett
     if overrides.options is not None:
         changes["options"] = {**settings.options, **_options(overrides.options, models)}
     return replace(settings, **changes) if changes else settings
-
-
-def directory(path: str) -> str:
-    """An absolute path to a directory that is there."""
-    if "\0" in path or not Path(path).is_absolute():
-        raise InvalidCommand(f"not an absolute path: {path!r}")
-    try:
-        found = Path(path).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):
-        raise InvalidCommand(f"no directory {path!r}") from None
-    if not found.is_dir():
-        raise InvalidCommand(f"not a directory: {path!r}")
-    return str(found)
 
 
 def _options(options: dict[str, str], models: Models) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Thread:
         self.failure: HarnessError | None = None
         self.listeners: list[Listener] = []
         self.observers: Sequence[Listener] = ()
-        """They count and measure. Nobody there can answer anything."""
+        """Metrics and traces. They are no client, so they cannot answer an approval."""
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
@@ -76,7 +76,7 @@ class Thread:
         return self.log.thread_id
 
     async def emit(self, *events: Event) -> None:
-        """Keep these, then tell them."""
+        """Writes these events to the log, then tells them to watchers."""
         async with self._writing:
             # What is in the log must be told: between the two there is no stopping.
             with anyio.CancelScope(shield=True):
@@ -92,7 +92,7 @@ class Thread:
             await self.log.summarize(summary(self.state))
 
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
-        """Tell a piece of text at once; the live file keeps it until its bundle is in the log."""
+        """Tells a piece of text at once. The live file keeps it until its bundle is in the log."""
         event = ItemDelta(turn_id=turn_id, item_id=item_id, stream=stream, text=text)
         if self._writing.locked() or not self._fits(event):
             async with self._writing:
@@ -124,21 +124,21 @@ class Thread:
             raise
         self._bundle_record, self._bundle = None, []
 
-    def tell_unkept(self, *events: Event) -> None:
-        """When the disk has failed, watchers still hear how it ended; the next start ends it in the log."""
+    def tell_unstored(self, *events: Event) -> None:
+        """Tells watchers events that the failed disk could not take. The next start ends the turn in the log."""
         for event in events:
             record = Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
             self._tell(record)
 
     def watch(self, *, answers: bool = True) -> Watcher:
-        """Attach and take the snapshot in one breath: no await, no gap."""
+        """Attaches a watcher and takes its snapshot without an await in between, so that it misses nothing."""
         watcher = Watcher(self.state, answers=answers)
         self._watchers.append(watcher)
         return watcher
 
     @property
     def answerable(self) -> bool:
-        """Somebody is there who can decide an approval."""
+        """Whether a client that can decide an approval is connected."""
         return any(watcher.answers and not watcher.closed for watcher in self._watchers) or bool(self.listeners)
 
     @property
@@ -151,7 +151,7 @@ class Thread:
         await self.log.close()
 
     def _fits(self, event: ItemDelta) -> bool:
-        """It may join the open bundle, or there is none."""
+        """Whether the delta can join the open bundle of deltas."""
         if self._bundle_record is None:
             return True
         last = self._bundle_record.event

@@ -1,6 +1,6 @@
-"""The threads of an engine: made, opened when they are needed, listed, forked, put away."""
+"""The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 
 import anyio
 from msgspec.structs import replace
@@ -36,10 +36,10 @@ from hames.domain.events import (
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
 from hames.domain.notes import Note, NoteFile, note_files
-from hames.domain.options import Settings
+from hames.domain.options import Overrides, Settings
 from hames.domain.state import ThreadState, apply, blank, endings
 from hames.domain.value import Value
-from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store
+from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store, Workspace
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -95,6 +95,7 @@ class Threads:
         *,
         store: Store,
         models: Models,
+        workspace: Workspace,
         clock: Clock,
         ids: Ids,
         rules: Rules,
@@ -105,6 +106,7 @@ class Threads:
         self.loaded: dict[ThreadId, LoadedThread] = {}
         self.observers: list[Listener] = []
         self.models = models
+        self.workspace = workspace
         self.clock = clock
         self.rules = rules
         self._store = store
@@ -136,7 +138,7 @@ class Threads:
         return [disarmed(record, self.rules.defaults) for record in found.records], True
 
     async def create(self, command: CreateThread) -> ThreadState:
-        settings = overridden(self.rules.defaults, command.overrides, self.models)
+        settings = await self._overridden(self.rules.defaults, command.overrides)
         first = ThreadCreated(settings=settings, title=command.title, meta=command.meta)
         return (await self._new_thread([first], settings)).state
 
@@ -145,7 +147,7 @@ class Threads:
     ) -> Thread:
         """`shown` are the project notes that the events speak of."""
         async with self._opening:
-            await self._make_room()
+            await self._unload_idle()
         thread_id = ThreadId(self._ids.new("ses"))
         opened = await self._store.create(thread_id, foreign=foreign)
         thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
@@ -167,14 +169,14 @@ class Threads:
         return NotesOf(cwd=settings.cwd, notes=notes), [NotesRead(files=files)] if files != shown else []
 
     def _touch(self, loaded: LoadedThread) -> LoadedThread:
-        """The one used last is the last to go."""
+        """Marks a thread as used now: the least recently used are unloaded first."""
         loaded.used_at = self.clock.monotonic()
         self.loaded.pop(loaded.thread.id, None)
         self.loaded[loaded.thread.id] = loaded
         return loaded
 
-    async def _make_room(self) -> None:
-        """Memory and descriptors are few: of many threads, those that rest go back to the disk."""
+    async def _unload_idle(self) -> None:
+        """Unloads idle threads when many are loaded, to save memory and file descriptors."""
         idle_since = self.clock.monotonic() - IDLE_SECONDS
         for loaded in list(self.loaded.values()):
             if len(self.loaded) < KEPT or loaded.used_at > idle_since:
@@ -213,7 +215,7 @@ class Threads:
         async with self._opening:
             if loaded := self.loaded.get(thread_id):
                 return self._touch(loaded)
-            await self._make_room()
+            await self._unload_idle()
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
@@ -235,14 +237,19 @@ class Threads:
 
     async def resume(self, command: ChangeSettings | ResumeThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
-        for event in self.new_settings(loaded, command):
+        for event in await self.new_settings(loaded, command):
             await loaded.thread.emit(event)
         return loaded.thread.state
 
-    def new_settings(self, loaded: LoadedThread, command: ChangeSettings | ResumeThread | StartTurn) -> list[Event]:
+    async def new_settings(
+        self, loaded: LoadedThread, command: ChangeSettings | ResumeThread | StartTurn
+    ) -> list[Event]:
         before = loaded.thread.state.settings
-        after = overridden(before, command.overrides, self.models)
+        after = await self._overridden(before, command.overrides)
         return [SettingsChanged(settings=after)] if after != before else []
+
+    def _overridden(self, settings: Settings, overrides: Overrides) -> Awaitable[Settings]:
+        return overridden(settings, overrides, self.models, self.workspace)
 
     async def archive(self, command: ArchiveThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
@@ -278,7 +285,7 @@ class Threads:
         state = blank(command.thread_id, foreign=foreign)
         for record in kept:
             state = apply(state, record)
-        settings = overridden(self._forked_settings(state, command), command.overrides, self.models)
+        settings = await self._overridden(self._forked_settings(state, command), command.overrides)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
         rest = [record.event for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")

@@ -132,7 +132,7 @@ class RunningTurn:
             await thread.emit(*events)
         except StorageFailed:
             log.exception("turn.end_not_stored", extra={"thread_id": thread.id, "turn_id": ended.turn_id})
-            thread.tell_unkept(*events)
+            thread.tell_unstored(*events)
         finally:
             thread.log.rest()
 

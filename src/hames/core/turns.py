@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
-from hames.core.history import already
+from hames.core.history import find_duplicate_submit
 from hames.core.loop_agent import LoopAgent
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
@@ -76,7 +76,7 @@ class Turns:
         self._agents = agents
 
     async def stop(self) -> None:
-        """Interrupts what runs, and waits for the last words."""
+        """Interrupts the running turns, and waits until their ends are written."""
         self.closing = True
         running = [loaded.turn for loaded in self._threads.loaded.values() if loaded.turn is not None]
         for turn in running:
@@ -89,7 +89,7 @@ class Turns:
     async def start(self, command: StartTurn) -> Turn:
         loaded = await self._threads.writable(command.thread_id)
         with self._claim(loaded):
-            changed = self._threads.new_settings(loaded, command)
+            changed = await self._threads.new_settings(loaded, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
             cwd = (settings or loaded.thread.state.settings).cwd
             message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
@@ -97,7 +97,7 @@ class Turns:
 
     @contextmanager
     def _claim(self, loaded: LoadedThread) -> Generator[None]:
-        """No await between looking and taking: two at once cannot both win."""
+        """Reserves the thread for a new turn. No await lies between check and claim, so only one caller wins."""
         if loaded.busy:
             raise TurnBusy(f"thread {loaded.thread.id!r} already runs a turn")
         if self.closing:
@@ -114,7 +114,13 @@ class Turns:
         if not content:
             raise InvalidCommand("the input is empty")
         return await attachments.user_message(
-            content, item_id=ItemId(self._ids.new("item")), step=step, cwd=cwd, client_id=client_id, meta=meta
+            content,
+            self._threads.workspace,
+            item_id=ItemId(self._ids.new("item")),
+            step=step,
+            cwd=cwd,
+            client_id=client_id,
+            meta=meta,
         )
 
     async def _begin(
@@ -199,7 +205,7 @@ class Turns:
         running = loaded.thread.state.running
         if running is None or (command.turn_id is not None and running.id != command.turn_id):
             raise TurnNotFound("no such turn is running on this thread")
-        if command.client_id is not None and already(loaded.thread.state, command.client_id) is not None:
+        if command.client_id is not None and find_duplicate_submit(loaded.thread.state, command.client_id) is not None:
             return loaded.thread.state
         agent = await self._agent_with(loaded, "steer")
         cwd = loaded.thread.state.settings.cwd
@@ -238,7 +244,7 @@ class Turns:
     async def submit(self, command: SubmitPrompt) -> Turn | QueuedPrompt:
         loaded = await self._threads.writable(command.thread_id)
         state = loaded.thread.state
-        if command.client_id is not None and (known := already(state, command.client_id)) is not None:
+        if command.client_id is not None and (known := find_duplicate_submit(state, command.client_id)) is not None:
             return known
         if not loaded.busy and not state.queue:
             return await self.start(
@@ -263,7 +269,7 @@ class Turns:
         return waiting
 
     async def _next(self, loaded: LoadedThread) -> None:
-        """Start what waits, if nothing holds it."""
+        """Starts the next queued prompt, if there is one and the queue is not held."""
         state = loaded.thread.state
         if loaded.busy or not state.queue or state.queue_held or self.closing or loaded.thread.failure is not None:
             return
@@ -277,7 +283,7 @@ class Turns:
                 await loaded.thread.emit(removed, Noticed(source="hames", name="prompt_dropped", message=why))
             else:
                 await self._begin(loaded, Prompt(message=message), before=[removed], meta=prompt.meta)
-        await self._next(loaded)  # where that one was dropped, it is the next one's turn
+        await self._next(loaded)  # if that prompt was dropped, the one behind it starts
 
     async def drop(self, command: DropPrompt) -> ThreadState:
         loaded = await self._threads.writable(command.thread_id)

@@ -9,7 +9,7 @@ from hames.ports.model import Models, Provider
 from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec, Work
-from hames.ports.workspace import Notes
+from hames.ports.workspace import Notes, Workspace
 
 __all__ = [
     "Ability",
@@ -45,4 +45,5 @@ __all__ = [
     "TurnHandle",
     "Verdict",
     "Work",
+    "Workspace",
 ]
