@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import msgspec
+from hames.protocols.dialect import Notify
 
 from hames.codecs.jsonrpc import Peer, Rules
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, ThreadCreated, TurnEnded, TurnStarted
@@ -18,7 +19,6 @@ from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.dialect import Notify
 from hames.protocols.flint.codex import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed

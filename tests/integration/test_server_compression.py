@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hames.server.http.compression import best_encoding, etag_matches
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel, say
-from hames.transports.http_encoding import best_encoding, etag_matches
 from server_support import events, http, running
 from support import created, engine, whole_turn
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from hames.domain.commands import ArchiveThread, RenameThread
+from hames.server.clients import OUTBOX_BYTES, SyncClient
+from hames.server.news import LOOK, News
+from hames.server.websocket.protocol import TextFrame
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel, call, say
-from hames.transports.server_clients import OUTBOX_BYTES, SyncClient
-from hames.transports.server_news import LOOK, News
-from hames.transports.websocket_protocol import TextFrame
 from server_support import SyncFollower, following, http, running
 from support import ASKING, created, engine
 

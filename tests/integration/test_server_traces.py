@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hames.observe.traces import Traces, set_up
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel, call, fail, say, usage
-from hames.transports.server_traces import Traces, set_up
 from support import BROKEN, ECHO, created, engine, whole_turn
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")

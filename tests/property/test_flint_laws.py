@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.client.appserver_events import ItemCompleted, ItemDelta, ItemStarted, Unknown, read_event
+from hames.client.appserver.events import ItemCompleted, ItemDelta, ItemStarted, Unknown, read_event
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.events import Record
 from hames.domain.items import Item, Plan

@@ -23,10 +23,10 @@ from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, Works
 from hames.sandbox import landlock
 from hames.sandbox.choose import LocalSandbox, Settings
 from hames.sandbox.environment import SYSTEM_PATH
+from hames.server.guard import peer as guard_peer
+from hames.server.guard.namespaces import is_unix_peer_ours
 from hames.system import SystemClock
 from hames.testing.scripts import ScriptedModel
-from hames.transports import guard_peer
-from hames.transports.peer_namespaces import is_unix_peer_ours
 from server_support import events, port_of, running, serve_process
 from support import engine
 

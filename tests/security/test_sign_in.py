@@ -9,10 +9,8 @@ import anyio
 import httpx2
 import pytest
 
-from hames.system import SystemClock
-from hames.testing.clock import FakeClock
-from hames.testing.scripts import ScriptedModel
-from hames.transports.guard_token import (
+from hames.server.app import Server
+from hames.server.guard.token import (
     CODE_ALPHABET,
     CODE_CHARS,
     CODE_SECONDS,
@@ -20,7 +18,9 @@ from hames.transports.guard_token import (
     WRONG_CODES,
     Keyring,
 )
-from hames.transports.server import Server
+from hames.system import SystemClock
+from hames.testing.clock import FakeClock
+from hames.testing.scripts import ScriptedModel
 from server_support import HandClock, http, running
 from support import engine
 

@@ -17,8 +17,8 @@ from hames import logs
 from hames.app import catalogue, default_settings, open_engine
 from hames.cli import flags
 from hames.protocols.flint.session import FlintSession
-from hames.transports import stdio
-from hames.transports.wire import Start, claim, unblock_stderr
+from hames.stdio import process as stdio
+from hames.stdio.descriptors import Start, claim, unblock_stderr
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
     logs.set_up(level=options.log_level, file=options.log_file)
     if args.attach:
         flags.without_terms(args)
-        from hames.transports.unix_attach import attach
+        from hames.server.attach import attach
 
         return stdio.exit_code(anyio.run(attach, options.data_dir, "flint", start))
     models = catalogue(options)

@@ -22,7 +22,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
