@@ -4,12 +4,10 @@ A request passes the connection (what HTTP allows), the guard (who may ask), the
 Stopping is told: streams end with a word, sockets with a code, and only then does the listener close.
 """
 
-import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 from starlette.routing import Router, WebSocketRoute
 
 from hames.core.engine import Engine
@@ -18,8 +16,7 @@ from hames.observe.metrics import Metrics
 from hames.protocols.session import Session
 from hames.protocols.sync.pages import SandboxReport
 from hames.protocols.sync.view import Offer
-from hames.server import listener as server_listener
-from hames.server import unix
+from hames.server import listener, unix
 from hames.server.addresses import reachable
 from hames.server.api.artifacts import ArtifactsApi
 from hames.server.api.page import Page
@@ -30,9 +27,6 @@ from hames.server.api.status import HouseApi
 from hames.server.api.sync import SyncSocket
 from hames.server.api.threads import ThreadsApi
 from hames.server.fanout import Hubs
-from hames.server.guard import peer as guard_peer
-from hames.server.guard.middleware import Guard
-from hames.server.guard.token import Keyring
 from hames.server.http.compression import Compressing
 from hames.server.http.connection import Doors
 from hames.server.http.routes import routes
@@ -59,8 +53,8 @@ class Extras(Value):
 class Server:
     """A server that runs. `url` says where."""
 
-    def __init__(self, listener: Listener, service: Service, url: str) -> None:
-        self._listener = listener
+    def __init__(self, running: Listener, service: Service, url: str) -> None:
+        self._listener = running
         self.service = service
         self.url = url
 
@@ -82,16 +76,9 @@ async def serving(
     engine: Engine, address: Address, extras: Extras, *, token: str | None = None
 ) -> AsyncGenerator[Server]:
     """A server for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
-    server_listener.check(address, token)
-    door = server_listener.bound(address)
-    failure: Exception | None = None
-    async with contextlib.AsyncExitStack() as stack:
-        stack.callback(door.close)
-        port = door.getsockname()[1]
-        knocker = await stack.enter_async_context(unix.listening(extras.data_dir))
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        keyring = Keyring(token, engine.clock) if token is not None else None
+    async with listener.opening(engine.clock, address, token) as opening:
+        knocker = await opening.stack.enter_async_context(unix.listening(extras.data_dir))
+        tasks = await opening.tasks()
         offer = Offer(models=engine.models, listed=listed(engine))
         hubs = Hubs(engine, offer, tasks)
         service = Service(
@@ -99,47 +86,32 @@ async def serving(
             offer=offer,
             hubs=hubs,
             news=News(engine.clock),
-            gate=server_listener.gate_for(address, port),
-            keyring=keyring,
+            gate=opening.gate,
+            keyring=opening.keyring,
             uploads=Uploads(extras.uploads_dir),
             metrics=Metrics(),
             version=extras.version,
             page=extras.page,
             demo_model=extras.demo_model,
-            addresses=lambda: reachable(address, port),
+            addresses=lambda: reachable(address, opening.port),
         )
         if extras.sandbox is not None:
             service.sandbox = extras.sandbox
-        for observe in (service.metrics.observe, service.news.observe):
-            engine.observers.append(observe)
-            stack.callback(engine.observers.remove, observe)
-        # Without a token the kernel says who may come in; with one, the token does.
-        doors = Doors(guard_peer.refusal if keyring is None else None)
+        opening.observe(engine, service.metrics.observe, service.news.observe)
         sockets = {name: RpcSockets(engine, make) for name, make in extras.sessions.items()}
-        listener = Listener(server_listener.config(_app(service, sockets), doors, compress=not address.is_loopback))
-        listener.on_stop = [hubs.close, *(one.close for one in sockets.values())]
+        here = opening.guarded(_app(service, sockets), service.metrics, compress=not address.is_loopback)
+        here.on_stop = [hubs.close, *(one.close for one in sockets.values())]
         unix_door = unix.UnixDoor(engine, extras.sessions)
-        _gauges(service, listener, doors, sockets, unix_door)
+        _gauges(service, here, opening.doors, sockets, unix_door)
         service.uploads.sweep()
         tasks.start_soon(hubs.tick, engine.clock)
         tasks.start_soon(service.news.run)
         tasks.start_soon(unix_door.serve, knocker)
-        tasks.start_soon(listener.run_on, door)
-        await listener.ready.wait()
-        server = Server(listener, service, f"http://{server_listener.host_text(address)}:{port}")
-        try:
-            yield server
-        except Exception as error:  # the task group would wrap it, and whoever left with it wants it as it was
-            failure = error
-        finally:
-            with anyio.CancelScope(shield=True):
-                listener.stop()
-                await listener.ended.wait()
-    if failure is not None:
-        raise failure
+        await opening.listen(tasks)
+        yield Server(here, service, opening.url)
 
 
-def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Guard:
+def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Compressing:
     house = HouseApi(service)
     table = [
         *CoreApi(service).endpoints(),
@@ -160,25 +132,19 @@ def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Guard:
         ],
         redirect_slashes=False,
     )
-    return Guard(
-        Compressing(router),
-        gate=service.gate,
-        keyring=service.keyring,
-        metrics=service.metrics,
-        clock=service.engine.clock,
-    )
+    return Compressing(router)
 
 
 def _gauges(
     service: Service,
-    listener: Listener,
+    running: Listener,
     doors: Doors,
     sockets: Mapping[str, RpcSockets],
     unix_door: unix.UnixDoor,
 ) -> None:
     hubs = service.hubs
     service.metrics.gauges = {
-        "hames_connections": ("Open connections.", lambda: len(listener.server_state.connections)),
+        "hames_connections": ("Open connections.", lambda: len(running.server_state.connections)),
         "hames_connections_silent": ("Connections that have not asked anything yet.", lambda: len(doors.silent)),
         "hames_connections_accepted": ("Connections so far.", lambda: doors.accepted),
         "hames_sync_clients": ("Clients of sync.", lambda: hubs.clients[0]),

@@ -4,15 +4,23 @@ import contextlib
 import ipaddress
 import logging
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 import anyio
 import uvicorn
+from anyio.abc import TaskGroup
 
+from hames.core.engine import Engine
 from hames.domain.errors import Misconfigured
+from hames.domain.state import Change
 from hames.domain.value import Value
+from hames.observe.metrics import Metrics
+from hames.ports import Clock
+from hames.server.guard import peer
 from hames.server.guard.gate import Gate
+from hames.server.guard.middleware import Guard
+from hames.server.guard.token import Keyring
 from hames.server.http.connection import Doors, guarded
 from hames.server.websocket.protocol import GuardedSocket
 
@@ -136,3 +144,66 @@ class Listener(uvicorn.Server):
             for tell in self.on_stop:
                 tell("the server restarts")
         self.should_exit = True
+
+
+class Opening:
+    """A server on its way up: the port is bound, and `listen` starts to take connections."""
+
+    def __init__(self, clock: Clock, address: Address, token: str | None, door: socket.socket) -> None:
+        self.stack = contextlib.AsyncExitStack()
+        """Closed when the listener has ended, last entered first."""
+        self.port = door.getsockname()[1]
+        self.url = f"http://{host_text(address)}:{self.port}"
+        self.keyring = Keyring(token, clock) if token is not None else None
+        self.gate = gate_for(address, self.port)
+        # Without a token the kernel says who may come in; with one, the token does.
+        self.doors = Doors(peer.refusal if self.keyring is None else None)
+        self._clock = clock
+        self._door = door
+        self._listener: Listener | None = None
+
+    async def tasks(self) -> TaskGroup:
+        """A task group that is cancelled when the listener has ended."""
+        tasks = await self.stack.enter_async_context(anyio.create_task_group())
+        self.stack.callback(tasks.cancel_scope.cancel)
+        return tasks
+
+    def observe(self, engine: Engine, *observers: Callable[[Change], None]) -> None:
+        for one in observers:
+            engine.observers.append(one)
+            self.stack.callback(engine.observers.remove, one)
+
+    def guarded(self, app: Any, metrics: Metrics, *, compress: bool) -> Listener:
+        guard = Guard(app, gate=self.gate, keyring=self.keyring, metrics=metrics, clock=self._clock)
+        self._listener = Listener(config(guard, self.doors, compress=compress))
+        return self._listener
+
+    async def listen(self, tasks: TaskGroup) -> None:
+        assert self._listener is not None
+        tasks.start_soon(self._listener.run_on, self._door)
+        await self._listener.ready.wait()
+
+    async def stop(self) -> None:
+        if self._listener is not None and self._listener.ready.is_set():
+            with anyio.CancelScope(shield=True):
+                self._listener.stop()
+                await self._listener.ended.wait()
+
+
+@contextlib.asynccontextmanager
+async def opening(clock: Clock, address: Address, token: str | None) -> AsyncGenerator[Opening]:
+    """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
+    check(address, token)
+    door = bound(address)
+    failure: Exception | None = None
+    with contextlib.closing(door):
+        here = Opening(clock, address, token, door)
+        async with here.stack:
+            try:
+                yield here
+            except Exception as error:  # the task group would wrap it, and whoever left with it wants it as it was
+                failure = error
+            finally:
+                await here.stop()
+    if failure is not None:
+        raise failure

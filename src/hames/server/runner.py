@@ -4,7 +4,6 @@ Whoever closes the request cancels the run. Runs of one `thread` share a convers
 found again by its title.
 """
 
-import contextlib
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,23 +18,18 @@ from starlette.types import Receive, Scope, Send
 from hames.codecs import sse
 from hames.core.broadcast import Watcher
 from hames.core.engine import Engine
-from hames.domain.commands import CreateThread, InterruptTurn, ListThreads, ResolveApproval, StartTurn, ThreadPage
+from hames.domain.commands import CreateThread, InterruptTurn, ListThreads, ThreadPage
 from hames.domain.errors import HarnessError, NotFound
 from hames.domain.events import TurnEnded
-from hames.domain.ids import ApprovalId, ThreadId
-from hames.domain.items import TextInput
-from hames.domain.options import Overrides
+from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, Turn
 from hames.observe.metrics import MEDIA_TYPE, Metrics
+from hames.protocols.runner import inbound
 from hames.protocols.runner.messages import ApprovalAnswer, RunError, RunRequest
 from hames.protocols.runner.outbound import frame, project
-from hames.server import listener as server_listener
+from hames.server import listener
 from hames.server.api.prompts import Ok
 from hames.server.api.status import Health
-from hames.server.guard import peer as guard_peer
-from hames.server.guard.middleware import Guard
-from hames.server.guard.token import Keyring
-from hames.server.http.connection import Doors
 from hames.server.http.reply import ALWAYS, Refused, read_json, reply
 from hames.server.http.routes import Endpoint, described, routes
 from hames.server.listener import Address, Listener
@@ -50,8 +44,8 @@ LAST_WORDS_SECONDS = 5.0
 class Runner:
     """A runner that runs. `url` says where."""
 
-    def __init__(self, listener: Listener, url: str) -> None:
-        self._listener = listener
+    def __init__(self, running: Listener, url: str) -> None:
+        self._listener = running
         self.url = url
 
     async def wait(self) -> None:
@@ -69,41 +63,15 @@ async def running(
 
     Raises `Misconfigured`.
     """
-    server_listener.check(address, token)
-    door = server_listener.bound(address)
-    failure: Exception | None = None
-    async with contextlib.AsyncExitStack() as stack:
-        stack.callback(door.close)
-        port = door.getsockname()[1]
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        keyring = Keyring(token, engine.clock) if token is not None else None
+    async with listener.opening(engine.clock, address, token) as opening:
         metrics = Metrics()
-        engine.observers.append(metrics.observe)
-        stack.callback(engine.observers.remove, metrics.observe)
+        opening.observe(engine, metrics.observe)
         api = RunnerApi(engine, metrics, version, asks=asks)
-        guard = Guard(
-            Router(routes=routes(api.endpoints()), redirect_slashes=False),
-            gate=server_listener.gate_for(address, port),
-            keyring=keyring,
-            metrics=metrics,
-            clock=engine.clock,
-        )
-        doors = Doors(guard_peer.refusal if keyring is None else None)
-        listener = Listener(server_listener.config(guard, doors, compress=False))
-        listener.on_stop = [api.close]
-        tasks.start_soon(listener.run_on, door)
-        await listener.ready.wait()
-        try:
-            yield Runner(listener, f"http://{server_listener.host_text(address)}:{port}")
-        except Exception as error:  # the task group would wrap it
-            failure = error
-        finally:
-            with anyio.CancelScope(shield=True):
-                listener.stop()
-                await listener.ended.wait()
-    if failure is not None:
-        raise failure
+        router = Router(routes=routes(api.endpoints()), redirect_slashes=False)
+        here = opening.guarded(router, metrics, compress=False)
+        here.on_stop = [api.close]
+        await opening.listen(await opening.tasks())
+        yield Runner(here, opening.url)
 
 
 class RunnerApi:
@@ -145,15 +113,9 @@ class RunnerApi:
         if not given.prompt.strip():
             raise Refused(400, "the prompt is empty")
         thread_id = await self._thread(given.thread)
-        policy = given.approval_policy or "never" if self._asks else None
         watcher = await self._engine.watch(thread_id, answers=given.approval_policy is not None)
-        start = StartTurn(
-            thread_id=thread_id,
-            content=(TextInput(text=given.prompt),),
-            overrides=Overrides(approval_policy=policy),
-        )
         try:
-            turn = await self._engine.execute(start)
+            turn = await self._engine.execute(inbound.start_turn(given, thread_id, asks=self._asks))
         except BaseException:
             watcher.close()
             raise
@@ -162,10 +124,7 @@ class RunnerApi:
 
     async def approve(self, request: Request) -> Response:
         given = await read_json(request, ApprovalAnswer)
-        approval_id = ApprovalId(request.path_params["id"])
-        await self._engine.execute(
-            ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note, content=given.content)
-        )
+        await self._engine.execute(inbound.resolve_approval(given, request.path_params["id"]))
         return reply(Ok())
 
     async def health(self, _request: Request) -> Response:

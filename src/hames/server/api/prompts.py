@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hames.domain.commands import InterruptTurn, ResolveApproval, StartTurn
+from hames.domain.commands import InterruptTurn
 from hames.domain.errors import HarnessError, TurnNotFound
 from hames.domain.foreign import FOREIGN
-from hames.domain.ids import ApprovalId, ThreadId
-from hames.domain.items import TextInput
+from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
 from hames.domain.value import Value
+from hames.protocols.sse import inbound
 from hames.protocols.sse import messages as m
 from hames.protocols.sse.outbound import pending
 from hames.protocols.sse.stream import Place, opening, place, unplaced
@@ -100,9 +100,7 @@ class CoreApi:
         if not given.content.strip():
             raise Refused(400, "the prompt is empty")
         thread_id = await self._service.chosen(request.query_params.get("thread"))
-        turn = await self._service.engine.execute(
-            StartTurn(thread_id=thread_id, content=(TextInput(text=given.content),))
-        )
+        turn = await self._service.engine.execute(inbound.start_turn(given, thread_id))
         assert isinstance(turn, Turn)
         state = self._service.engine.loaded(thread_id)
         notice = FOREIGN if state is not None and state.foreign else ""
@@ -122,10 +120,7 @@ class CoreApi:
 
     async def approve(self, request: Request) -> Response:
         given = await read_json(request, m.ApprovalAnswer)
-        approval_id = ApprovalId(request.path_params["id"])
-        await self._service.engine.execute(
-            ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note, content=given.content)
-        )
+        await self._service.engine.execute(inbound.resolve_approval(given, request.path_params["id"]))
         return reply(Ok())
 
 

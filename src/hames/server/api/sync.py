@@ -5,27 +5,12 @@ A client may come and go as it likes. Nothing it does or fails to do stops a run
 
 import logging
 from contextlib import nullcontext
-from typing import assert_never
 from urllib.parse import parse_qs
 
 from hames.codecs.jsontext import encode
 from hames.core.engine import Engine
-from hames.domain.commands import (
-    ChangeSettings,
-    CompactThread,
-    DropPrompt,
-    InterruptTurn,
-    RenameThread,
-    ResolveApproval,
-    ReviewTarget,
-    StartReview,
-    SteerTurn,
-    SubmitPrompt,
-)
 from hames.domain.errors import HarnessError, NotFound, TurnNotFound
-from hames.domain.ids import ApprovalId, PromptId
-from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
-from hames.domain.options import Overrides
+from hames.protocols.sync import commands
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.inbound import Refused, decode
 from hames.server.clients import SyncClient
@@ -86,7 +71,7 @@ class _Conversation:
             try:
                 if text is None:
                     raise Refused("messages are text")
-                commands = decode(text)
+                given = decode(text)
             except Refused as why:
                 bad += 1
                 self._refuse(str(why), why.submit_id)
@@ -95,7 +80,7 @@ class _Conversation:
                     return
                 continue
             bad = 0
-            for command in commands:
+            for command in given:
                 await self._obey(command)
 
     async def _obey(self, command: m.SyncCommand) -> None:
@@ -108,65 +93,19 @@ class _Conversation:
             log.exception("command.crashed", extra={"command": type(command).__name__})
             self._refuse("internal error; the log has the details", submit_id)
 
-    async def _execute(self, command: m.SyncCommand) -> None:
-        engine, thread_id = self._engine, self._thread_id
-        match command:
-            case m.Submit():
-                await self._submit(command)
-            case m.Steer():
-                await self._steer(command)
-            case m.Cancel():
-                await self._cancel()
-            case m.Approve(id=name, decision=decision, note=note, content=content):
-                self._client.answers = True
-                self._hub.count_answers()
-                await engine.execute(
-                    ResolveApproval(approval_id=ApprovalId(name), decision=decision, note=note, content=content)
-                )
-            case m.Configure():
-                await engine.execute(ChangeSettings(thread_id=thread_id, overrides=_overrides(command)))
-            case m.Dequeue(id=name):
-                await engine.execute(DropPrompt(thread_id=thread_id, prompt_id=PromptId(name)))
-            case m.Rename(title=title):
-                await engine.execute(RenameThread(thread_id=thread_id, title=title))
-            case m.Compact():
-                await engine.execute(CompactThread(thread_id=thread_id))
-            case m.Review(target=target):
-                meant = ReviewTarget(kind=target.kind, text=target.text)
-                await engine.execute(StartReview(thread_id=thread_id, target=meant))
-            case _ as never:
-                assert_never(never)
-
-    async def _submit(self, command: m.Submit | m.Steer) -> None:
-        content = self._content(command)
-        await self._engine.execute(SubmitPrompt(thread_id=self._thread_id, content=content, client_id=command.id))
-
-    async def _steer(self, command: m.Steer) -> None:
+    async def _execute(self, given: m.SyncCommand) -> None:
+        if isinstance(given, m.Approve):
+            self._client.answers = True
+            self._hub.count_answers()
         try:
-            await self._engine.execute(
-                SteerTurn(thread_id=self._thread_id, content=self._content(command), client_id=command.id)
-            )
-        except TurnNotFound:  # nothing runs: then it is a prompt like any other
-            await self._submit(command)
-
-    async def _cancel(self) -> None:
-        """Stops the run and holds what waits; while idle, gives up what is held."""
-        try:
-            await self._engine.execute(InterruptTurn(thread_id=self._thread_id))
+            await self._engine.execute(commands.command(given, self._thread_id, self._uploads.path))
         except TurnNotFound:
             state = self._engine.loaded(self._thread_id)
-            for prompt in state.queue if state is not None and state.queue_held else ():
-                await self._engine.execute(DropPrompt(thread_id=self._thread_id, prompt_id=prompt.id))
-
-    def _content(self, command: m.Submit | m.Steer) -> tuple[UserInput, ...]:
-        content: list[UserInput] = [TextInput(text=command.prompt)] if command.prompt else []
-        for attached in command.attachments:
-            match attached:
-                case m.ImageAttachment(id=name):
-                    content.append(LocalImageInput(path=self._uploads.path(name)))
-                case m.FileAttachment(path=path):
-                    content.append(FileInput(path=path))
-        return tuple(content)
+            instead = commands.without_turn(given, self._thread_id, state, self._uploads.path)
+            if instead is None:
+                raise
+            for command in instead:
+                await self._engine.execute(command)
 
     def _refuse(self, why: str, submit_id: str | None) -> None:
         refusal = m.ErrorMessage(message=why) if submit_id is None else m.ErrorMessage(message=why, submit_id=submit_id)
@@ -175,13 +114,3 @@ class _Conversation:
 
 def _is_page(scope: Scope) -> bool:
     return any(name == b"origin" for name, _ in scope["headers"])
-
-
-def _overrides(command: m.Configure) -> Overrides:
-    return Overrides(
-        model=command.model,
-        approval_policy=command.approval_policy,
-        sandbox=command.sandbox,
-        agent=command.agent,
-        options=command.options,
-    )
