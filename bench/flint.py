@@ -18,7 +18,7 @@ from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.flint.codex import Codex
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About, Shape

@@ -16,8 +16,8 @@ import httpx2
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_events import ApprovalAsked, ItemCompleted, ItemDelta, TurnCompleted
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.events import ApprovalAsked, ItemCompleted, ItemDelta, TurnCompleted
 from hames.client.bootstrap import BootstrapClient
 from hames.domain.json import Json
 from hames.protocols.sync.apply import applied

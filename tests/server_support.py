@@ -20,8 +20,8 @@ from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.session import Session
 from hames.protocols.sync.apply import applied
-from hames.transports.server import Extras, Server, serving
-from hames.transports.server_listener import Address
+from hames.server.app import Extras, Server, serving
+from hames.server.listener import Address
 
 
 class HandClock:

@@ -14,9 +14,9 @@ import pytest
 pytest.register_assert_rewrite("matrix_support")
 from codex_side import Live, called, codex, patched, ran  # noqa: E402
 
-from hames.client.appserver import AppServerClient, text_of  # noqa: E402
-from hames.client.appserver_events import ApprovalAsked  # noqa: E402
-from hames.client.appserver_link import Filled  # noqa: E402
+from hames.client.appserver.client import AppServerClient, text_of  # noqa: E402
+from hames.client.appserver.events import ApprovalAsked  # noqa: E402
+from hames.client.appserver.link import Filled  # noqa: E402
 from hames.protocols.flint import messages as m  # noqa: E402
 from hames.testing.services.openai import OPENAI  # noqa: E402
 from hames.testing.services.server import SeenRequest, talk  # noqa: E402

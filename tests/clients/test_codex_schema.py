@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 
 from flint_support import talking
 from hames.domain.events import Record
-from hames.protocols.flint.codex import Codex
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.shape import About
 from hames.protocols.rpc import Ask, Notify

@@ -20,6 +20,8 @@ from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState
 from hames.ports import Ability, Place, Store, Task, TurnHandle
 from hames.sandbox.local import LocalSandbox
+from hames.server.listener import Address
+from hames.server.runner import running as runner_running
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
@@ -30,8 +32,6 @@ from hames.testing.checks.tool import check_tool
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.fakes.turn import FakeTurn
 from hames.tools.registry import BuiltinTools
-from hames.transports.server_listener import Address
-from hames.transports.server_runner import running as runner_running
 from support import BROKEN, ECHO, created, engine
 
 PLAYER = Path(__file__).parents[1] / "integration" / "codex" / "player.py"

@@ -21,8 +21,8 @@ from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
 from hames.domain.request import ModelEvent, ModelRequest, TextBlock
 from hames.protocols.sync.pages import SandboxReport
+from hames.server.app import Address, Extras, serving
 from hames.testing.fakes.model import OneModel, ScriptedModel, Step, call, fail, say, think
-from hames.transports.server import Address, Extras, serving
 
 PAGE = Path(__file__).parents[2] / "src/hames/web/static"
 

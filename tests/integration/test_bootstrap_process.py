@@ -89,7 +89,7 @@ async def test_a_whole_turn_over_pipes_only_ever_adds_to_the_events_file(tmp_pat
 
 NOISY = """
 import os, sys
-from hames.transports import stdio
+from hames.stdio import process as stdio
 
 async def noisy(*args):
     print("a library prints", flush=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
-from hames.client.appserver import AppServerClient, text_of
-from hames.client.appserver_events import ItemDelta, TurnCompleted
+from hames.client.appserver.client import AppServerClient, text_of
+from hames.client.appserver.events import ItemDelta, TurnCompleted
 
 HAMES = str(Path(sys.executable).parent / "hames")
 

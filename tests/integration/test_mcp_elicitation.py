@@ -14,9 +14,9 @@ import pytest
 
 from flint_support import Box, Talk, Wire, talking, wired
 from hames.app import open_engine
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_events import ApprovalAsked, TurnCompleted
-from hames.client.appserver_link import Filled
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.events import ApprovalAsked, TurnCompleted
+from hames.client.appserver.link import Filled
 from hames.config.options import load
 from hames.core.engine import Engine
 from hames.domain.approvals import Elicit

@@ -88,7 +88,7 @@ def test_a_plain_install_has_the_terminal_the_server_the_page_and_mcp(installed:
     hames = installed / "hames"
     assert run(hames, "--version", cwd=tmp_path, env=env).startswith("hames ")
     assert run(installed / "python", "-m", "hames", "-V", cwd=tmp_path, env=env).startswith("hames ")
-    modules = "hames.tui.app, hames.transports.server, hames.tools.mcp.servers, mcp, textual, uvicorn"
+    modules = "hames.tui.app, hames.server.app, hames.tools.mcp.servers, mcp, textual, uvicorn"
     run(installed / "python", "-I", "-c", f"import {modules}", cwd=tmp_path, env=env)
     answer = run(hames, "run", "--model", "scripted/hello", "Hello?", cwd=tmp_path, env=env)
     assert answer.startswith("Hello.")

@@ -11,11 +11,11 @@ import pytest
 from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.json import Json
+from hames.server.app import Server
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, think
 from hames.tools.artifact import ArtifactTool
 from hames.tools.read import ReadLimits, ReadTool
 from hames.tools.works import Seen
-from hames.transports.server import Server
 from server_support import following, http, running
 from support import ECHO, created, engine, whole_turn
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hames.clock_and_ids import SystemClock
+from hames.server.http.compression import best_encoding, etag_matches
 from hames.testing.fakes.model import ScriptedModel, say
-from hames.transports.http_encoding import best_encoding, etag_matches
 from server_support import events, http, running
 from support import created, engine, whole_turn
 

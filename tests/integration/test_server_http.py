@@ -16,8 +16,8 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Provider
 from hames.protocols.sync.pages import FileHit, Mark, SandboxReport
+from hames.server.http.files import ranked
 from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, usage
-from hames.transports.http_files import ranked
 from server_support import events, following, http, running
 from support import PlainTool, created, engine, whole_turn
 

@@ -11,10 +11,10 @@ from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.protocols.sse.stream import Place
 from hames.protocols.sync.view import Offer
+from hames.server import fanout as server_hub
+from hames.server.fanout import Hub, Hubs
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import ScriptedModel, call, say
-from hames.transports import server_hub
-from hames.transports.server_hub import Hub, Hubs
 from server_support import events, following, http, running
 from support import created, engine, whole_turn
 

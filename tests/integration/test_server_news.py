@@ -6,10 +6,10 @@ from typing import Any
 
 from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ArchiveThread, RenameThread
+from hames.server.clients import OUTBOX_BYTES, SyncClient
+from hames.server.news import LOOK, News
+from hames.server.websocket.protocol import TextFrame
 from hames.testing.fakes.model import ScriptedModel, call, say
-from hames.transports.server_clients import OUTBOX_BYTES, SyncClient
-from hames.transports.server_news import LOOK, News
-from hames.transports.websocket_protocol import TextFrame
 from server_support import SyncFollower, following, http, running
 from support import ASKING, created, engine
 

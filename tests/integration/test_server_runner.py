@@ -24,13 +24,13 @@ from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
 from hames.protocols.runner.outbound import frame, project
 from hames.providers.catalogue import Catalogue
+from hames.server.listener import Address
+from hames.server.runner import Runner
+from hames.server.runner import running as runner_running
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say, think, usage
 from hames.testing.generators.histories import changes, check_each_item_once, histories
-from hames.transports.server_listener import Address
-from hames.transports.server_runner import Runner
-from hames.transports.server_runner import running as runner_running
 from server_support import SyncFollower, following, http, running
 from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine, started, turn_end
 

@@ -11,11 +11,11 @@ from websockets.exceptions import ConnectionClosed
 
 from hames.clock_and_ids import SystemClock
 from hames.domain.approvals import RunCommand
+from hames.server.app import Server
+from hames.server.listener import Address
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, think, wait_for
-from hames.transports.server import Server
-from hames.transports.server_listener import Address
 from server_support import HandClock, SyncFollower, following, http, port_of, running
 from support import ECHO, STUCK, PlainTool, created, echo, engine
 

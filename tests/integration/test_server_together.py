@@ -19,11 +19,11 @@ from hames.clock_and_ids import SystemClock
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
+from hames.server import unix
+from hames.server.app import Server
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, think
-from hames.transports import unix
-from hames.transports.server import Server
 from server_support import events, following, http, running
 from support import ECHO, PlainTool, echo, engine
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hames.clock_and_ids import SystemClock
+from hames.observe.traces import Traces, set_up
 from hames.testing.fakes.model import ScriptedModel, call, fail, say, usage
-from hames.transports.server_traces import Traces, set_up
 from support import BROKEN, ECHO, created, engine, whole_turn
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")

@@ -15,8 +15,8 @@ import pytest
 
 from flint_support import talking
 from hames.app import open_engine
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_events import ItemCompleted, ItemStarted, TurnCompleted
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.events import ItemCompleted, ItemStarted, TurnCompleted
 from hames.clock_and_ids import SystemClock
 from hames.config.options import load
 from hames.core.engine import Engine

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.client.appserver_events import ItemCompleted, ItemDelta, ItemStarted, Unknown, read_event
+from hames.client.appserver.events import ItemCompleted, ItemDelta, ItemStarted, Unknown, read_event
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.events import Record
 from hames.domain.items import Item, Plan
 from hames.domain.json import NOTHING
 from hames.domain.state import Change
-from hames.protocols.flint import codex_inbound, inbound
-from hames.protocols.flint.codex import Codex
+from hames.protocols.flint import inbound
+from hames.protocols.flint.codex import inbound as codex_inbound
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.items import AgentMessageItem, CommandExecutionItem, PlanItem, ReasoningItem, UnknownItem
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed

@@ -26,12 +26,12 @@ from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.json import Json
+from hames.server.app import Server
+from hames.server.guard import peer as guard_peer
+from hames.server.guard.peer import found
+from hames.server.guard.token import Keyring, token_in
+from hames.server.listener import Address
 from hames.testing.fakes.model import ScriptedModel, call, hang, say
-from hames.transports import guard_peer
-from hames.transports.guard_peer import found
-from hames.transports.guard_token import Keyring, token_in
-from hames.transports.server import Server
-from hames.transports.server_listener import Address
 from server_support import HandClock, closes, events, following, http, port_of, raw, running
 from support import created, engine
 
@@ -531,7 +531,7 @@ async def test_net_9_requests_behind_each_other_are_served_in_order(tmp_path: Pa
 async def test_net_10_two_hundred_trickling_connections_keep_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hames.transports.http_protocol.HEAD_SECONDS", 1.0)
+    monkeypatch.setattr("hames.server.http.connection.HEAD_SECONDS", 1.0)
     async with house(tmp_path) as (_, server), http(server) as honest:
         before = psutil.Process().memory_info().rss
         streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(200)]
@@ -548,8 +548,8 @@ async def test_net_10_two_hundred_trickling_connections_keep_nobody_waiting(
 
 
 async def test_net_10_of_many_that_say_nothing_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hames.transports.http_protocol.HEAD_SECONDS", 600.0)
-    monkeypatch.setattr("hames.transports.http_protocol.SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("hames.server.http.connection.HEAD_SECONDS", 600.0)
+    monkeypatch.setattr("hames.server.http.connection.SILENT_SECONDS", 0.0)
     async with house(tmp_path) as (_, server):
         streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(100)]
         assert all([await closes(stream) for stream in streams[:30]])
@@ -574,7 +574,7 @@ async def test_net_10_many_honest_clients_at_once_are_all_let_in(tmp_path: Path)
 async def test_net_10_when_the_house_is_full_a_silent_one_makes_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hames.transports.http_protocol.CONNECTIONS", 20)
+    monkeypatch.setattr("hames.server.http.connection.CONNECTIONS", 20)
     async with house(tmp_path) as (_, server):
         streams = [await anyio.connect_tcp("127.0.0.1", port_of(server)) for _ in range(40)]
         async with http(server) as honest:
@@ -585,7 +585,7 @@ async def test_net_10_when_the_house_is_full_a_silent_one_makes_room(
 
 
 async def test_net_10_a_body_that_trickles_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hames.transports.http_protocol.BODY_SECONDS", 0.5)
+    monkeypatch.setattr("hames.server.http.connection.BODY_SECONDS", 0.5)
     async with house(tmp_path) as (its_engine, server):
         host = server.url.removeprefix("http://").encode()
         async with await anyio.connect_tcp("127.0.0.1", port_of(server)) as stream:
@@ -598,7 +598,7 @@ async def test_net_10_a_body_that_trickles_is_not_waited_for(tmp_path: Path, mon
 async def test_net_10_an_event_reader_that_stops_reading_is_dropped_and_memory_stays_flat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hames.transports.server_clients.PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("hames.server.clients.PATIENCE_SECONDS", 1.0)
     model = ScriptedModel(*[[say("x" * 200_000, pieces=1)] for _ in range(60)])
     async with house(tmp_path, model) as (its_engine, server), http(server) as client:
         thread = await created(its_engine)

@@ -24,9 +24,9 @@ from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, Works
 from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import landlock
+from hames.server.guard import peer as guard_peer
+from hames.server.guard.namespaces import is_unix_peer_ours
 from hames.testing.fakes.model import ScriptedModel
-from hames.transports import guard_peer
-from hames.transports.peer_namespaces import is_unix_peer_ours
 from server_support import events, port_of, running, serve_process
 from support import engine
 

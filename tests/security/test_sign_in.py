@@ -10,9 +10,8 @@ import httpx2
 import pytest
 
 from hames.clock_and_ids import SystemClock
-from hames.testing.fakes.clock import FakeClock
-from hames.testing.fakes.model import ScriptedModel
-from hames.transports.guard_token import (
+from hames.server.app import Server
+from hames.server.guard.token import (
     CODE_ALPHABET,
     CODE_CHARS,
     CODE_SECONDS,
@@ -20,7 +19,8 @@ from hames.transports.guard_token import (
     WRONG_CODES,
     Keyring,
 )
-from hames.transports.server import Server
+from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.model import ScriptedModel
 from server_support import HandClock, http, running
 from support import engine
 

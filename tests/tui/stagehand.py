@@ -9,7 +9,7 @@ import anyio
 from textual.pilot import Pilot
 
 from flint_support import SELECTORS, wired
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.core.engine import Engine
 from hames.ports import Tool
 from hames.testing.fakes.model import OneModel, ScriptedModel

@@ -10,7 +10,7 @@ from stagehand import Stage, staged
 from textual.events import Key, Paste
 
 from flint_support import wired
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.testing.fakes.model import ScriptedModel, call, hang, say
 from hames.tui.approval import ApprovalPanel
 from hames.tui.composer import Suggestions

@@ -8,8 +8,8 @@ import pytest
 from stagehand import staged
 
 from flint_support import SELECTORS, wired
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_events import QueueChanged
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.events import QueueChanged
 from hames.domain.approvals import UseTool
 from hames.domain.models import ModelCard
 from hames.protocols.flint import messages as m

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from hames.client.appserver_events import ApprovalAsked, UsageUpdated
+from hames.client.appserver.events import ApprovalAsked, UsageUpdated
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui.ansi import Output, only_colours

@@ -10,7 +10,7 @@ from stagehand import Stage, shape, staged
 from textual.widgets import Input
 
 from flint_support import SELECTORS, wired
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.core.engine import Engine
 from hames.protocols.flint import messages as m
 from hames.testing.fakes.model import OneModel, ScriptedModel, hang, say

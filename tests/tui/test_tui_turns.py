@@ -11,7 +11,7 @@ import pytest
 from stagehand import Stage, staged
 
 from flint_support import real_engine, wired
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.domain.approvals import ChangeFiles
 from hames.domain.items import FileUpdate
 from hames.domain.models import ModelCard, Price

@@ -8,8 +8,8 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from hames.transports import pipes
-from hames.transports.pipes import open_inbox, open_outbox
+from hames.stdio import pipes
+from hames.stdio.pipes import open_inbox, open_outbox
 
 
 async def read_all(descriptor: int) -> bytes:

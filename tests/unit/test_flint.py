@@ -32,8 +32,9 @@ from hames.domain.options import Choice, Selector
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.domain.request import SummaryDelta
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.flint import codex_inbound, errors, greeting, uuids
-from hames.protocols.flint.codex import Codex
+from hames.protocols.flint import errors, greeting, uuids
+from hames.protocols.flint.codex import inbound as codex_inbound
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.session import FlintSession

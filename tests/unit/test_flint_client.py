@@ -12,8 +12,9 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from flint_support import Wire, wired
-from hames.client.appserver import AppServerClient, text_of
-from hames.client.appserver_events import (
+from hames.client.appserver.blocking import SyncAppServerClient
+from hames.client.appserver.client import AppServerClient, text_of
+from hames.client.appserver.events import (
     AgentEvent,
     ApprovalAsked,
     ApprovalSettled,
@@ -32,9 +33,8 @@ from hames.client.appserver_events import (
     UsageUpdated,
     read_event,
 )
-from hames.client.appserver_link import AppServerError, ConnectionClosed, OnApproval
-from hames.client.appserver_sync import SyncAppServerClient
-from hames.client.appserver_websocket import websocket
+from hames.client.appserver.link import AppServerError, ConnectionClosed, OnApproval
+from hames.client.appserver.websocket import websocket
 from hames.core.engine import Engine
 from hames.domain.options import Choice, Selector
 from hames.protocols.flint import messages as m

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hames.domain.errors import Misconfigured
+from hames.server.guard.gate import Gate, Head, cookie_name, head, judge
+from hames.server.guard.middleware import Bucket
+from hames.server.guard.token import LINK_SECONDS, LINKS, Keyring, checked, token_in
+from hames.server.listener import Address, bound, check, gate_for
 from hames.testing.fakes.clock import FakeClock
-from hames.transports.guard import Gate, Head, cookie_name, head, judge
-from hames.transports.guard_middleware import Bucket
-from hames.transports.guard_token import LINK_SECONDS, LINKS, Keyring, checked, token_in
-from hames.transports.server_listener import Address, bound, check, gate_for
 
 GATE = Gate(port=4800, hosts=frozenset({"127.0.0.1:4800", "localhost:4800", "[::1]:4800"}))
 OWN = "127.0.0.1:4800"

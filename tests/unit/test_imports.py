@@ -45,7 +45,7 @@ def test_every_room_keeps_to_its_floor() -> None:
         ("Floors see only what is below them", "domain/sin.py", "import hames.ports"),
         ("Floors see only what is below them", "codecs/sin.py", "import hames.ports"),
         ("Floors see only what is below them", "core/sin.py", "import hames.store"),
-        ("Floors see only what is below them", "store/sin.py", "import hames.transports"),
+        ("Floors see only what is below them", "store/sin.py", "import hames.server"),
         ("Floors see only what is below them", "closet.py", ""),
         ("Protocols do not know each other", "protocols/session.py", "import hames.protocols.rpc"),
         ("Protocols do not know each other", "protocols/acp.py", ""),
@@ -54,7 +54,7 @@ def test_every_room_keeps_to_its_floor() -> None:
         ("Words, codecs and protocols touch no file", "codecs/lines.py", "from os import path"),
         ("The engine asks its clock", "core/sin.py", "import random"),
         ("asyncio itself is for stdio", "core/sin.py", "import asyncio"),
-        ("Fakes stay out of the product", "transports/sin.py", "import hames.testing"),
+        ("Fakes stay out of the product", "server/sin.py", "import hames.testing"),
         ("Faces see the engine only through the client", "client/sin.py", "import hames.core"),
     ],
 )

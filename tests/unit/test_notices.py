@@ -18,7 +18,7 @@ from hames.domain.servers import ServerList, ServerStatus, ServerTool, notice
 from hames.domain.state import Change
 from hames.ports import Place, Report, Tool
 from hames.protocols.bootstrap import outbound as bootstrap
-from hames.protocols.flint.codex import Codex
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.outbound import project as flint
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from hames.protocols.sse.stream import HEARTBEAT
-from hames.transports.server_clients import (
+from hames.server.clients import (
     HEARTBEAT_SECONDS,
     OUTBOX_BYTES,
     PATIENCE_SECONDS,
@@ -14,7 +14,7 @@ from hames.transports.server_clients import (
     SseClient,
     SyncClient,
 )
-from hames.transports.websocket_protocol import TextFrame
+from hames.server.websocket.protocol import TextFrame
 
 BEAT = TextFrame(b"beat")
 

@@ -23,7 +23,7 @@ from hames.domain.items import (
 from hames.domain.request import ResultBlock
 from hames.domain.state import Change
 from hames.protocols.bootstrap import items as bootstrap
-from hames.protocols.flint.codex import Codex
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.shape import About
 from hames.protocols.runner import outbound as runner

@@ -9,33 +9,20 @@ Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIG
 1 when the server that was joined has ended.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-import anyio
-
-from hames import logs
-from hames.app import catalogue, default_settings, open_engine
-from hames.cli import flags
+from hames.app import default_settings
+from hames.cli import stdio_server
+from hames.config.options import Options
+from hames.ports import Models
 from hames.protocols.flint.session import FlintSession
-from hames.transports import stdio
-from hames.transports.wire import Start, claim, unblock_stderr
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    flags.add_shared(parser)
-    parser.add_argument("--attach", action="store_true", help="join the server that runs on this data directory")
+add_arguments = stdio_server.add_arguments
 
 
 def run(args: Namespace) -> int:
-    start = args.start or Start(claim())
-    options = flags.options(args)
-    unblock_stderr()
-    logs.set_up(level=options.log_level, file=options.log_file)
-    if args.attach:
-        flags.without_terms(args)
-        from hames.transports.unix_attach import attach
+    return stdio_server.run(args, "flint", _session)
 
-        return stdio.exit_code(anyio.run(attach, options.data_dir, "flint", start))
-    models = catalogue(options)
-    session = FlintSession(models, default_settings(options, models), home=str(options.data_dir))
-    return stdio.exit_code(anyio.run(stdio.serve, lambda: open_engine(options, models=models), session, start))
+
+def _session(options: Options, models: Models) -> FlintSession:
+    return FlintSession(models, default_settings(options, models), home=str(options.data_dir))

@@ -9,8 +9,8 @@ import anyio
 
 from hames.cli import flags
 from hames.cli.in_process import in_process
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.client.unreachable import Unreachable
 from hames.domain.errors import HarnessError
 

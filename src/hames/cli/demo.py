@@ -19,8 +19,8 @@ from pathlib import Path
 import anyio
 
 from hames.cli.paint import Paint, diff_lines
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_events import (
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.events import (
     ApprovalAsked,
     ItemCompleted,
     ItemDelta,

@@ -10,14 +10,14 @@ import os
 import sys
 from select import select
 
-from hames.transports.wire import Start, claim
+from hames.stdio.descriptors import Start, claim
 
 GREETINGS = {"harness": "hames.protocols.bootstrap.greeting", "app-server": "hames.cli.greeting"}
 HEADS = {"harness": '{"jsonrpc":"2.0",', "app-server": "{"}
 VALUED = ("--cwd", "--data-dir", "--model", "--approval-policy", "--sandbox", "--log-file", "--log-level")
 """Flags that are known to be harmless to the first answer; with any other the full parser comes first."""
 
-AHEAD = ("asyncio", "msgspec", "anyio", "argparse", "logging", "hames.transports.stdio", "hames.app")
+AHEAD = ("asyncio", "msgspec", "anyio", "argparse", "logging", "hames.stdio.process", "hames.app")
 """What is needed next. Imported one by one while the client is silent."""
 
 FIRST_LINE_BYTES = 65536

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from hames.app import catalogue, default_settings, open_engine
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
 from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured

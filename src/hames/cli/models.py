@@ -18,7 +18,7 @@ from hames.app import catalogue
 from hames.cli import flags
 from hames.cli.ask_server import ask_server
 from hames.cli.paint import Paint
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError

@@ -34,9 +34,9 @@ from hames.cli.in_process import in_process
 from hames.cli.output.json_lines import EventLines
 from hames.cli.output.terminal import Readable, Shows, next_step
 from hames.cli.paint import Paint
-from hames.client import appserver_events as told
-from hames.client.appserver import AppServerClient, text_of
-from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
+from hames.client.appserver import events as told
+from hames.client.appserver.client import AppServerClient, text_of
+from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
 from hames.core.attachments import user_message

@@ -25,8 +25,8 @@ from hames.cli import flags
 from hames.cli.serve import add_address, address_of, token_of, until_stopped
 from hames.config.options import Options
 from hames.domain.display import visible
-from hames.transports.server_listener import Address
-from hames.transports.server_runner import running
+from hames.server.listener import Address
+from hames.server.runner import running
 
 PORT = 4900
 

@@ -35,17 +35,17 @@ from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
+from hames.observe import traces as server_traces
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.sync.pages import SandboxReport
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.local import LocalSandbox
+from hames.server.app import Extras, Server, serving
+from hames.server.guard.token import checked, token_in
+from hames.server.listener import Address
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.transports import server_traces
-from hames.transports.guard_token import checked, token_in
-from hames.transports.server import Extras, Server, serving
-from hames.transports.server_listener import Address
 
 PORT = 4800
 DEMO_MODEL = "scripted/hello"

@@ -24,7 +24,7 @@ from hames.cli import flags
 from hames.cli.ask_server import ServerRefused, ask_server
 from hames.cli.export import as_json, as_markdown
 from hames.cli.paint import Paint
-from hames.client.appserver import AppServerClient
+from hames.client.appserver.client import AppServerClient
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 

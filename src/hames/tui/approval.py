@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from hames.client.appserver_events import ApprovalAsked
-from hames.client.appserver_link import Filled
+from hames.client.appserver.events import ApprovalAsked
+from hames.client.appserver.link import Filled
 from hames.domain.display import described, visible
 from hames.protocols.flint import messages as m
 from hames.tui.blocks.actions import change_lines

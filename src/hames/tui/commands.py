@@ -9,8 +9,8 @@ from typing import Any, Protocol, get_args
 from textual.screen import ModalScreen
 from textual.theme import Theme
 
-from hames.client.appserver import text_of
-from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.appserver.client import text_of
+from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.domain.display import printable
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hames.client import appserver_events as told
+from hames.client.appserver import events as told
 from hames.domain.cost import cost
 from hames.domain.foreign import FOREIGN
 from hames.domain.models import Price

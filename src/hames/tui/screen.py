@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui import markdown

@@ -7,8 +7,8 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.stapled import StapledByteStream
 
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_link import AppServerError, ConnectionClosed
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.client.unreachable import Unreachable
 
 LAST_WORDS = 4000

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from hames.client import appserver_events as told
-from hames.client.appserver import AppServerClient
-from hames.client.appserver_link import AppServerError, ConnectionClosed, Filled
+from hames.client.appserver import events as told
+from hames.client.appserver.client import AppServerClient
+from hames.client.appserver.link import AppServerError, ConnectionClosed, Filled
 from hames.domain.value import Value
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import TextInput, UserInput

@@ -5,7 +5,7 @@ from typing import TextIO
 import anyio
 import msgspec
 
-from hames.client import appserver_events as told
+from hames.client.appserver import events as told
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import messages as m

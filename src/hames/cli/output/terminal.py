@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from hames.cli.paint import Paint, diff_lines
-from hames.client import appserver_events as told
+from hames.client.appserver import events as told
 from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json

@@ -40,8 +40,11 @@ from hames.domain.policy import Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
-from hames.protocols.flint import codex, codex_inbound, elicitation, errors, greeting, inbound, outbound
+from hames.protocols.flint import elicitation, errors, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex import inbound as codex_inbound
+from hames.protocols.flint.codex.parts import config as codex_config
+from hames.protocols.flint.codex.shape import Codex
 from hames.protocols.flint.options import applying, check, options
 from hames.protocols.flint.seed import Seed, provider_of, sandbox, server_status
 from hames.protocols.flint.shape import About, Shape
@@ -243,7 +246,7 @@ class FlintSession(RpcSession):
     def _initialize(self, params: m.InitializeParams, capabilities: Json) -> Json:
         self._codex = greeting.is_codex(params.client_info.name, capabilities)
         if self._codex:
-            self._shape = codex.Codex(self._about, self._window)
+            self._shape = Codex(self._about, self._window)
         if params.capabilities is not None:
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
@@ -284,7 +287,7 @@ class FlintSession(RpcSession):
 
     def _config(self, settings: Settings) -> Json:
         if self._codex:
-            return codex.config(settings, self._window(settings.model))
+            return codex_config(settings, self._window(settings.model))
         return m.ConfigReadResult(
             model=settings.model,
             cwd=settings.cwd,

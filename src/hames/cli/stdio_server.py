@@ -1,0 +1,35 @@
+"""What `hames harness` and `hames app-server` have in common: one protocol over stdin and stdout."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+
+import anyio
+
+from hames import logs
+from hames.app import catalogue, open_engine
+from hames.cli import flags
+from hames.config.options import Options
+from hames.ports import Models
+from hames.protocols.session import Session
+from hames.stdio import process
+from hames.stdio.descriptors import Start, claim, unblock_stderr
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    flags.add_shared(parser)
+    parser.add_argument("--attach", action="store_true", help="join the server that runs on this data directory")
+
+
+def run(args: Namespace, protocol: str, open_session: Callable[[Options, Models], Session]) -> int:
+    start = args.start or Start(claim())
+    options = flags.options(args)
+    unblock_stderr()
+    logs.set_up(level=options.log_level, file=options.log_file)
+    if args.attach:
+        flags.without_terms(args)
+        from hames.server.attach import attach
+
+        return process.exit_code(anyio.run(attach, options.data_dir, protocol, start))
+    models = catalogue(options)
+    session = open_session(options, models)
+    return process.exit_code(anyio.run(process.serve, lambda: open_engine(options, models=models), session, start))

@@ -1,0 +1,86 @@
+"""A client's commands as the engine's: what each means for one thread, and what to try when nothing runs."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from hames.domain.commands import (
+    ChangeSettings,
+    Command,
+    CompactThread,
+    DropPrompt,
+    InterruptTurn,
+    RenameThread,
+    ResolveApproval,
+    ReviewTarget,
+    StartReview,
+    SteerTurn,
+    SubmitPrompt,
+)
+from hames.domain.ids import ApprovalId, PromptId, ThreadId
+from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
+from hames.domain.options import Overrides
+from hames.domain.state import ThreadState
+from hames.protocols.sync import messages as m
+
+PicturePath = Callable[[str], str]
+"""Where the uploaded picture of this id lies. Raises `HarnessError`."""
+
+
+def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath) -> Command:
+    match given:
+        case m.Submit():
+            return _submit(given, thread_id, picture_path)
+        case m.Steer(id=name):
+            return SteerTurn(thread_id=thread_id, content=_content(given, picture_path), client_id=name)
+        case m.Cancel():
+            return InterruptTurn(thread_id=thread_id)
+        case m.Approve(id=name, decision=decision, note=note, content=content):
+            return ResolveApproval(approval_id=ApprovalId(name), decision=decision, note=note, content=content)
+        case m.Configure():
+            overrides = Overrides(
+                model=given.model,
+                approval_policy=given.approval_policy,
+                sandbox=given.sandbox,
+                agent=given.agent,
+                options=given.options,
+            )
+            return ChangeSettings(thread_id=thread_id, overrides=overrides)
+        case m.Dequeue(id=name):
+            return DropPrompt(thread_id=thread_id, prompt_id=PromptId(name))
+        case m.Rename(title=title):
+            return RenameThread(thread_id=thread_id, title=title)
+        case m.Compact():
+            return CompactThread(thread_id=thread_id)
+        case m.Review(target=target):
+            return StartReview(thread_id=thread_id, target=ReviewTarget(kind=target.kind, text=target.text))
+        case _ as never:
+            assert_never(never)
+
+
+def without_turn(
+    given: m.SyncCommand, thread_id: ThreadId, state: ThreadState | None, picture_path: PicturePath
+) -> list[Command] | None:
+    """What is meant when no turn runs: to steer is to prompt, to cancel drops the prompts that are held."""
+    match given:
+        case m.Steer():
+            return [_submit(given, thread_id, picture_path)]
+        case m.Cancel():
+            held = state.queue if state is not None and state.queue_held else ()
+            return [DropPrompt(thread_id=thread_id, prompt_id=prompt.id) for prompt in held]
+        case _:
+            return None
+
+
+def _submit(given: m.Submit | m.Steer, thread_id: ThreadId, picture_path: PicturePath) -> SubmitPrompt:
+    return SubmitPrompt(thread_id=thread_id, content=_content(given, picture_path), client_id=given.id)
+
+
+def _content(given: m.Submit | m.Steer, picture_path: PicturePath) -> tuple[UserInput, ...]:
+    content: list[UserInput] = [TextInput(text=given.prompt)] if given.prompt else []
+    for attached in given.attachments:
+        match attached:
+            case m.ImageAttachment(id=name):
+                content.append(LocalImageInput(path=picture_path(name)))
+            case m.FileAttachment(path=path):
+                content.append(FileInput(path=path))
+    return tuple(content)

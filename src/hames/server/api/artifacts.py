@@ -1,0 +1,135 @@
+"""What an agent shows: the file behind an artifact, and the pictures that a tool returned.
+
+Both were chosen by a model, so nothing of it may run in the page's origin: PNG, JPEG, GIF and WebP are sent as what
+their bytes are, text as plain text, and anything else only to be saved.
+"""
+
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hames.domain.ids import ItemId, ThreadId
+from hames.domain.items import (
+    Artifact,
+    CommandExecution,
+    FileChange,
+    Item,
+    McpToolCall,
+    Picture,
+    Plan,
+    ToolCall,
+    WebSearch,
+)
+from hames.domain.pictures import shape
+from hames.domain.policy import WorkspaceWrite
+from hames.domain.state import ThreadState
+from hames.server.http.pictures import decoded
+from hames.server.http.reply import ALWAYS, Refused, number
+from hames.server.http.routes import Endpoint
+from hames.server.service import Service
+from hames.tools.beneath import Beneath
+from hames.tools.refusals import FileRefused
+from hames.tools.works import off_the_loop
+
+FILE_BYTES = 64 << 20
+HARMLESS = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
+
+
+class ArtifactsApi:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/threads/{id}"
+        return [
+            Endpoint(
+                method="GET",
+                path=f"{one}/artifacts/{{tool}}",
+                says="The file of an artifact as it is now; `download=1` saves it under its name",
+                handle=self.artifact,
+                media="application/octet-stream",
+                query=("download",),
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/tools/{{tool}}/images/{{number}}",
+                says="A picture that a tool returned",
+                handle=self.picture,
+                media="image/png",
+            ),
+        ]
+
+    async def artifact(self, request: Request) -> Response:
+        state, item = await self._item(request)
+        if not isinstance(item, Artifact) or item.status != "completed":
+            raise Refused(404, "no such artifact", "Other")
+        root, path = _beneath(state, item.path)
+        try:
+            data = await off_the_loop(lambda: _read(root, path))
+        except FileRefused as why:
+            raise Refused(404, f"the file cannot be shown: {why}", "Other") from None
+        saves = request.query_params.get("download") == "1"
+        media = "application/octet-stream" if saves else _media_type(item, data)
+        name = item.path.rpartition("/")[2]
+        kind = "attachment" if saves or media == "application/octet-stream" else "inline"
+        named = {"Content-Disposition": f"{kind}; filename*=UTF-8''{quote(name, safe='')}"}
+        return Response(data, 200, {**ALWAYS, **HARMLESS, **named}, media)
+
+    async def picture(self, request: Request) -> Response:
+        _, item = await self._item(request)
+        position = number(request.path_params["number"], 0, least=0, most=1000, name="the number")
+        pictures = _pictures(item)
+        found = decoded(pictures[position].media_type, pictures[position].base64) if position < len(pictures) else None
+        if found is None:
+            raise Refused(404, "no such picture", "Other")
+        media_type, data = found
+        headers = {**ALWAYS, **HARMLESS, "Cache-Control": "private, max-age=31536000, immutable"}
+        return Response(data, 200, headers, media_type)
+
+    async def _item(self, request: Request) -> tuple[ThreadState, Item | None]:
+        state = await self._service.state(ThreadId(request.path_params["id"]))
+        return state, state.item(ItemId(request.path_params["tool"]))
+
+
+def _pictures(item: Item | None) -> tuple[Picture, ...]:
+    match item:
+        case (
+            CommandExecution(result=result)
+            | FileChange(result=result)
+            | McpToolCall(result=result)
+            | WebSearch(result=result)
+            | Plan(result=result)
+            | ToolCall(result=result)
+            | Artifact(result=result)
+        ):
+            return result.pictures if result is not None else ()
+        case _:
+            return ()
+
+
+def _beneath(state: ThreadState, path: str) -> tuple[str, str]:
+    """The directory of the thread that the file is in, and the rest of its path. Raises `Refused`."""
+    sandbox = state.settings.sandbox
+    roots = (state.settings.cwd, *(sandbox.writable_roots if isinstance(sandbox, WorkspaceWrite) else ()))
+    for root in roots:
+        inside = root.rstrip("/") + "/"
+        if path.startswith(inside) and ".." not in path.split("/"):
+            return root, path[len(inside) :]
+    raise Refused(404, "the file is outside of the thread's directory", "Other")
+
+
+def _read(root: str, path: str) -> bytes:
+    # A link in its place could lead anywhere: whoever wrote the file may not be whoever may read there.
+    with Beneath(root) as directory:
+        return directory.read(path, limit=FILE_BYTES, follow=False)
+
+
+def _media_type(item: Artifact, data: bytes) -> str:
+    """By the bytes for a picture, by its name for a text. A page or a drawing that could run scripts is text, too."""
+    if (found := shape(data)) is not None:
+        return found.media_type
+    declared = item.media_type
+    is_text = declared.startswith("text/") or declared in TEXT_TYPES or declared.endswith(("+xml", "+json"))
+    return "text/plain; charset=utf-8" if is_text and b"\0" not in data else "application/octet-stream"

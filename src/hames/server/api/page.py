@@ -1,0 +1,144 @@
+"""The page: files that were built once, under a policy that lets them run and nothing else.
+
+A file may lie there compressed as well (`index.js.br`, `index.js.gz`): a client that takes one of these gets it.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from hames.domain.value import Value
+from hames.server.api.sign_in import has_signed_in, is_preview, set_cookie
+from hames.server.http.compression import best_encoding, etag_matches
+from hames.server.http.reply import ALWAYS, failure
+from hames.server.service import Service
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {**ALWAYS, "Content-Security-Policy": POLICY, "Cross-Origin-Opener-Policy": "same-origin"}
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".json": "application/json",
+    ".webmanifest": "application/manifest+json",
+    ".txt": "text/plain; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
+}
+SUFFIXES = {"br": ".br", "gzip": ".gz"}
+"""What may lie beside a file, best first."""
+NOT_BUILT = "The page is not part of this installation. The protocols are: see /openapi.json.\n"
+USED = "This link was used already, or has expired. Ask somebody who is signed in for a new one.\n"
+
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})\Z")
+
+
+class File(Value):
+    path: Path
+    encodings: tuple[str, ...]
+
+
+class Page:
+    """Only what lies in the directory when the server starts is served: a name is looked up, never walked."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        root = service.page
+        self._files: dict[str, File] = {}
+        if root is not None and root.is_dir():
+            found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+            names = {str(path) for path in found}
+            self._files = {
+                path.relative_to(root).as_posix(): File(
+                    path=path, encodings=tuple(name for name, end in SUFFIXES.items() if f"{path}{end}" in names)
+                )
+                for path in found
+                if path.suffix in TYPES
+            }
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self.index, methods=["GET"]),
+            Route("/t/{id}", self.index, methods=["GET"]),
+            Route("/{name:path}", self.file, methods=["GET"]),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        if (word := request.query_params.get("token")) is not None and not is_preview(request):
+            return self._signed_in(word, request)
+        return self._index(request)
+
+    async def file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        found = self._files.get(name)
+        if found is None:
+            return failure(404, "no such path")
+        hashed = name.startswith("assets/")
+        return _sent(found, request, "public, max-age=31536000, immutable" if hashed else "no-cache")
+
+    def _index(self, request: Request) -> Response:
+        page = self._files.get("index.html")
+        if page is None:
+            return Response(NOT_BUILT, 404, HEADERS, "text/plain; charset=utf-8")
+        return _sent(page, request, "no-cache")
+
+    def _signed_in(self, word: str, request: Request) -> Response:
+        """The word leaves the address before anything of the page is loaded."""
+        keyring = self._service.keyring
+        answer = RedirectResponse("/", 303, HEADERS)
+        if keyring is None or has_signed_in(request, self._service, keyring):
+            return answer
+        if keyring.take_link(word):
+            set_cookie(answer, self._service, keyring, request)
+            return answer
+        page = self._files.get("index.html")
+        headers = {**HEADERS, "Cache-Control": "no-store"}
+        if page is None:
+            return Response(USED, 401, headers, "text/plain; charset=utf-8")
+        # The page itself: it says that the link is used, and takes a code instead.
+        return Response(page.path.read_bytes(), 401, headers, TYPES[".html"])
+
+
+def _sent(file: File, request: Request, cache: str) -> Response:
+    """The whole file in the encoding that the client likes best, or a part of it as it is."""
+    media = TYPES[file.path.suffix]
+    asked_range = request.headers.get("range")
+    encoding = "" if asked_range else best_encoding(request.headers.get("accept-encoding"), file.encodings)
+    path = file.path.with_name(file.path.name + SUFFIXES[encoding]) if encoding else file.path
+    body = path.read_bytes()
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {**HEADERS, "Cache-Control": cache, "Vary": "Accept-Encoding", "ETag": etag, "Accept-Ranges": "bytes"}
+    if encoding:
+        headers["Content-Encoding"] = encoding
+    if etag_matches(request.headers.get("if-none-match"), etag):
+        return Response(b"", 304, headers)
+    if asked_range and request.headers.get("if-range", etag) == etag:
+        return _part(asked_range, body, headers, media)
+    return Response(body, 200, headers, media)
+
+
+def _part(asked: str, body: bytes, headers: dict[str, str], media: str) -> Response:
+    """One range of bytes. Several at once, or what is no range, is answered with everything, as HTTP allows."""
+    match = _RANGE.match(asked.replace(" ", ""))
+    first, last = match.groups() if match else ("", "")
+    if not first and not last:
+        return Response(body, 200, headers, media)
+    size = len(body)
+    start = int(first) if first else max(0, size - int(last))
+    end = min(int(last), size - 1) if first and last else size - 1
+    if first and last and int(last) < int(first):
+        return Response(body, 200, headers, media)
+    if start >= size or (not first and int(last) == 0):
+        return Response(b"", 416, {**headers, "Content-Range": f"bytes */{size}"}, media)
+    return Response(body[start : end + 1], 206, {**headers, "Content-Range": f"bytes {start}-{end}/{size}"}, media)

@@ -1,0 +1,125 @@
+"""The house's own affairs: what it is, how it is, and what a page needs beside its threads."""
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hames.domain.errors import InvalidCommand
+from hames.domain.ids import ThreadId
+from hames.domain.pictures import shape
+from hames.domain.value import Value
+from hames.observe.metrics import MEDIA_TYPE
+from hames.protocols.sync import pages as p
+from hames.server.guard.gate import PICTURES
+from hames.server.http.files import FileFinder
+from hames.server.http.reply import ALWAYS, Refused, number, read_body, reply
+from hames.server.http.routes import Endpoint, described
+from hames.server.http.uploads import PICTURE_BYTES
+from hames.server.service import Service
+
+
+class Health(Value):
+    status: str = "ok"
+
+
+class HouseApi:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._files = FileFinder(service.engine.clock)
+        self.table: list[Endpoint] = []
+        """Everything there is, once it is known: what `/openapi.json` describes."""
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                method="GET",
+                path="/status",
+                says="What this server is and offers",
+                handle=self.status,
+                answer=p.ServerStatus,
+            ),
+            Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
+            Endpoint(
+                method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
+            ),
+            Endpoint(method="GET", path="/openapi.json", says="This description", handle=self.openapi),
+            Endpoint(
+                method="GET",
+                path="/files",
+                says="Files of a thread's directory by a few letters of their name",
+                handle=self.files,
+                answer=p.FileHits,
+                query=("thread", "query", "limit"),
+            ),
+            Endpoint(
+                method="POST",
+                path="/uploads",
+                says="A picture for a prompt: PNG, JPEG, GIF or WebP, at most 10 MiB",
+                handle=self.upload,
+                answer=p.Upload,
+                code=201,
+                query=("name",),
+            ),
+            Endpoint(
+                method="GET",
+                path="/uploads/{id}",
+                says="A picture that was uploaded and that no turn has read yet",
+                handle=self.uploaded,
+                media="image/png",
+            ),
+        ]
+
+    async def status(self, _request: Request) -> Response:
+        service = self._service
+        return reply(
+            p.ServerStatus(
+                name="hames",
+                version=service.version,
+                cwd=service.engine.rules.defaults.cwd,
+                default_model=service.engine.rules.defaults.model,
+                demo_model=service.demo_model,
+                models=service.offer.listed,
+                sandbox=await service.sandbox(),
+                warnings=service.engine.rules.warnings,
+            )
+        )
+
+    async def health(self, _request: Request) -> Response:
+        return reply(Health())
+
+    async def metrics(self, _request: Request) -> Response:
+        return Response(self._service.metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
+
+    async def openapi(self, _request: Request) -> Response:
+        return reply(described(self.table, version=self._service.version))
+
+    async def files(self, request: Request) -> Response:
+        asked = request.query_params
+        named = asked.get("thread")
+        thread_id = ThreadId(named) if named else await self._service.newest()
+        if thread_id is None:
+            directory = self._service.engine.rules.defaults.cwd
+        else:
+            directory = (await self._service.state(thread_id)).settings.cwd
+        limit = number(asked.get("limit"), 20, least=1, most=200, name="limit")
+        return reply(p.FileHits(files=await self._files.find(directory, asked.get("query", "")[:200], limit)))
+
+    async def upload(self, request: Request) -> Response:
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in PICTURES:
+            raise Refused(415, f"a picture is {' or '.join(sorted(PICTURES))}")
+        data = await read_body(request, PICTURE_BYTES)
+        name = request.query_params.get("name", "")[:200]
+        return reply(self._service.uploads.keep(data, media_type, name), 201)
+
+    async def uploaded(self, request: Request) -> Response:
+        try:
+            path = self._service.uploads.path(request.path_params["id"])
+        except InvalidCommand as why:
+            raise Refused(404, str(why), "Other") from None
+        data = await anyio.Path(path).read_bytes()
+        found = shape(data)
+        if found is None:
+            raise Refused(404, "no such picture", "Other")
+        headers = {**ALWAYS, "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return Response(data, 200, headers, found.media_type)

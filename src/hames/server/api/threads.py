@@ -1,0 +1,223 @@
+"""Threads over HTTP: the list, one of them, its past, and the way to a new one."""
+
+import hashlib
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hames.codecs.jsontext import encode
+from hames.domain.commands import ArchiveThread, CreateThread, DeleteThread, ForkThread, ListThreads, ThreadPage
+from hames.domain.ids import ItemId, ThreadId
+from hames.domain.options import Overrides
+from hames.domain.state import ThreadState, summary
+from hames.protocols.sync import pages as p
+from hames.protocols.sync.outbound import whole_output
+from hames.protocols.sync.view import view
+from hames.server.http.compression import etag_matches
+from hames.server.http.pictures import picture
+from hames.server.http.reply import ALWAYS, Refused, number, read_json, reply
+from hames.server.http.routes import Endpoint
+from hames.server.service import Service
+
+PAGE = 50
+MOST_PAGE = 200
+TEXT = "text/plain; charset=utf-8"
+
+
+class ThreadsApi:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._engine = service.engine
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/threads/{id}"
+        return [
+            Endpoint(
+                method="GET",
+                path="/threads",
+                says="Threads, newest first",
+                handle=self.list,
+                answer=p.ThreadPage,
+                query=("search", "archived", "limit", "cursor"),
+            ),
+            Endpoint(
+                method="POST",
+                path="/threads",
+                says="A new thread",
+                handle=self.create,
+                body=p.NewThread,
+                answer=p.ThreadAnswer,
+                code=201,
+            ),
+            Endpoint(method="GET", path=one, says="The state of a thread", handle=self.get, answer=p.StateAnswer),
+            Endpoint(
+                method="DELETE",
+                path=one,
+                says="Delete a thread and everything in it; 409 while it runs a turn",
+                handle=self.delete,
+                code=204,
+            ),
+            Endpoint(
+                method="POST",
+                path=f"{one}/fork",
+                says="A new thread with this one's history",
+                handle=self.fork,
+                body=p.Fork,
+                answer=p.ThreadAnswer,
+                code=201,
+            ),
+            Endpoint(
+                method="POST",
+                path=f"{one}/archive",
+                says="Put a thread away, or take it out again",
+                handle=self.archive,
+                body=p.Archive,
+                answer=p.ThreadAnswer,
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/timeline",
+                says="Every record that is not a delta, in a line",
+                handle=self.timeline,
+                answer=p.Timeline,
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/at/{{seq}}",
+                says="The state as it was at a record; `last` leaves out all but so many messages",
+                handle=self.at,
+                answer=p.StateAt,
+                query=("last",),
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/export",
+                says="The whole thread as a file: markdown, or the log's records as JSON",
+                handle=self.export,
+                media="text/markdown",
+                query=("format",),
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/tools/{{tool}}/output",
+                says="Everything a tool said",
+                handle=self.output,
+                media="text/plain",
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/images/{{message}}/{{number}}",
+                says="A picture of a user message",
+                handle=self.image,
+                media="image/png",
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        asked = request.query_params
+        page = await self._engine.execute(
+            ListThreads(
+                limit=number(asked.get("limit"), PAGE, least=1, most=MOST_PAGE, name="limit"),
+                cursor=asked.get("cursor") or None,
+                archived=asked.get("archived", "false") == "true",
+                search=asked.get("search", ""),
+            )
+        )
+        assert isinstance(page, ThreadPage)
+        rows = tuple(p.row(one, self._engine.loaded(one.id)) for one in page.threads)
+        body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor, partial=page.partial))
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = {**ALWAYS, "Cache-Control": "no-cache", "ETag": etag}
+        if etag_matches(request.headers.get("if-none-match"), etag):
+            return Response(b"", 304, headers)
+        return Response(body, 200, headers, "application/json")
+
+    async def create(self, request: Request) -> Response:
+        given = await read_json(request, p.NewThread)
+        overrides = Overrides(
+            model=given.model,
+            cwd=given.cwd,
+            approval_policy=given.approval_policy,
+            sandbox=given.sandbox,
+            agent=given.agent,
+            options=given.options,
+        )
+        return self._row(await self._engine.execute(CreateThread(title=given.title, overrides=overrides)), 201)
+
+    async def get(self, request: Request) -> Response:
+        state = await self._service.state(_thread_id(request))
+        return reply(p.StateAnswer(rev=state.seq, state=view(state, self._service.offer)))
+
+    async def delete(self, request: Request) -> Response:
+        await self._engine.execute(DeleteThread(thread_id=_thread_id(request)))
+        self._service.news.look_again()
+        return Response(b"", 204, ALWAYS)
+
+    async def fork(self, request: Request) -> Response:
+        given = await read_json(request, p.Fork)
+        command = ForkThread(thread_id=_thread_id(request), last_seq=given.last_seq)
+        return self._row(await self._engine.execute(command), 201)
+
+    async def archive(self, request: Request) -> Response:
+        given = await read_json(request, p.Archive)
+        command = ArchiveThread(thread_id=_thread_id(request), archived=given.archived)
+        return self._row(await self._engine.execute(command), 200)
+
+    async def timeline(self, request: Request) -> Response:
+        return reply(p.timeline(await self._engine.history(_thread_id(request))))
+
+    async def at(self, request: Request) -> Response:
+        seq = number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")
+        history = await self._engine.history(_thread_id(request))
+        until = [change for change in history if change.record.seq <= seq]
+        if not until or until[-1].record.seq < seq:
+            raise Refused(404, f"the thread has no record {seq}", "Other")
+        state = view(until[-1].after, self._service.offer)
+        last = number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
+        skipped = max(0, len(state.messages) - last)
+        shown = replace(state, messages=state.messages[skipped:])
+        return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=shown, skipped=skipped))
+
+    async def export(self, request: Request) -> Response:
+        thread_id, form = _thread_id(request), request.query_params.get("format", "markdown")
+        if form == "json":
+            body = encode([change.record for change in await self._engine.history(thread_id)])
+            media, suffix = "application/json", "json"
+        elif form == "markdown":
+            body = p.markdown(view(await self._service.state(thread_id), self._service.offer)).encode(errors="replace")
+            media, suffix = "text/markdown; charset=utf-8", "md"
+        else:
+            raise Refused(400, "format must be markdown or json")
+        named = {"Content-Disposition": f'attachment; filename="{thread_id}.{suffix}"'}
+        return Response(body, 200, {**ALWAYS, **named}, media)
+
+    async def output(self, request: Request) -> Response:
+        state = await self._service.state(_thread_id(request))
+        name = ItemId(request.path_params["tool"])
+        text = whole_output(state, name)
+        if text is None:
+            raise Refused(404, f"no tool call {name!r}", "Other")
+        return Response(text.encode(errors="replace"), 200, ALWAYS, TEXT)
+
+    async def image(self, request: Request) -> Response:
+        state = await self._service.state(_thread_id(request))
+        position = number(request.path_params["number"], 0, least=0, most=1000, name="the number")
+        found = picture(state, request.path_params["message"], position)
+        if found is None:
+            raise Refused(404, "no such picture", "Other")
+        media_type, data = found
+        headers = {
+            **ALWAYS,
+            "Cache-Control": "private, max-age=31536000, immutable",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        }
+        return Response(data, 200, headers, media_type)
+
+    def _row(self, state: object, code: int) -> Response:
+        assert isinstance(state, ThreadState)
+        return reply(p.ThreadAnswer(thread=p.row(summary(state), state)), code)
+
+
+def _thread_id(request: Request) -> ThreadId:
+    return ThreadId(request.path_params["id"])

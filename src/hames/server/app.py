@@ -1,0 +1,158 @@
+"""The server: one port, every networked way in, on one engine.
+
+A request passes the connection (what HTTP allows), the guard (who may ask), the table of endpoints (what there is).
+Stopping is told: streams end with a word, sockets with a code, and only then does the listener close.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.routing import Router, WebSocketRoute
+
+from hames.core.engine import Engine
+from hames.domain.value import Value
+from hames.observe.metrics import Metrics
+from hames.protocols.session import Session
+from hames.protocols.sync.pages import SandboxReport
+from hames.protocols.sync.view import Offer
+from hames.server import listener, unix
+from hames.server.addresses import reachable
+from hames.server.api.artifacts import ArtifactsApi
+from hames.server.api.page import Page
+from hames.server.api.prompts import CoreApi
+from hames.server.api.rpc import RpcSockets
+from hames.server.api.sign_in import SignInApi
+from hames.server.api.status import HouseApi
+from hames.server.api.sync import SyncSocket
+from hames.server.api.threads import ThreadsApi
+from hames.server.fanout import Hubs
+from hames.server.http.compression import Compressing
+from hames.server.http.connection import Doors
+from hames.server.http.routes import routes
+from hames.server.http.uploads import Uploads
+from hames.server.listener import Address, Listener
+from hames.server.news import News
+from hames.server.service import Service, listed
+
+
+class Extras(Value):
+    """What the rest of the program gives the server beside the engine."""
+
+    data_dir: Path
+    """Where threads are kept: the unix socket lies there."""
+    uploads_dir: Path
+    version: str
+    sessions: Mapping[str, Callable[[], Session]] = {}
+    """By the name of their path and of their first line on the unix socket."""
+    page: Path | None = None
+    demo_model: str = ""
+    sandbox: Callable[[], Awaitable[SandboxReport]] | None = None
+
+
+class Server:
+    """A server that runs. `url` says where."""
+
+    def __init__(self, running: Listener, service: Service, url: str) -> None:
+        self._listener = running
+        self.service = service
+        self.url = url
+
+    def link(self) -> str:
+        """Where a browser should go: with a token, an address that signs it in once."""
+        keyring = self.service.keyring
+        return f"{self.url}/?token={keyring.link()}" if keyring is not None else self.url
+
+    async def wait(self) -> None:
+        """Until somebody stops it."""
+        await self._listener.ended.wait()
+
+    def stop(self) -> None:
+        self._listener.stop()
+
+
+@asynccontextmanager
+async def serving(
+    engine: Engine, address: Address, extras: Extras, *, token: str | None = None
+) -> AsyncGenerator[Server]:
+    """A server for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
+    async with listener.opening(engine.clock, address, token) as opening:
+        knocker = await opening.stack.enter_async_context(unix.listening(extras.data_dir))
+        tasks = await opening.tasks()
+        offer = Offer(models=engine.models, listed=listed(engine))
+        hubs = Hubs(engine, offer, tasks)
+        service = Service(
+            engine=engine,
+            offer=offer,
+            hubs=hubs,
+            news=News(engine.clock),
+            gate=opening.gate,
+            keyring=opening.keyring,
+            uploads=Uploads(extras.uploads_dir),
+            metrics=Metrics(),
+            version=extras.version,
+            page=extras.page,
+            demo_model=extras.demo_model,
+            addresses=lambda: reachable(address, opening.port),
+        )
+        if extras.sandbox is not None:
+            service.sandbox = extras.sandbox
+        opening.observe(engine, service.metrics.observe, service.news.observe)
+        sockets = {name: RpcSockets(engine, make) for name, make in extras.sessions.items()}
+        here = opening.guarded(_app(service, sockets), service.metrics, compress=not address.is_loopback)
+        here.on_stop = [hubs.close, *(one.close for one in sockets.values())]
+        unix_door = unix.UnixDoor(engine, extras.sessions)
+        _gauges(service, here, opening.doors, sockets, unix_door)
+        service.uploads.sweep()
+        tasks.start_soon(hubs.tick, engine.clock)
+        tasks.start_soon(service.news.run)
+        tasks.start_soon(unix_door.serve, knocker)
+        await opening.listen(tasks)
+        yield Server(here, service, opening.url)
+
+
+def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Compressing:
+    house = HouseApi(service)
+    table = [
+        *CoreApi(service).endpoints(),
+        *ThreadsApi(service).endpoints(),
+        *ArtifactsApi(service).endpoints(),
+        *house.endpoints(),
+        *SignInApi(service).endpoints(),
+    ]
+    house.table = table
+    router = Router(
+        routes=[
+            *routes(table),
+            WebSocketRoute("/ws", SyncSocket(service)),
+            *(WebSocketRoute(f"/{name}", endpoint) for name, endpoint in sockets.items()),
+            # Codex's clients name a host and a port, and no path.
+            *(WebSocketRoute("/", endpoint) for name, endpoint in sockets.items() if name == "flint"),
+            *Page(service).routes(),
+        ],
+        redirect_slashes=False,
+    )
+    return Compressing(router)
+
+
+def _gauges(
+    service: Service,
+    running: Listener,
+    doors: Doors,
+    sockets: Mapping[str, RpcSockets],
+    unix_door: unix.UnixDoor,
+) -> None:
+    hubs = service.hubs
+    service.metrics.gauges = {
+        "hames_connections": ("Open connections.", lambda: len(running.server_state.connections)),
+        "hames_connections_silent": ("Connections that have not asked anything yet.", lambda: len(doors.silent)),
+        "hames_connections_accepted": ("Connections so far.", lambda: doors.accepted),
+        "hames_sync_clients": ("Clients of sync.", lambda: hubs.clients[0]),
+        "hames_sse_clients": ("Clients of SSE.", lambda: hubs.clients[1]),
+        "hames_rpc_clients": (
+            "Clients of the JSON-RPC protocols.",
+            lambda: sum(one.count for one in sockets.values()) + unix_door.count,
+        ),
+        "hames_threads_watched": ("Threads somebody looks at.", lambda: hubs.count),
+        "hames_frames_told": ("Frames and event blocks, times the clients that got them.", lambda: hubs.told),
+    }

@@ -1,0 +1,113 @@
+"""The guard at work: in front of every endpoint, on every request and every WebSocket."""
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from hames.codecs.jsontext import encode
+from hames.observe.metrics import Metrics
+from hames.ports import Clock
+from hames.protocols.sse.errors import Failure, Problem
+from hames.server.guard.gate import CHANGING, SIGN_IN, UPLOADS, Gate, Head, Refusal, head, is_preflight, judge
+from hames.server.guard.rate_limit import Bucket
+from hames.server.guard.token import SUBPROTOCOL, Keyring
+
+log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_BYTES = 1 << 20
+UPLOAD_BYTES = 10 << 20
+SIGN_IN_BYTES = 1 << 10
+LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES}
+RATE_PER_SECOND = 50.0
+BURST = 200.0
+
+
+class Guard:
+    def __init__(self, app: App, *, gate: Gate, keyring: Keyring | None, metrics: Metrics, clock: Clock) -> None:
+        self._app = app
+        self._gate = gate
+        self._keyring = keyring
+        self._metrics = metrics
+        self._bucket = Bucket(clock, rate=RATE_PER_SECOND, burst=BURST)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return
+        asked = head(scope["type"], scope.get("method", "GET"), scope["path"], scope["headers"])
+        refusal = judge(asked, self._gate, self._keyring) or self._too_much(asked)
+        if refusal is not None:
+            self._metrics.count("hames_refused_total", status=str(refusal.status))
+            log.info("request.refused", extra={"path": asked.path, "status": refusal.status, "why": refusal.message})
+            await _refuse(asked, refusal, receive, send)
+        elif is_preflight(asked, self._gate):
+            await send({"type": "http.response.start", "status": 204, "headers": self._allowing(asked)})
+            await send({"type": "http.response.body", "body": b""})
+        elif scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._app(scope, receive, self._counted(asked, send))
+
+    def _too_much(self, asked: Head) -> Refusal | None:
+        if asked.kind == "websocket" or asked.method not in CHANGING:
+            return None
+        limit = LIMITS.get(asked.path, BODY_BYTES)
+        length = asked.one("content-length") or "0"
+        if len(length) > 15 or int(length) > limit:
+            return Refusal(status=413, message=f"a body has at most {limit} bytes here")
+        # Anybody may try to sign in, and has a limit of their own: strangers must not use up what those inside may do.
+        if asked.path != SIGN_IN and not self._bucket.take():
+            return Refusal(status=429, message="too many requests at once; try again in a moment")
+        return None
+
+    def _counted(self, asked: Head, send: Send) -> Send:
+        async def counting(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.count("hames_http_requests_total", status=str(message["status"]))
+                if asked.one("origin") in self._gate.origins:
+                    message["headers"] = [*message.get("headers", ()), *self._allowing(asked)]
+            await send(message)
+
+        return counting
+
+    def _allowing(self, asked: Head) -> list[tuple[bytes, bytes]]:
+        """What a browser wants to see before it lets an allowed page have the answer."""
+        return [
+            (b"access-control-allow-origin", (asked.one("origin") or "").encode("latin-1")),
+            (b"access-control-allow-credentials", b"true"),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type, last-event-id, if-none-match"),
+            (b"vary", b"Origin"),
+        ]
+
+
+async def _refuse(asked: Head, refusal: Refusal, receive: Receive, send: Send) -> None:
+    if asked.kind == "websocket":
+        await receive()
+        if refusal.close:  # a page can see a close code, and no status
+            offered = asked.headers.get("sec-websocket-protocol", ())
+            chosen = SUBPROTOCOL if any(SUBPROTOCOL in line for line in offered) else None
+            await send({"type": "websocket.accept", "subprotocol": chosen})
+            await send({"type": "websocket.close", "code": refusal.close, "reason": refusal.message})
+            return
+    kind = "websocket.http.response" if asked.kind == "websocket" else "http.response"
+    body = encode(Failure(error=Problem(message=refusal.message, info=_INFO.get(refusal.status, "BadRequest"))))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if refusal.status == 429:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
+
+
+_INFO = {401: "Unauthorized", 429: "UsageLimitExceeded"}

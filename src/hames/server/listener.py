@@ -1,0 +1,209 @@
+"""The listener: a port, uvicorn behind it, and an end that clients are told of."""
+
+import contextlib
+import ipaddress
+import logging
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.abc import TaskGroup
+
+from hames.core.engine import Engine
+from hames.domain.errors import Misconfigured
+from hames.domain.state import Change
+from hames.domain.value import Value
+from hames.observe.metrics import Metrics
+from hames.ports import Clock
+from hames.server.guard import peer
+from hames.server.guard.gate import Gate
+from hames.server.guard.middleware import Guard
+from hames.server.guard.token import Keyring
+from hames.server.http.connection import Doors, guarded
+from hames.server.websocket.protocol import GuardedSocket
+
+MESSAGE_BYTES = 1 << 20
+PING_SECONDS = 20.0
+GRACE_SECONDS = 3
+
+
+class Address(Value):
+    """Where to listen. `port` 0: any that is free."""
+
+    host: str = "127.0.0.1"
+    port: int = 4800
+    names: tuple[str, ...] = ()
+    """What else a `Host` header may say: the name that a proxy passes on, with its port if it has one."""
+    origins: tuple[str, ...] = ()
+    """Pages elsewhere that may use it: `https://example.com`."""
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return False
+
+
+def check(address: Address, token: str | None) -> None:
+    """Raises `Misconfigured` for a door that would stand open."""
+    if not address.is_loopback and token is None:
+        raise Misconfigured(
+            f"listening on {address.host!r} lets other machines in, and there is no token; add --token, or HAMES_TOKEN"
+        )
+
+
+def gate_for(address: Address, port: int) -> Gate:
+    names = {"127.0.0.1", "localhost", "[::1]"}
+    if not address.is_loopback:
+        names |= {host_text(address), socket.gethostname().lower()}
+    hosts = {f"{name}:{port}" for name in names} | {name.lower() for name in address.names}
+    return Gate(
+        port=port,
+        hosts=frozenset(hosts | (names if port == 80 else set())),
+        addresses=not address.is_loopback,
+        origins=frozenset(origin.rstrip("/") for origin in address.origins),
+    )
+
+
+def host_text(address: Address) -> str:
+    """The host as an address shows it. Every interface at once has no name of its own: this machine's will do."""
+    if address.host in ("0.0.0.0", "::"):
+        return socket.gethostname().lower()
+    return f"[{address.host}]" if ":" in address.host else address.host
+
+
+def bound(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # The protocol by name: asyncio turns Nagle's delay off only where it sees TCP, and 44 ms an answer hang on it.
+    door = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, socket.IPPROTO_TCP)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((address.host, address.port))
+        door.listen(1024)
+        door.setblocking(False)
+    except OSError as why:
+        door.close()
+        raise Misconfigured(
+            f"cannot listen on {address.host!r} port {address.port}: {why.strerror or why}; choose another with --port"
+        ) from None
+    return door
+
+
+def config(app: Any, doors: Doors, *, compress: bool) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=guarded(doors),
+        ws=GuardedSocket,
+        ws_max_size=MESSAGE_BYTES,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        ws_per_message_deflate=compress,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=None,
+    )
+
+
+class Listener(uvicorn.Server):
+    """uvicorn's server without its hands on the process's signals, and with a word for its clients at the end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = anyio.Event()
+        self.ended = anyio.Event()
+        self.on_stop: list[Callable[[str], None]] = []
+
+    async def run_on(self, door: socket.socket) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # it would log addresses, and what is in them
+        try:
+            with anyio.CancelScope(shield=True):  # only `stop` ends it, or its clients would not be told
+                await self.serve(sockets=[door])
+        finally:
+            self.ready.set()
+            self.ended.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    def stop(self) -> None:
+        if not self.should_exit:
+            for tell in self.on_stop:
+                tell("the server restarts")
+        self.should_exit = True
+
+
+class Opening:
+    """A server on its way up: the port is bound, and `listen` starts to take connections."""
+
+    def __init__(self, clock: Clock, address: Address, token: str | None, door: socket.socket) -> None:
+        self.stack = contextlib.AsyncExitStack()
+        """Closed when the listener has ended, last entered first."""
+        self.port = door.getsockname()[1]
+        self.url = f"http://{host_text(address)}:{self.port}"
+        self.keyring = Keyring(token, clock) if token is not None else None
+        self.gate = gate_for(address, self.port)
+        # Without a token the kernel says who may come in; with one, the token does.
+        self.doors = Doors(peer.refusal if self.keyring is None else None)
+        self._clock = clock
+        self._door = door
+        self._listener: Listener | None = None
+
+    async def tasks(self) -> TaskGroup:
+        """A task group that is cancelled when the listener has ended."""
+        tasks = await self.stack.enter_async_context(anyio.create_task_group())
+        self.stack.callback(tasks.cancel_scope.cancel)
+        return tasks
+
+    def observe(self, engine: Engine, *observers: Callable[[Change], None]) -> None:
+        for one in observers:
+            engine.observers.append(one)
+            self.stack.callback(engine.observers.remove, one)
+
+    def guarded(self, app: Any, metrics: Metrics, *, compress: bool) -> Listener:
+        guard = Guard(app, gate=self.gate, keyring=self.keyring, metrics=metrics, clock=self._clock)
+        self._listener = Listener(config(guard, self.doors, compress=compress))
+        return self._listener
+
+    async def listen(self, tasks: TaskGroup) -> None:
+        assert self._listener is not None
+        tasks.start_soon(self._listener.run_on, self._door)
+        await self._listener.ready.wait()
+
+    async def stop(self) -> None:
+        if self._listener is not None and self._listener.ready.is_set():
+            with anyio.CancelScope(shield=True):
+                self._listener.stop()
+                await self._listener.ended.wait()
+
+
+@contextlib.asynccontextmanager
+async def opening(clock: Clock, address: Address, token: str | None) -> AsyncGenerator[Opening]:
+    """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
+    check(address, token)
+    door = bound(address)
+    failure: Exception | None = None
+    with contextlib.closing(door):
+        here = Opening(clock, address, token, door)
+        async with here.stack:
+            try:
+                yield here
+            except Exception as error:  # the task group would wrap it, and whoever left with it wants it as it was
+                failure = error
+            finally:
+                await here.stop()
+    if failure is not None:
+        raise failure

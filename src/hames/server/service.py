@@ -1,0 +1,118 @@
+"""What every endpoint needs: the engine, who looks at what, and the small things between them and HTTP."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hames.core.engine import Engine
+from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
+from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
+from hames.domain.ids import ThreadId
+from hames.domain.state import ThreadState
+from hames.observe.metrics import Metrics
+from hames.ports import Models
+from hames.protocols.sync.messages import Model
+from hames.protocols.sync.pages import SandboxReport
+from hames.protocols.sync.view import Offer
+from hames.server.fanout import Hubs
+from hames.server.guard.gate import Gate
+from hames.server.guard.token import Keyring
+from hames.server.http.uploads import Uploads
+from hames.server.news import News
+
+PAGE = 100
+
+
+async def _no_report() -> SandboxReport:
+    return SandboxReport(ok=True, message="")
+
+
+@dataclass
+class Service:
+    engine: Engine
+    offer: Offer
+    hubs: Hubs
+    news: News
+    gate: Gate
+    keyring: Keyring | None
+    uploads: Uploads
+    metrics: Metrics
+    version: str
+    page: Path | None = None
+    """Where the built page lies."""
+    demo_model: str = ""
+    sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
+    addresses: Callable[[], tuple[str, ...]] = tuple
+    """Where other devices may reach this server, as URLs."""
+    _creating: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def state(self, thread_id: ThreadId) -> ThreadState:
+        state = await self.engine.execute(ReadThread(thread_id=thread_id))
+        assert isinstance(state, ThreadState)
+        return state
+
+    async def newest(self) -> ThreadId | None:
+        """The newest that this user has written; where there is none, the newest of all.
+
+        A thread that came with a repository can say that it is newer than any other.
+        """
+        first, cursor = None, None
+        while True:
+            page = await self.engine.execute(ListThreads(limit=PAGE, cursor=cursor))
+            assert isinstance(page, ThreadPage)
+            for thread in page.threads:
+                if not thread.foreign:
+                    return thread.id
+                first = first or thread.id
+            if (cursor := page.next_cursor) is None:
+                return first
+
+    async def chosen(self, named: str | None) -> ThreadId:
+        """The thread a client means: the one it names, or the newest, or a new one where there is none."""
+        if named:
+            return ThreadId(named)
+        async with self._creating:
+            if (found := await self.newest()) is not None:
+                return found
+            created = await self.engine.execute(CreateThread())
+            assert isinstance(created, ThreadState)
+            return created.id
+
+
+def listed(engine: Engine) -> tuple[Model, ...]:
+    """The models as clients are told of them. A provider that lacks something says what."""
+    models = engine.models
+    problems = dict.fromkeys(engine.agents, "")
+    found: list[Model] = []
+    for card in models.cards():
+        if card.successor:
+            continue
+        if card.provider not in problems:
+            problems[card.provider] = _problem(models, card.id)
+        problem = problems[card.provider]
+        found.append(
+            Model(
+                id=card.id,
+                name=card.display_name,
+                provider=card.provider,
+                description=card.description,
+                context_window=card.context_window,
+                images=card.images,
+                reasoning=card.reasoning,
+                available=not problem,
+                problem=problem,
+            )
+        )
+    return tuple(found)
+
+
+def _problem(models: Models, name: str) -> str:
+    try:
+        models.provider(models.find(name))
+    except (Misconfigured, InvalidCommand) as why:
+        return str(why)
+    except HarnessError as why:
+        return str(why) or "it cannot be used"
+    return ""

@@ -1,0 +1,45 @@
+"""A WebSocket as an endpoint sees it: messages in, frames out, a code at the end."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+from hames.server.guard.gate import head, subprotocols
+from hames.server.guard.token import SUBPROTOCOL
+from hames.server.websocket.protocol import SOCKET, TextFrame, Wire
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+RESTARTS, TOO_SLOW, BROKEN, POLICY = 1012, 1013, 1011, 1008
+NO_TOKEN, NO_THREAD = 4401, 4404
+
+
+class Socket:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self.wire: Wire = scope["extensions"][SOCKET]
+
+    async def accept(self) -> None:
+        message = await self._receive()
+        assert message["type"] == "websocket.connect"
+        offered = subprotocols(head("websocket", "GET", "", self._scope["headers"]))
+        chosen = SUBPROTOCOL if SUBPROTOCOL in offered else None
+        await self._send({"type": "websocket.accept", "subprotocol": chosen})
+
+    async def messages(self) -> AsyncIterator[bytes | None]:
+        """Texts as bytes; None for a message that is not text. Ends with the connection."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            yield text.encode() if text is not None else None
+
+    def write(self, text: bytes) -> None:
+        self.wire.write(TextFrame(text))
+
+    def close(self, code: int, why: str) -> None:
+        self.wire.drop(code, why)
