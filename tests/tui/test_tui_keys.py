@@ -83,7 +83,7 @@ async def did_change_mode(stage: Stage, key: str) -> None:
         await stage.until(lambda: name in (stage.app.talk.policy, stage.app.talk.config.get("agent")))  # noqa: B023
         if name != "always":  # neither is followed by a mode that asks less
             await stage.presses(key)
-            await stage.until(lambda: mode_of(stage) == CYCLE[0], f"the first mode after {name!r}")  # noqa: B023
+            await stage.until(lambda: mode_of(stage) == CYCLE[0], f"the first mode after {name!r}")
 
 
 async def did_break_the_line(stage: Stage, key: str) -> None:

@@ -34,8 +34,8 @@ SHIFT_TAB: tuple[tuple[str, ApprovalPolicy | None], ...] = (
     ("code", "always"),
     ("plan", None),
 )
-"""The agent and the policy that Shift+Tab goes through; None leaves the policy as it is. `never` is not among them: a key
-pressed once too often must not switch the questions off."""
+"""The agent and the policy that Shift+Tab goes through; None leaves the policy as it is. `never` is not among them:
+a key pressed once too often must not switch the questions off."""
 MODES: dict[str, str] = {"plan": "Plan mode", "review": "Review mode"}
 MODE_DETAILS: dict[str, str] = {
     "code": "Reads, writes and runs commands",
@@ -48,7 +48,7 @@ APPROVAL_MODES: dict[str, tuple[str, str]] = {
     "plan": ("Plan only", MODE_DETAILS["plan"]),
     "never": (POLICIES["never"], POLICY_DETAILS["never"]),
 }
-"""What can be chosen from the list of approval modes, in its order: the policies, and plan mode. Name and explanation."""
+"""The list of approval modes, in its order: the policies, and plan mode. Each has a name and an explanation."""
 
 
 def sandbox_name(policy: m.SandboxPolicy) -> str:
