@@ -1,4 +1,4 @@
-"""Sentences that had to be read twice, and what stands there instead. Those of the terminal's screens are in tests/e2e."""
+"""Sentences that had to be read twice, and what is there instead. Those of the terminal are tested in tests/e2e."""
 
 from pathlib import Path
 
