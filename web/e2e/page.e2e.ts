@@ -232,6 +232,7 @@ test("model, permissions and the server's own options are chosen from lists", as
   await page.keyboard.press("Enter");
   await eventually(() => thread.state.settings?.options, { effort: "high" });
   await page.getByRole("button", { name: /^Sandbox/ }).click();
+  await page.getByRole("option", { name: /network.*reach the internet, but not this machine/ }).waitFor();
   await page.getByRole("option", { name: /Read only/ }).click();
   await eventually(() => thread.state.settings?.sandbox, { type: "readOnly" });
 });
