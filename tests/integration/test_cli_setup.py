@@ -146,12 +146,16 @@ def test_setup_asks_for_a_provider_a_key_and_a_model_and_proves_the_sandbox(shel
         ("Try another key?", "y"),
         ("API key of anthropic", KEY),
         ("Model [", ""),
+        ("Install completion for bash", "y"),
     ]
+    shell.environment["SHELL"] = "/bin/bash"
     code, seen = typed(shell, ["setup"], answers)
     assert "The key is saved" in seen, seen
     assert "sk-ant" not in seen
     assert "The sandbox holds" in seen
     assert (code, "Ready." in seen) == (0, True)
+    completion = shell.folder / ".local/share/bash-completion/completions/hames"
+    assert completion.read_text() == shell.hames("completion", "bash").stdout
     written = config.read_text()
     assert written.startswith("# mine\nmax_steps = 7\n")
     assert 'model = "anthropic/' in written.partition("[providers")[0]

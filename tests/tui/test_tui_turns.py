@@ -50,7 +50,7 @@ async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: 
         real_engine(model, tmp_path) as the_engine,
         staged(the_engine, size=(90, 50), cwd=tmp_path / "ws") as stage,
     ):
-        await stage.presses("shift+tab", "shift+tab")
+        await stage.says("/approvals never")
         await stage.shows("never ask")
         await stage.says("go")
         await stage.shows(

@@ -57,7 +57,7 @@ class Options(Value):
     model: str = ""
     """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
-    """When you are asked first: `never`, for what is not known to be harmless (`unlessTrusted`), or `always`."""
+    """When you are asked first: `never`, for risky actions (`unlessTrusted`), or every time (`always`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
     """What commands may touch: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
@@ -89,7 +89,7 @@ class Options(Value):
     settings: dict[str, Setting] = {}
     """Every effective value with its origin, for people."""
     untrusted: tuple[str, ...] = ()
-    """Files of the workspace that are not obeyed because it is not trusted."""
+    """Files of the workspace that are ignored because it is not trusted."""
     warnings: tuple[str, ...] = ()
     """What of the workspace's configuration is ignored, and why: a sentence each."""
 

@@ -37,7 +37,9 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     tool = work.tools.get(call.name)
     if tool is None:
         offered = ", ".join(sorted(work.tools)) or "none"
-        return await _failed(work, call, _shown(call), f"there is no tool {call.name!r}; the tools are: {offered}")
+        mode = "" if work.settings.agent == "code" else f" in {work.settings.agent} mode"
+        reason = f"there is no tool {call.name!r}{mode}; the tools are: {offered}"
+        return await _failed(work, call, _shown(call), reason)
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as problem:

@@ -34,8 +34,9 @@ from hames.tui.blocks_said import Note
 from hames.tui.commands import COMMANDS, Commands, help_text
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
-from hames.tui.conversation import Conversation
+from hames.tui.conversation import AGENT_OPTION, Conversation
 from hames.tui.first_frame import FirstFrame
+from hames.tui.modes import next_mode
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
@@ -128,6 +129,7 @@ class HamesApp(App[int]):
         self._touched = 0.0
         self._laid_out = False
         self._met = False
+        self._changing_mode = anyio.Lock()
         self._begun = anyio.Event()
         """Set once there is somebody to talk to, or certainly nobody."""
         self.register_theme(DARK)
@@ -433,9 +435,9 @@ class HamesApp(App[int]):
 
     @work
     async def action_policy(self) -> None:
-        order: list[m.ApprovalPolicy] = ["unlessTrusted", "always", "never"]
-        following = order[(order.index(self.talk.policy) + 1) % len(order)]
-        await self.tried(self.session.change(policy=following))
+        async with self._changing_mode:  # two quick presses are two steps
+            agent, policy = next_mode(self.talk.config.get(AGENT_OPTION, "code"), self.talk.policy)
+            await self.tried(self.session.change_mode(agent, policy))
 
     def action_interrupt(self) -> None:
         if self._user_commands:

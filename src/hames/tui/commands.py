@@ -23,10 +23,10 @@ from hames.tui.conversation import AGENT_OPTION
 from hames.tui.git_changes import NoDiff, uncommitted_changes
 from hames.tui.lines import cut, indented, line, paragraphs
 from hames.tui.modes import (
+    APPROVAL_MODES,
     MODE_DETAILS,
     MODES,
     POLICIES,
-    POLICY_DETAILS,
     SANDBOX_DETAILS,
     SANDBOXES,
     effective_sandbox,
@@ -313,17 +313,22 @@ class Commands:
 
     async def _approvals(self, rest: str) -> None:
         if not rest:
+            talk = self._session.talk
+            current = "plan" if talk.config.get(AGENT_OPTION) == "plan" else talk.policy
             choices = [
-                Choice(id=name, label=words, detail=POLICY_DETAILS[name], current=name == self._session.talk.policy)
-                for name, words in POLICIES.items()
+                Choice(id=name, label=label, detail=detail, current=name == current)
+                for name, (label, detail) in APPROVAL_MODES.items()
             ]
             picked = await self._pick(Picker("Approvals", choices))
             rest = picked.id if picked else ""
         policy = next((name for name in get_args(ApprovalPolicy) if name == rest), None)
-        if policy is not None:
-            await self._session.change(policy=policy)
+        if rest == "plan":
+            await self._session.change_mode("plan", None)
+        elif policy is not None:
+            await self._session.change_mode("code", policy)
         elif rest:
-            self._app.note(f"Unknown approval mode {rest!r}. Choose one of: {', '.join(POLICIES)}", meaning="warn")
+            names = ", ".join(APPROVAL_MODES)
+            self._app.note(f"Unknown approval mode {rest!r}. Choose one of: {names}", meaning="warn")
 
     async def _sandbox(self, rest: str) -> None:
         if not rest:

@@ -29,12 +29,26 @@ SANDBOX_DETAILS: dict[str, str] = {
     "dangerFullAccess": "Commands run with all your rights",
     "externalSandbox": "This machine is a sandbox already; Hames adds none",
 }
+SHIFT_TAB: tuple[tuple[str, ApprovalPolicy | None], ...] = (
+    ("code", "unlessTrusted"),
+    ("code", "always"),
+    ("plan", None),
+)
+"""The agent and the policy that Shift+Tab goes through; None leaves the policy as it is. `never` is not among them:
+a key pressed once too often must not switch the questions off."""
 MODES: dict[str, str] = {"plan": "Plan mode", "review": "Review mode"}
 MODE_DETAILS: dict[str, str] = {
     "code": "Reads, writes and runs commands",
     "plan": "Reads and plans, changes nothing",
     "review": "Reads and judges, changes nothing",
 }
+APPROVAL_MODES: dict[str, tuple[str, str]] = {
+    "unlessTrusted": (POLICIES["unlessTrusted"], POLICY_DETAILS["unlessTrusted"]),
+    "always": (POLICIES["always"], POLICY_DETAILS["always"]),
+    "plan": ("Plan only", MODE_DETAILS["plan"]),
+    "never": (POLICIES["never"], POLICY_DETAILS["never"]),
+}
+"""The list of approval modes, in its order: the policies, and plan mode. Each has a name and an explanation."""
 
 
 def sandbox_name(policy: m.SandboxPolicy) -> str:
@@ -59,6 +73,12 @@ def sandbox_of(name: str) -> m.SandboxPolicy:
             return m.ExternalSandbox()
         case _:
             return m.WorkspaceWrite()
+
+
+def next_mode(agent: str, policy: ApprovalPolicy) -> tuple[str, ApprovalPolicy | None]:
+    """The agent and the policy that Shift+Tab changes to."""
+    now = next((at for at, (its, asks) in enumerate(SHIFT_TAB) if its == agent and asks in (None, policy)), -1)
+    return SHIFT_TAB[(now + 1) % len(SHIFT_TAB)]
 
 
 def effective_sandbox(talk: Conversation) -> m.SandboxPolicy:

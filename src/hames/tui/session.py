@@ -251,6 +251,13 @@ class Session:
         """`code`, `plan` or `review`, for the turns to come."""
         await self.set_option(AGENT_OPTION, mode)
 
+    async def change_mode(self, mode: str, policy: m.ApprovalPolicy | None) -> None:
+        """The agent, and the policy unless it stays as it is."""
+        if mode != self.talk.config.get(AGENT_OPTION, "code"):
+            await self.set_mode(mode)
+        if policy is not None and policy != self.talk.policy:
+            await self.change(policy=policy)
+
     async def set_option(self, option_id: str, value: str) -> None:
         """For the turns to come. A thread that does not exist yet remembers it."""
         talk = self.talk

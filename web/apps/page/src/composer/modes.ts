@@ -58,7 +58,7 @@ const SANDBOXES: readonly SandboxItem[] = [
   {
     id: "workspaceNetwork",
     name: "Workspace + network",
-    description: "Commands can also use the network, including services on this machine",
+    description: "Commands can also reach the internet, but not this machine or the local network",
     set: { type: "workspaceWrite", networkAccess: true },
   },
   {
