@@ -18,6 +18,7 @@ from pathlib import Path
 
 import anyio
 
+from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_events import (
@@ -126,7 +127,7 @@ class Screen:
         if asked.always_covers:
             self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
         keys = "[y]es, [a]lways, [n]o" if asked.offers_always else "[y]es, [n]o"
-        answer = await anyio.to_thread.run_sync(input, f"  {keys}: ")
+        answer = await read_answer(f"  {keys}: ")
         words: dict[str, m.ApprovalWord] = {"y": "accept"}
         if asked.offers_always:
             words["a"] = "acceptForSession"

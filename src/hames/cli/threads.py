@@ -17,10 +17,10 @@ import time
 from argparse import ArgumentParser, Namespace
 from unicodedata import combining, east_asian_width
 
-import anyio
 import msgspec
 
 from hames.cli import flags
+from hames.cli.answers import read_answer
 from hames.cli.asking import Refused, asked
 from hames.cli.export import as_json, as_markdown
 from hames.cli.paint import Paint
@@ -156,7 +156,7 @@ async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> i
             raise Refused("removing a thread asks first, and there is no terminal; --yes does without")
         thread = await client.read_thread(thread_id)
         print(f"{thread_id}: {printable(thread.name or thread.preview)[:200]}")
-        answer = await anyio.to_thread.run_sync(input, "Remove it for good? [y/N] ")
+        answer = await read_answer("Remove it for good? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("kept")
             return 1

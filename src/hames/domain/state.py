@@ -9,7 +9,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from hames.domain.approvals import Approval
+from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
@@ -38,7 +38,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
+from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended, not_run
 from hames.domain.json import NOTHING, Json
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
@@ -307,13 +307,14 @@ def endings(state: ThreadState, why: str) -> list[Event]:
     turn = state.running
     if turn is None:
         return []
+    waiting = {approval.item_id for approval in state.approvals if not isinstance(approval.intent, Elicit)}
     return [
         *(
             ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void")
             for a in state.approvals
         ),
         *(
-            ItemCompleted(turn_id=turn.id, item=closed(item, "interrupted"))
+            ItemCompleted(turn_id=turn.id, item=not_run(item) if item.id in waiting else closed(item, "interrupted"))
             for item in turn.items
             if item.id in turn.open
         ),
