@@ -67,6 +67,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     how.add_argument("-q", "--quiet", action="store_true", help="nothing but the answer")
     parser.add_argument("--output-schema", metavar="FILE", help="answer as JSON that fits this JSON Schema")
     parser.add_argument(
+        "--output-last-message", metavar="FILE", help="write the agent's final message to this file, too"
+    )
+    parser.add_argument(
         "-o", "--option", metavar="ID=VALUE", action="append", default=[], help="a selector, as hames models lists them"
     )
     parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
@@ -287,6 +290,8 @@ class Errand:
 
     def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None, hint: str = "") -> int:
         self._outcome = code
+        if self._args.output_last_message:
+            _write_message(self._args.output_last_message, said)
         usage = total_usage(self._used.values())
         cost = None if usage is None or self._price is None else dollars_of(usage, self._price)
         self._shows.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
@@ -356,8 +361,17 @@ def _schema(name: str | None) -> Json:
     return found
 
 
+def _write_message(name: str, text: str) -> None:
+    try:
+        Path(name).expanduser().write_text(text + "\n" if text else "", encoding="utf-8", errors="replace")
+    except OSError as failure:
+        print(f"hames: cannot write {name!r}: {failure.strerror}", file=sys.stderr)
+
+
 def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals and value):
-        raise InvalidCommand(f"an option is written ID=VALUE, not {word!r}")
+        raise InvalidCommand(
+            f"an option is written ID=VALUE, not {word!r}; a file for the final message: --output-last-message {word}"
+        )
     return name, value

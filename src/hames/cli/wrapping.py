@@ -17,9 +17,9 @@ def columns(stream: TextIO) -> int:
 def fold(text: str, width: int, *, indent: int = 0) -> str:
     """`text` in lines of `width` columns. It begins at column `indent`, and so does every further line.
 
-    >>> print("key: " + fold("a sentence that is too long", 20, indent=5))
-    key: a sentence that
-         is too long
+    >>> print("key: " + fold("a sentence that is too long for it", 30, indent=5))
+    key: a sentence that is too
+         long for it
     """
     if not width:
         return text
@@ -37,11 +37,11 @@ def fold(text: str, width: int, *, indent: int = 0) -> str:
 def fold_help(text: str, width: int) -> str:
     """A command's description: paragraphs are filled, examples keep their columns.
 
-    >>> print(fold_help("One two three\\nfour five.\\n\\n  hames run     begin something", 24))
+    >>> print(fold_help("One two three\\nfour five.\\n\\n  hames run     begin something that ends soon", 40))
     One two three four five.
     <BLANKLINE>
-      hames run     begin
-                    something
+      hames run     begin something that
+                    ends soon
     """
     if not width:
         return text

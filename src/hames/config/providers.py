@@ -98,7 +98,7 @@ def _variables(name: str, table: Json, origin: str, problems: list[str]) -> dict
         elif not isinstance(value, str):
             problems.append(f"{where}: {key} must be text")
         elif key == "base_url" and (problem := address_problem(value)):
-            problems.append(f"{where}: base_url is {problem}")
+            problems.append(f"{where}: base_url: {problem}")
         else:
             found[variable(name, key)] = value
     if name not in KEYS and "base_url" not in table:

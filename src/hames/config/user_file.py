@@ -16,6 +16,15 @@ def write_user_file(file: Path, text: str) -> None:
         raise Misconfigured(f"cannot write {str(file)!r}: {failure.strerror}") from None
 
 
+def toml_text(value: str) -> str:
+    r"""A text as TOML writes it.
+
+    >>> print(toml_text('a "b" é'))
+    "a \"b\" é"
+    """
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def set_value(file: Path, name: str, value: str) -> None:
     """Sets a top-level key to a text."""
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -39,7 +48,7 @@ def set_in_table(file: Path, table: str, name: str, value: str) -> None:
 
 
 def with_value_in_table(text: str, table: str, name: str, value: str) -> str:
-    """The file with a key of a table set, and the table made where there is none.
+    r"""The file with a key of a table set, and the table made where there is none.
 
     >>> with_value_in_table("a = 1\n\n[x.y]  # mine\nb = 2\n\n[z]\n", "x.y", "c", "d")
     'a = 1\n\n[x.y]  # mine\nc = "d"\nb = 2\n\n[z]\n'
@@ -50,7 +59,7 @@ def with_value_in_table(text: str, table: str, name: str, value: str) -> str:
     heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[")]
     named = re.compile(rf"\s*\[\s*{re.escape(table)}\s*\]\s*(?:#.*)?")
     start = next((at for at in heads if named.fullmatch(lines[at])), None)
-    line = f"{name} = {json.dumps(value)}"
+    line = f"{name} = {toml_text(value)}"
     if start is None:
         return "\n".join([*lines, *([""] if lines else []), f"[{table}]", line]) + "\n"
     end = next((at for at in heads if at > start), len(lines))
@@ -71,7 +80,7 @@ def with_value(text: str, name: str, value: str) -> str:
     >>> with_value('[providers.x]\\n', "model", "c")
     'model = "c"\\n\\n[providers.x]\\n'
     """
-    line = f"{name} = {json.dumps(value)}"
+    line = f"{name} = {toml_text(value)}"
     lines = text.splitlines()
     tables = next((at for at, each in enumerate(lines) if each.lstrip().startswith("[")), len(lines))
     for at in range(tables):
