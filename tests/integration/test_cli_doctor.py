@@ -70,7 +70,7 @@ def test_every_problem_of_a_file_is_said_at_once(shell: Shell) -> None:
         "The nearest is unlessTrusted",
         "log_level is 'loud'",
         "[providers.openai] in",
-        "sets 'env_key', which is not a known key: put the key itself into api_key, or save it with `hames login openai`",
+        "sets 'env_key', which is not a known key: put the key itself into api_key, or save it with `hames login",
         "[providers.mine] in",
         "needs base_url",
         "a provider's name is lower-case letters",

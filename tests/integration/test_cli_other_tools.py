@@ -121,7 +121,7 @@ def test_quiet_is_nothing_but_the_final_message(shell: Shell) -> None:
         (["--transport=http", "files", "https://h/mcp"], {"url": "https://h/mcp"}),
         (
             ["-t", "http", "files", "https://h/mcp", "--header", "K: V"],
-            None,  # behind the address there is nothing: it must stand before it
+            {"url": "https://h/mcp", "headers": {"K": "V"}},
         ),
         (
             ["-t", "http", "files", "--header", "Authorization: Bearer x:y", "https://h/mcp"],
@@ -131,12 +131,8 @@ def test_quiet_is_nothing_but_the_final_message(shell: Shell) -> None:
         (["files", "--", "npx", 'a "quoted" 😀'], {"command": "npx", "args": ['a "quoted" 😀']}),
     ],
 )
-def test_mcp_add_understands_the_forms_of_other_tools(
-    shell: Shell, words: list[str], server: dict[str, Any] | None
-) -> None:
+def test_mcp_add_understands_the_forms_of_other_tools(shell: Shell, words: list[str], server: dict[str, Any]) -> None:
     done = shell.hames("mcp", "add", *words)
-    if server is None:
-        server = {"url": "https://h/mcp", "headers": {"K": "V"}}
     assert (done.returncode, servers(shell).get("files")) == (0, server), done.stderr
     assert shell.hames("mcp", "list", "--no-check").returncode == 0
     again = shell.hames("mcp", "add", *words)

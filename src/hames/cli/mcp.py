@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 import tomllib
-from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,10 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="list|add|get|remove|test")
     listing = what.add_parser("list", help="what is configured, and whether it works")
     listing.add_argument("--no-check", action="store_true", help="start nothing, only list")
-    add = what.add_parser(
-        "add", help="add a server to the user's file", usage=USAGE, formatter_class=RawDescriptionHelpFormatter
-    )
-    # Options may stand before and behind the name, and everything behind the program is the program's.
+    # No word is an option to this parser: `read_add` knows which belong to the program.
+    add = what.add_parser("add", help="add a server to the user's file", prefix_chars="\0", add_help=False)
     add.add_argument("words", nargs=REMAINDER, help=SUPPRESS)
     get = what.add_parser("get", help="show one: its settings, and whether it works")
     get.add_argument("name")
@@ -155,7 +153,11 @@ def _inline(table: Mapping[str, str]) -> str:
 def _get(args: Namespace) -> int:
     options = flags.options(args)
     server = _named(options, args.name)
-    rows = {key: without_secrets(value, key) for key, value in to_builtins(server).items() if value or key == "enabled"}
+    rows = {
+        key: without_secrets(list(value) if isinstance(value, tuple) else value, key)
+        for key, value in to_builtins(server).items()
+        if value or key == "enabled"
+    }
     for key, value in rows.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         print(f"{key:<20} {visible(shown)}")

@@ -104,10 +104,12 @@ class _Given:
     def rest(self) -> list[str]:
         """The program with its arguments."""
         first = self.word()
-        if first is not None:
-            # `NAME PROGRAM -- …` is the program's own `--`.
-            return [first, *self._words]
-        return self._words[1:]
+        if first is None:
+            return self._words[1:]
+        if first.startswith(("http://", "https://")):  # an address has no arguments: options may follow it
+            more = self.word()
+            return [first, *([] if more is None else [more]), *self._words]
+        return [first, *self._words]  # a `--` from here on is the program's own
 
     def _option(self, word: str) -> None:
         name, equals, value = word.partition("=")

@@ -98,8 +98,14 @@ def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[App
 
 def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
     asks = sys.stdin.isatty() and sys.stderr.isatty() and args.prompt != "-" and args.file != "-"
-    answer = None if alone else sys.stdout
-    return Readable(answer, None if quiet else sys.stderr, paint=Paint.for_stream(sys.stderr), asks=asks and not quiet)
+    shows = Readable(
+        None if alone or quiet else sys.stdout,
+        None if quiet else sys.stderr,
+        paint=Paint.for_stream(sys.stderr),
+        asks=asks and not quiet,
+    )
+    shows.final_only = quiet and not alone
+    return shows
 
 
 class Errand:

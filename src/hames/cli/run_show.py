@@ -108,6 +108,8 @@ class Readable:
         self._drawn = False
         self._half = False
         """Whether the agent's last line is still open."""
+        self.final_only = False
+        """Of the agent's words only the last message is shown, at the end."""
 
     def opened(self, opened: m.ThreadOpened) -> None:
         self._thread_id = opened.thread.id
@@ -136,7 +138,7 @@ class Readable:
                 self._line(self._paint.warn(f"! {visible(words)}"))
             case told.Unknown(params={"message": str(words)}) if words:
                 self._doing = visible(words)
-                self._line(self._paint.dim(f"! {printable(words)}"))
+                self._line(self._paint.dim(f"· {printable(words)}"))
             case _:
                 pass
 
@@ -180,6 +182,9 @@ class Readable:
     def ended(self, ending: "Ending") -> None:
         self._end_line()
         self._clear()
+        if self.final_only and ending.said:
+            sys.stdout.write(printable(ending.said).removesuffix("\n") + "\n")
+            sys.stdout.flush()
         match ending.code:
             case 1:
                 self._always(f"failed: {visible(ending.why or 'the turn failed')}", self._paint.bad)

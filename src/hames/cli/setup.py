@@ -23,7 +23,7 @@ from hames.cli.wrapping import columns, fold, say
 from hames.config.credentials import Credentials
 from hames.config.options import load
 from hames.config.paths import user_config
-from hames.config.providers import address_problem, variable
+from hames.config.providers import address_problem, usual_address, variable
 from hames.config.user_file import set_in_table, set_value
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
@@ -121,7 +121,7 @@ class _Setup:
         address = self._address(provider)
         while True:
             key = self._environment().get(login.key_variable(provider), "")
-            asked = not key and (_needs_key(provider) or not _usual_address(provider))
+            asked = not key and (_needs_key(provider) or not usual_address(provider))
             if asked:
                 key = login.read_key(provider, optional=not _needs_key(provider))
             if self._tested(provider, key, address):
@@ -146,7 +146,7 @@ class _Setup:
             if (problem := address_problem(configured)) and name in os.environ:
                 raise InvalidCommand(f"{name} in the environment: {problem}")
             return configured if name in os.environ and provider not in SERVICES else ""
-        if _usual_address(provider):
+        if usual_address(provider):
             return ""
         if not sys.stdin.isatty():
             raise InvalidCommand(
@@ -285,15 +285,6 @@ def _needs_key(provider: str) -> bool:
     if provider in SERVICES:
         return True
     return any(server.needs_key for server in SERVERS if server.name == provider)
-
-
-def _usual_address(provider: str) -> str:
-    """Where the provider is unless somebody says otherwise; empty, if only its owner knows."""
-    from hames.providers.compatible_servers import SERVERS
-
-    if provider in SERVICES:
-        return provider
-    return next((server.url for server in SERVERS if server.name == provider), "")
 
 
 def _ask(question: str) -> str:

@@ -81,11 +81,12 @@ class Options(Value):
     extra_cache: tuple[str, ...] = ()
     """Directories that they may read, and change in a private copy that is thrown away."""
     max_memory_mb: int | None = None
-    """Of one command with everything it starts. None: three quarters of the machine's. 0: no limit."""
+    """Megabytes of memory that a command may use with everything it starts. `"auto"` is three quarters of the machine's
+    memory, 0 is no limit."""
     max_file_mb: int = 16_384
-    """Of one file that a command writes. 0: no limit."""
+    """Megabytes that one file may have which a command writes. 0 is no limit."""
     max_processes: int = 4096
-    """Of one command. 0: no limit."""
+    """How many processes a command may have at a time. 0 is no limit."""
     search_command: tuple[str, ...] = ()
     """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}

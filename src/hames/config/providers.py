@@ -23,6 +23,7 @@ OF_YOUR_OWN: Final = ("api_key", "base_url", "extra_body")
 TAKEN: Final = frozenset({"bedrock", "cassette", "codex", "foundry", "hames", "runner", "scripted", "vertex"})
 """Names that mean something else already. They have nothing to set here."""
 
+_SERVICES: Final = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _HINTS = {
     "env_key": "put the key itself into api_key, or save it with `hames login {name}`",
@@ -41,6 +42,13 @@ def variable(provider: str, key: str) -> str:
     'MY_SERVER_BASE_URL'
     """
     return f"{provider}_{key}".upper().replace("-", "_")
+
+
+def usual_address(provider: str) -> str:
+    """Where a provider is unless somebody says otherwise; empty, if only its owner knows."""
+    if provider in _SERVICES:
+        return _SERVICES[provider]
+    return next((server.url for server in SERVERS if server.name == provider), "")
 
 
 def address_problem(address: str) -> str:

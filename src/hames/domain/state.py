@@ -282,8 +282,9 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
 def _previewed(state: ThreadState, item: Item) -> ThreadState:
     if state.preview or not isinstance(item, UserMessage):
         return state
-    words = " ".join(part.text for part in item.content if isinstance(part, TextInput)).split()
-    return replace(state, preview=" ".join(words)[:PREVIEW_CHARS])
+    # What comes behind the first text was added to it, such as the output of a command.
+    typed = next((part.text for part in item.content if isinstance(part, TextInput) and part.text.strip()), "")
+    return replace(state, preview=" ".join(typed.split())[:PREVIEW_CHARS])
 
 
 def summary(state: ThreadState) -> ThreadSummary:

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +98,15 @@ class HamesApp(App[int]):
         prompt: str = "",
         wishes: Wishes | None = None,
         check: Callable[[], str] | None = None,
-        mcp_servers: Callable[[], str] | None = None,
+        mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
         `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
-        `mcp_servers` describes those that are configured; `first_frame` is on the screen already;
+        `mcp_servers` describes those that are configured, with the states it is given;
+        `first_frame` is on the screen already;
         `warnings` are shown at once.
         """
         super().__init__()
@@ -502,8 +503,8 @@ class HamesApp(App[int]):
     def leave(self) -> None:
         self.exit(0)
 
-    def mcp_servers(self) -> str:
-        return self._mcp_servers() if self._mcp_servers is not None else "No MCP servers are configured"
+    def mcp_servers(self, states: Mapping[str, str]) -> str:
+        return self._mcp_servers(states) if self._mcp_servers is not None else "No MCP servers are configured"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):
