@@ -51,6 +51,8 @@ def read_add(words: list[str]) -> tuple[str, McpServer]:
     if not url and program and program[0].startswith(("http://", "https://")):
         url, *program = program
     transport = _transport(given.one("--transport"), url)
+    if transport == "http" and program and not url:
+        raise InvalidCommand(f"{program[0]!r} is no address; one begins with http:// or https://")
     if bool(url) == bool(program):
         raise InvalidCommand(
             f"{program[0]!r} is too much: a server has a program or an address, and not both"

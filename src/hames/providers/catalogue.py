@@ -124,7 +124,11 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for shelf in self._taught() for card in shelf.cards()]
+        return [
+            card if _is_usable(shelf) else replace(card, usable=False)
+            for shelf in self._taught()
+            for card in shelf.cards()
+        ]
 
     def selectors(self) -> Sequence[Selector]:
         """One of each: shelves that offer the same choice offer it together."""
@@ -227,6 +231,11 @@ class Catalogue:
         names = {card.model: card.id for card in self.cards() if not card.successor}
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         return "did you mean " + " or ".join(names[n] for n in near) if near else f"try {self._default}"
+
+
+def _is_usable(shelf: Shelf) -> bool:
+    """Whether it has what it takes to be asked, such as a key. Whether it answers is not known here."""
+    return getattr(shelf, "usable", True)
 
 
 def _anything(provider: str) -> ModelCard:
