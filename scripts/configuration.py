@@ -58,9 +58,9 @@ PROVIDERS = """\
 
 Keys and addresses of model services, in `config.toml` only. Each is an environment variable as well, and the
 environment wins: `api_key` of `[providers.anthropic]` is `ANTHROPIC_API_KEY`, `base_url` of `[providers.openai]` is
-`OPENAI_BASE_URL`. The keys are `api_key` and `base_url`, for Anthropic also `auth_token`, and for servers that speak chat
-completions also `extra_body` (a JSON object that is added to each request). Values are text. `hames config` never shows
-keys.
+`OPENAI_BASE_URL`. The keys are `api_key` and `base_url`, for Anthropic also `auth_token`, and for servers that speak
+chat completions also `extra_body` (a JSON object that is added to each request). Values are text. `hames config` never
+shows keys.
 
 A name that is not built in is a provider of your own: a server that speaks chat completions, at its `base_url`. Its
 models are `NAME/MODEL`, and `hames login NAME` saves its key. The names that are built in are PROVIDERS_HERE.

@@ -116,7 +116,7 @@ def _has_terminal() -> bool:
 
 def _help(program: str, words: list[str]) -> int:
     from hames import __version__
-    from hames.cli.wrapping import columns, fold
+    from hames.cli.wrapping import columns, fold, fold_help
 
     if words[:1] in (["-V"], ["--version"]):
         print(f"hames {__version__}")
@@ -125,8 +125,8 @@ def _help(program: str, words: list[str]) -> int:
     stream = sys.stdout if asked else sys.stderr
     width = columns(stream)
     lines = [
-        f"usage: {program}                      open the terminal in this directory",
-        f'       {program} "PROMPT"             the same, with a first prompt',
+        fold_help(f"usage: {program}                      open the terminal in this directory", width),
+        fold_help(f'       {program} "PROMPT"             the same, with a first prompt', width),
         f"       {program} COMMAND [OPTIONS]",
         "",
         "commands:",

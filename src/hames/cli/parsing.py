@@ -8,6 +8,16 @@ from hames.cli import other_tools
 from hames.cli.wrapping import columns, fold, fold_help
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Names the value of an option once, however many names the option has."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper())
+        return f"{', '.join(sorted(action.option_strings, key=len))} {value}"
+
+
 class Parser(argparse.ArgumentParser):
     """Says one sentence about a mistake, and no list of everything there is."""
 
@@ -20,7 +30,7 @@ def parser_for(typed: str, description: str | None) -> Parser:
     return Parser(
         prog=typed,
         description=fold_help(description or "", columns(sys.stdout)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
 
 

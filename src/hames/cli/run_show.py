@@ -113,7 +113,8 @@ class Readable:
 
     def opened(self, opened: m.ThreadOpened) -> None:
         self._thread_id = opened.thread.id
-        self._line(self._paint.dim(f"{visible(opened.model)} in {visible(opened.cwd)} · {opened.thread.id}"))
+        head = f"{visible(opened.model)} in {visible(opened.cwd)} · {opened.thread.id}"
+        self._line(self._paint.dim(fold(head, columns(sys.stderr))))
         if opened.thread.foreign:
             self._always(f"! {FOREIGN}", self._paint.warn)
 

@@ -251,6 +251,8 @@ def closed(item: Item, status: ItemStatus) -> Item:
     return item if item.status != "running" else replace(item, status=status)
 
 
+OUTPUT_HEAD = "Output of a command that I ran myself"
+"""Begins a text that was added to a message and not typed: what a user's own command printed."""
 NOT_RUN = "not run: nobody approved it"
 """The reason of a call whose turn ended while it waited for an approval."""
 

@@ -38,7 +38,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended, not_run
+from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, closed, extended, not_run
 from hames.domain.json import NOTHING, Json
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
@@ -282,9 +282,9 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
 def _previewed(state: ThreadState, item: Item) -> ThreadState:
     if state.preview or not isinstance(item, UserMessage):
         return state
-    # What comes behind the first text was added to it, such as the output of a command.
-    typed = next((part.text for part in item.content if isinstance(part, TextInput) and part.text.strip()), "")
-    return replace(state, preview=" ".join(typed.split())[:PREVIEW_CHARS])
+    texts = [part.text for part in item.content if isinstance(part, TextInput)]
+    typed = " ".join(text for text in texts if not text.startswith(OUTPUT_HEAD)).split()
+    return replace(state, preview=" ".join(typed)[:PREVIEW_CHARS])
 
 
 def summary(state: ThreadState) -> ThreadSummary:

@@ -265,11 +265,18 @@ class HamesApp(App[int]):
                 self.note(warning, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
                 self.note(hint, meaning="warn")
-            if self._prompt:
+                self._keep_prompt()
+            elif self._prompt:
                 await session.send(self._prompt, queued=False)
 
-        await self.tried(begin())
+        if not await self.tried(begin()):
+            self._keep_prompt()
         self._begun.set()
+
+    def _keep_prompt(self) -> None:
+        """A prompt of the command line that cannot be sent yet waits in the composer."""
+        if self._prompt and not self.composer.text:
+            self.composer.put(self._prompt)
 
     async def tried(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
