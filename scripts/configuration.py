@@ -83,7 +83,7 @@ EXAMPLE = """\
 ```toml
 model = "anthropic/claude-sonnet-5-5"
 approval_policy = "unlessTrusted"
-sandbox = { type = "workspaceWrite", networkAccess = true, writableRoots = ["/home/me/.cache/pip"] }
+sandbox = { type = "workspaceWrite", networkAccess = true, writableRoots = ["/var/tmp"] }
 
 [mcp_servers.files]
 command = "npx"
