@@ -17,6 +17,7 @@ from hames.domain.items import FileUpdate
 from hames.domain.models import ModelCard, Price
 from hames.protocols.flint import greeting
 from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
 from hames.testing.scripts import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
@@ -24,6 +25,7 @@ from hames.tui.blocks_done import Command, FileChange, Tool
 from hames.tui.blocks_said import Note
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.reach import Unreachable, spawned
+from hames.tui.session import Wishes
 from support import ASKING, ECHO, PlainTool, echo, engine
 
 
@@ -429,3 +431,10 @@ async def test_a_pasted_path_of_a_picture_becomes_a_picture(tmp_path: Path) -> N
     async with staged(ScriptedModel([say("x")]), cwd=tmp_path) as stage:
         stage.app.query_one(Composer).post_message(Paste(f"'{picture}'"))
         await stage.until(lambda: stage.app.composer.text == f"@{picture} ")
+
+
+async def test_a_prompt_from_the_command_line_that_is_refused_stays_in_the_composer() -> None:
+    wishes = Wishes(sandbox=m.WorkspaceWrite(writable_roots=["/nowhere/at/all"]))
+    async with staged(ScriptedModel([say("Here.")]), prompt="first words", wishes=wishes) as stage:
+        await stage.shows("no directory '/nowhere/at/all'")
+        await stage.until(lambda: stage.app.composer.text == "first words", "the prompt")

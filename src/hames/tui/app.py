@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +99,15 @@ class HamesApp(App[int]):
         prompt: str = "",
         wishes: Wishes | None = None,
         check: Callable[[], str] | None = None,
-        mcp_servers: Callable[[], str] | None = None,
+        mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
         `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
-        `mcp_servers` describes those that are configured; `first_frame` is on the screen already;
+        `mcp_servers` describes those that are configured, with the states it is given;
+        `first_frame` is on the screen already;
         `warnings` are shown at once.
         """
         super().__init__()
@@ -266,11 +267,18 @@ class HamesApp(App[int]):
                 self.note(warning, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
                 self.note(hint, meaning="warn")
-            if self._prompt:
+                self._keep_prompt()
+            elif self._prompt:
                 await session.send(self._prompt, queued=False)
 
-        await self.tried(begin())
+        if not await self.tried(begin()):
+            self._keep_prompt()
         self._begun.set()
+
+    def _keep_prompt(self) -> None:
+        """A prompt of the command line that cannot be sent yet waits in the composer."""
+        if self._prompt and not self.composer.text:
+            self.composer.put(self._prompt)
 
     async def tried(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
@@ -504,8 +512,8 @@ class HamesApp(App[int]):
     def leave(self) -> None:
         self.exit(0)
 
-    def mcp_servers(self) -> str:
-        return self._mcp_servers() if self._mcp_servers is not None else "No MCP servers are configured"
+    def mcp_servers(self, states: Mapping[str, str]) -> str:
+        return self._mcp_servers(states) if self._mcp_servers is not None else "No MCP servers are configured"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):

@@ -11,6 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from hames.domain.display import printable, visible
+from hames.domain.items import NOT_RUN
 from hames.protocols.flint import items as wire
 from hames.tui.ansi import Output
 from hames.tui.block import INDENT, Block, bars, folded
@@ -90,6 +91,8 @@ class Command(Block):
         match item.status:
             case "inProgress":
                 return WAITING if self.waiting else "running", palette.warn
+            case "failed" if _is_skipped(item):
+                return "– not run", palette.quiet
             case "completed" | "failed":
                 code = item.exit_code if isinstance(item.exit_code, int) else None
                 good = item.status == "completed" and not code
@@ -316,7 +319,8 @@ def reason_lines(item: wire.ThreadItem, width: int, palette: Palette, *, whole: 
 
 
 def _is_skipped(item: wire.ThreadItem) -> bool:
-    return isinstance(item, wire.ToolItem) and item.outcome == "skipped"
+    """It never began."""
+    return isinstance(item, wire.ToolItem) and (item.outcome == "skipped" or wire.reason_of(item) == NOT_RUN)
 
 
 def shortened(path: str, width: int) -> str:

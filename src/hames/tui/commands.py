@@ -1,7 +1,7 @@
 """The slash commands, and the words of the help."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol, get_args
@@ -134,7 +134,7 @@ class Face(Protocol):
     def show_blocks(self, blocks: Iterable[Block]) -> None: ...
     def show_end(self) -> None: ...
     def edit_message(self) -> None: ...
-    def mcp_servers(self) -> str: ...
+    def mcp_servers(self, states: Mapping[str, str]) -> str: ...
     def copy_to_clipboard(self, text: str) -> None: ...
     async def choose(self, screen: ModalScreen[Any]) -> Any: ...
 
@@ -409,7 +409,7 @@ class Commands:
         self._app.note(UNDO, mark="·")
 
     async def _mcp(self, _: str) -> None:
-        self._app.note(self._app.mcp_servers(), mark="·")
+        self._app.note(self._app.mcp_servers(await self._session.mcp_states()), mark="·")
 
     async def _editor(self, _: str) -> None:
         self._app.edit_message()
