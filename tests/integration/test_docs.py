@@ -99,7 +99,7 @@ def anchors(text: str) -> set[str]:
 )  # fmt: skip
 def test_a_table_of_the_configuration_that_is_named_exists(page: Path) -> None:
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    named = set(re.findall(r"`\[([a-z_]+)(?:\.[A-Za-z_]+)?\]", prose))
+    named = set(re.findall(r"`\[([a-z_]+)(?:\.[A-Za-z_]+)?\][` ]", prose))
     assert named <= SECTIONS, f"{page.name} names {named - SECTIONS}"
 
 

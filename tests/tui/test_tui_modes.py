@@ -314,11 +314,17 @@ def test_new_files_that_are_no_text_are_one_line() -> None:
 async def test_diff_says_that_it_reads_until_it_has_read(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "new.txt").write_text("a new line\n")
-    os.mkfifo(tmp_path / ".gitignore")  # git waits until somebody writes there
+    pipe = tmp_path / ".gitignore"
+    os.mkfifo(pipe)
+
+    def let_git_go_on() -> None:
+        with pipe.open("w"):  # git waits until somebody opens it for writing
+            pipe.unlink()
+
     async with staged(ScriptedModel([say("x")]), size=(100, 30), cwd=tmp_path) as stage:
         await stage.says("/diff")
         await stage.shows("Reading the changes")
-        await anyio.to_thread.run_sync((tmp_path / ".gitignore").write_text, "x", abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(let_git_go_on, abandon_on_cancel=True)
         await stage.shows("new.txt new", "a new line")
         await stage.hides("Reading the changes")
 
