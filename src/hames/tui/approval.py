@@ -134,6 +134,11 @@ class ApprovalPanel(Vertical, can_focus=True):
         self.display = False
 
     @property
+    def settled(self) -> bool:
+        """Whether no letter waits to become an answer or a part of a word."""
+        return self._pending is None
+
+    @property
     def armed(self) -> bool:
         return time.monotonic() - self._shown_at >= ARM_SECONDS
 
@@ -176,6 +181,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             event.stop()
             event.prevent_default()
             before, self._pending = self._pending, None
+            self._shown_at = time.monotonic()  # the letters that follow belong to the same word
             self.post_message(Overheard((before.character or "" if before else "") + letter))
         elif not self.armed:
             event.stop()
@@ -233,7 +239,7 @@ class ApprovalPanel(Vertical, can_focus=True):
                 pass
 
     def _hint(self, words: str) -> None:
-        self.app.notify(words, markup=False)
+        self.border_subtitle = words
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
