@@ -51,7 +51,7 @@ class Stage:
         panel = self.app.screen_stack[0].query(ApprovalPanel).first()
         for key in keys:
             await self.pilot.press(key)
-            await self.until(lambda: panel.settled, f"what {key} does")  # noqa: B023
+            await self.until(lambda: panel.settled, f"what {key} does")
 
     async def asked(self) -> ApprovalPanel:
         """The question, once its keys count."""

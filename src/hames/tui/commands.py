@@ -465,14 +465,16 @@ class Commands:
         sandbox = shown_sandbox(effective_sandbox(talk))
         if talk.mode in MODES:
             sandbox += f" ({MODES[talk.mode].lower()}; otherwise {shown_sandbox(talk.sandbox)})"
-        elif roots := writable_roots(talk.sandbox):
-            sandbox += f": {', '.join(visible(root) for root in roots)}"
+        else:
+            roots = writable_roots(talk.sandbox)
+            sandbox += f": {', '.join(visible(root) for root in roots)}" if roots else ""
+            sandbox += f" ({sandbox_name(talk.sandbox)})"
         lines = [
             f"thread     {talk.thread_id or 'not started'}",
             f"model      {talk.model}",
             f"mode       {talk.mode}: {MODE_DETAILS.get(talk.mode, '')}",
             f"approvals  {POLICIES[talk.policy].lower()} ({talk.policy})",
-            f"sandbox    {sandbox} ({sandbox_name(effective_sandbox(talk))})",
+            f"sandbox    {sandbox}",
             f"directory  {talk.cwd or Path.cwd()}",
             f"notes      {', '.join(talk.notes) or ('none' if talk.thread_id else 'read with the first prompt')}",
         ]
