@@ -102,7 +102,9 @@ async def did_reject(stage: Stage, key: str) -> None:
 
 
 async def did_reject_with_message(stage: Stage, key: str) -> None:
-    await stage.presses(key, *"not so", "enter")
+    await stage.presses(key)
+    await stage.until(lambda: stage.app.query_one("#word").has_focus, "a line to type in")
+    await stage.presses(*"not so", "enter")
     await stage.shows("Answered.", "› not so", "x=1 ⊘")
 
 

@@ -106,7 +106,9 @@ async def test_a_rejection_can_carry_a_word_to_the_model() -> None:
     async with staged(model, ASKING) as stage:
         await stage.says("go")
         await stage.asked()
-        await stage.presses("r", *"use a copy", "enter")
+        await stage.presses("r")
+        await stage.until(lambda: stage.app.query_one("#word").has_focus, "a line to type in")
+        await stage.presses(*"use a copy", "enter")
         await stage.shows("I see.", "› use a copy")
         told = [
             block.text for message in model.requests[-1].messages for block in message.blocks if hasattr(block, "text")
@@ -213,7 +215,7 @@ async def test_a_failed_turn_says_why_and_the_next_one_works() -> None:
 async def test_a_provider_s_notice_is_shown() -> None:
     async with staged(ScriptedModel([notice("limits", "half of today is used"), say("ok")])) as stage:
         await stage.says("go")
-        await stage.shows("! half of today is used")
+        await stage.shows("· half of today is used")
 
 
 async def test_tokens_context_and_plan_are_counted() -> None:

@@ -55,8 +55,9 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
         return await _failed(work, call, arguments, str(reason))
-    await work.start(prepared.item)
+    # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(work, prepared)
+    await work.start(prepared.item)
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
         return await _refused(work, item_id, "failed", refusal)

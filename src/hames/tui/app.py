@@ -27,11 +27,11 @@ from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui import editor, markdown, user_shell
-from hames.tui.approval import Answered, ApprovalPanel
+from hames.tui.approval import Answered, ApprovalPanel, Overheard
 from hames.tui.block import Block
 from hames.tui.blocks_done import UserCommand
 from hames.tui.blocks_said import Note
-from hames.tui.commands import COMMANDS, Commands, help_text
+from hames.tui.commands import BARE_COMMANDS, COMMANDS, Commands, help_text
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import AGENT_OPTION, Conversation
@@ -328,14 +328,14 @@ class HamesApp(App[int]):
         if (turn.duration_ms or 0) > LONG_TURN_MS:
             self.bell()
 
-    def note(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
-        self.transcript.append(Note(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
+    def note(self, words: str, *, meaning: str = "quiet") -> None:
+        self.transcript.append(Note(words, meaning=meaning))
 
     # -- questions
 
     def show_question(self) -> None:
         panel, asked = self.query_one(ApprovalPanel), self.session.asked
-        self.query_one(Activity).asking = bool(asked)
+        self.query_one(Activity).asking = any(one.thread_id == self.talk.thread_id for one in asked)
         if not asked:
             if panel.asked is not None:
                 panel.dismiss()
@@ -363,7 +363,17 @@ class HamesApp(App[int]):
             self.set_timer(left, self._take_keys)
         else:
             self.composer.display = False
-            panel.focus()
+            panel.listen()
+
+    def on_overheard(self, message: Overheard) -> None:
+        """Somebody types: the message box gets the letters, and the question waits until they pause."""
+        composer = self.composer
+        composer.display = True
+        composer.focus()
+        composer.insert(message.text, composer.document.end)
+        composer.move_cursor(composer.document.end)
+        composer.typed_at = time.monotonic()
+        self._take_keys()
 
     @property
     def is_screen_top(self) -> bool:
@@ -380,6 +390,9 @@ class HamesApp(App[int]):
     async def on_composer_sent(self, message: Composer.Sent) -> None:
         if message.typed.startswith("!"):
             await self._run_user_command(message.text.removeprefix("!").strip())
+            return
+        if command := BARE_COMMANDS.get(message.typed.strip().lower()):
+            await self.tried(self.commands.run(command))
             return
         if self.session.client is None and self._begun.is_set():
             # It died. Another one goes on where it stood: nothing that was seen is lost.
@@ -518,6 +531,9 @@ class HamesApp(App[int]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):
             self.composer.complete_with(event.option_list.names[event.option_index])
+
+    def on_composer_help_wanted(self) -> None:
+        self.action_help()
 
     def on_composer_editor_wanted(self) -> None:
         self.edit_message()

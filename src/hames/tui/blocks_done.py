@@ -30,6 +30,8 @@ STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": 
 
 
 WAITING = "waiting for approval"
+BINARY_DIFF = "@@ -0,0 +0,0 @@\n binary file or no text changed\n"
+"""Stands for a diff where git shows none."""
 
 
 class Command(Block):
@@ -126,12 +128,12 @@ class UserCommand(Command):
             )
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        words = "ran as you, outside the sandbox · the output goes with your next message"
+        words = "ran as you, outside the sandbox · the output goes with your next message; until then it is not saved"
         if self._item.status == "inProgress":
             words = "runs as you, outside the sandbox · esc stops it"
         elif self._stopped:
             words = "stopped · its output is not sent"
-        return [*super().draw(width, palette), line((f"  {cut(words, width - 2)}", palette.faint))]
+        return [*super().draw(width, palette), *indented(paragraphs(words, palette.faint, width - 2), Text("  "))]
 
     def _ending(self, palette: Palette) -> tuple[str, Style]:
         return (f"{STATUS['interrupted']} stopped", palette.warn) if self._stopped else super()._ending(palette)
@@ -177,10 +179,36 @@ class FileChange(Block):
 
 
 class WorkspaceChanges(FileChange):
-    """Changes that are there already, of whoever made them."""
+    """`/diff`: changes that are there already, of whoever made them. New files without text come last, in one line."""
+
+    _problem = ""
+
+    def fail(self, why: str) -> None:
+        self._problem = why
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        return [row for change in self._item.changes for row in change_lines(change, width, palette, whole=self.open)]
+        if self._problem:
+            return indented(paragraphs(visible(self._problem), palette.warn, width - 2), line(("! ", palette.warn)))
+        if self._item.status == "inProgress":
+            return [line(("± ", palette.accent), ("Reading the changes …", palette.quiet))]
+        binary = [change.path for change in self._item.changes if _is_new_binary(change)]
+        shown = [change for change in self._item.changes if len(binary) < 2 or not _is_new_binary(change)]
+        rows = [row for change in shown for row in change_lines(change, width, palette, whole=self.open)]
+        if len(binary) > 1:
+            rows += self._binary(binary, width, palette)
+        return rows or [line(("± ", palette.accent), ("No uncommitted changes", palette.quiet))]
+
+    def _binary(self, paths: list[str], width: int, palette: Palette) -> list[Text]:
+        head = f"{len(paths)} new binary files"
+        if self.open:
+            named = [line((f"  {visible(path)}", palette.quiet)) for path in paths]
+            return [line(("± ", palette.accent), (head, palette.strong)), *named]
+        listed = cut(visible(", ".join(paths)), max(12, width - len(head) - 4))
+        return [line(("± ", palette.accent), (head, palette.strong), (f": {listed}", palette.quiet))]
+
+
+def _is_new_binary(change: wire.FileUpdateChange) -> bool:
+    return change.kind == "add" and change.diff == BINARY_DIFF
 
 
 def change_lines(

@@ -63,7 +63,8 @@ def sandbox_name(policy: m.SandboxPolicy) -> str:
             return "externalSandbox"
 
 
-def sandbox_of(name: str) -> m.SandboxPolicy:
+def sandbox_of(name: str, before: m.SandboxPolicy) -> m.SandboxPolicy:
+    """The policy of that name. Writable directories that were configured stay."""
     match name:
         case "readOnly":
             return m.ReadOnly()
@@ -72,7 +73,7 @@ def sandbox_of(name: str) -> m.SandboxPolicy:
         case "externalSandbox":
             return m.ExternalSandbox()
         case _:
-            return m.WorkspaceWrite()
+            return m.WorkspaceWrite(writable_roots=writable_roots(before) or None)
 
 
 def next_mode(agent: str, policy: ApprovalPolicy) -> tuple[str, ApprovalPolicy | None]:
@@ -85,6 +86,18 @@ def effective_sandbox(talk: Conversation) -> m.SandboxPolicy:
     return m.ReadOnly() if talk.mode in MODES else talk.sandbox
 
 
+def writable_roots(policy: m.SandboxPolicy) -> list[str]:
+    """Directories outside the workspace that commands can write in, too."""
+    return policy.writable_roots or [] if isinstance(policy, m.WorkspaceWrite) else []
+
+
 def shown_sandbox(policy: m.SandboxPolicy) -> str:
+    """
+    >>> shown_sandbox(m.WorkspaceWrite()), shown_sandbox(m.WorkspaceWrite(writable_roots=["/a"], network_access=True))
+    ('workspace only', 'workspace + 1 directory + network')
+    """
     network = isinstance(policy, m.WorkspaceWrite) and policy.network_access
-    return SANDBOXES[sandbox_name(policy)] + (" + network" if network else "")
+    named = SANDBOXES[sandbox_name(policy)]
+    if count := len(writable_roots(policy)):
+        named = f"workspace + {count} {'directory' if count == 1 else 'directories'}"
+    return named + (" + network" if network else "")
