@@ -182,6 +182,7 @@ def test_a_mode_chosen_from_the_options_is_seen_as_well(terminal: Terminal) -> N
     terminal.shows("╭─ Agent", "Review")
     terminal.types("Review")
     terminal.presses("Enter")
+    terminal.shows("╭─ Options", without="╭─ Agent")  # it is open again: only now is there something to close
     terminal.presses("Escape")
     terminal.shows("Review mode (changes nothing)", "Sandbox: read-only")
 
