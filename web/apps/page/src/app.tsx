@@ -6,7 +6,9 @@ import { api } from "./api.js";
 import type { SlashCommand } from "./composer/commands.js";
 import { AddDevice } from "./shell/add-device.js";
 import { useNotifications, useTitle } from "./shell/attention.js";
+import { NARROW, useBackCloses } from "./shell/back.js";
 import { Confirm } from "./shell/dialog.js";
+import { focusAgain } from "./shell/focus.js";
 import { Help } from "./shell/help.js";
 import { go, threadUrl, useRoute } from "./shell/route.js";
 import { SignIn } from "./shell/sign-in.js";
@@ -129,6 +131,7 @@ export function App() {
       const target = event.target as HTMLElement;
       const editing = target.matches("input, textarea, [contenteditable]");
       if (event.altKey && event.code === "KeyN") create();
+      else if (event.altKey && event.code === "KeyS") document.querySelector<HTMLElement>("[data-search]")?.focus();
       else if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown"))
         step(event.key === "ArrowDown" ? 1 : -1);
       else if (!editing && event.key === "/") document.querySelector<HTMLElement>("[data-composer]")?.focus();
@@ -147,10 +150,13 @@ export function App() {
 
   const showHelp = useCallback((commands: readonly SlashCommand[]) => setHelp(commands), []);
   const showSidebar = useCallback(() => setSidebar(true), []);
+  const hideSidebar = useCallback(() => setSidebar(false), []);
+  useBackCloses(sidebar, hideSidebar);
+  useDrawer(sidebar, hideSidebar);
 
   if (list.problem === "unauthorized") return <SignIn onDone={refresh} />;
   return (
-    <div className="page">
+    <div className="page" data-drawer={sidebar || undefined}>
       <nav className="skips" aria-label="Skip links">
         <a className="skip" href="#main">
           Skip to the thread
@@ -161,12 +167,7 @@ export function App() {
           </a>
         )}
       </nav>
-      <aside
-        className="sidebar"
-        aria-label="Threads and settings"
-        data-open={sidebar || undefined}
-        onKeyDown={(event) => event.key === "Escape" && setSidebar(false)}
-      >
+      <aside className="sidebar" aria-label="Threads and settings" data-open={sidebar || undefined}>
         <ThreadSidebar
           list={list}
           current={threadId}
@@ -213,6 +214,9 @@ export function App() {
               <p>
                 Check that <code>hames serve</code> is running. This page tries again every few seconds.
               </p>
+              <button type="button" className="button primary" onClick={refresh}>
+                Try again
+              </button>
             </Blank>
           ) : (
             <div className="loading" aria-busy="true">
@@ -222,7 +226,7 @@ export function App() {
           )}
         </main>
       )}
-      {addingDevice && <AddDevice onClose={() => setAddingDevice(false)} />}
+      {addingDevice && <AddDevice possible={server?.canAddDevices ?? true} onClose={() => setAddingDevice(false)} />}
       {deleting && (
         <Confirm
           title="Delete this thread?"
@@ -239,6 +243,30 @@ export function App() {
       <Toasts />
     </div>
   );
+}
+
+/** While the thread list lies over the page it has the focus, and the page behind it cannot get it. */
+function useDrawer(open: boolean, onClose: () => void): void {
+  useEffect(() => {
+    if (!open) return;
+    const before = document.activeElement;
+    const page = document.getElementById("main");
+    const sidebar = document.querySelector<HTMLElement>(".sidebar");
+    page?.setAttribute("inert", "");
+    (sidebar?.querySelector<HTMLElement>("[aria-current]") ?? sidebar?.querySelector("button"))?.focus();
+    const wide = matchMedia(NARROW);
+    const resized = () => wide.matches || onClose();
+    const escape = (event: KeyboardEvent) => event.key === "Escape" && !event.defaultPrevented && onClose();
+    wide.addEventListener("change", resized);
+    window.addEventListener("keydown", escape);
+    return () => {
+      wide.removeEventListener("change", resized);
+      window.removeEventListener("keydown", escape);
+      page?.removeAttribute("inert");
+      const focused = document.activeElement;
+      if (!focused || focused === document.body || sidebar?.contains(focused)) focusAgain(before);
+    };
+  }, [open, onClose]);
 }
 
 function isOpen(threadId: string): boolean {

@@ -40,14 +40,15 @@ export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
   const shown = connected ? activity : null;
   const words = shown?.words ?? "";
   const waiting = words.startsWith("Waiting");
+  const seen = useIsCardInView(waiting);
   return (
     <div className="activity" data-active={shown ? "" : undefined} data-waiting={waiting || undefined}>
       {shown && (
         <>
           <span className={waiting ? "dot" : "spinner"} data-status="approval" aria-hidden="true" />
           <span className="activity-words">{words}</span>
-          <Elapsed since={shown.since} />
-          {waiting && (
+          {waiting ? <Waited /> : <Elapsed since={shown.since} />}
+          {waiting && !seen && (
             <button type="button" className="link" onClick={onAnswer}>
               Show
             </button>
@@ -56,6 +57,25 @@ export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
       )}
     </div>
   );
+}
+
+/** Counts from when this page first showed the question. */
+function Waited() {
+  const [since] = useState(Date.now);
+  return <Elapsed since={since} />;
+}
+
+/** Whether the answers of the first question are on the screen: then nobody has to be taken there. */
+function useIsCardInView(waiting: boolean): boolean {
+  const [seen, setSeen] = useState(true);
+  useEffect(() => {
+    const answers = waiting ? document.querySelector("[data-approval] .approval-answers") : null;
+    if (!answers) return setSeen(!waiting);
+    const look = new IntersectionObserver(([entry]) => setSeen(entry?.isIntersecting ?? false), { threshold: 0.5 });
+    look.observe(answers);
+    return () => look.disconnect();
+  }, [waiting]);
+  return seen;
 }
 
 function Elapsed({ since }: { since: number }) {
@@ -79,10 +99,12 @@ export function announcement(state: HarnessState | null): string {
   const approval = state.approvals?.[0];
   if (approval) {
     const what = approval.command || approval.tool || approval.changes?.map(({ path }) => path).join(", ") || "";
-    return `The agent asks for your approval: ${what}. Press y for yes, a for always, n for no.`;
+    return `The agent asks for your approval: ${what}. Press y for yes, a for always, n for no, Alt+A to go to the question.`;
   }
   if (state.status === "running") return "The agent is working";
-  if (state.status === "error") return `The turn failed: ${state.error ?? ""}`;
-  const last = state.messages.at(-1);
-  return last?.role === "assistant" ? `The agent has finished. ${last.content.slice(0, 400)}` : "";
+  if (state.status === "error") return `The agent failed: ${state.error ?? ""}`;
+  const last = state.messages.findLast(({ role }) => role === "assistant");
+  if (!last) return "";
+  if (last.stopReason === "cancelled") return "Stopped.";
+  return `The agent has finished. ${last.content.slice(0, 400)}`;
 }
