@@ -35,7 +35,7 @@ describe.skipIf(python() === undefined)("hames serve", () => {
     await box(page).waitFor();
     await ask(page, "try anyway");
     await talk(page)
-      .getByRole("heading", { name: /rejected the API key|turn failed/ })
+      .getByRole("heading", { name: /rejected the API key|agent failed/ })
       .waitFor();
     await talk(page).getByText("ANTHROPIC_API_KEY").first().waitFor();
   });

@@ -54,9 +54,7 @@ export function App() {
   const create = useCallback(
     (model?: string) => {
       // An untouched thread is as good as a new one.
-      const unused =
-        model === undefined &&
-        rows.current?.find(({ title, preview, status }) => !title && !preview && status === "idle");
+      const unused = model === undefined && rows.current?.find(isUnused);
       setSidebar(false);
       if (unused) return go(unused.id);
       api.create(model ? { model } : {}).then(({ id }) => {
@@ -273,7 +271,17 @@ function isOpen(threadId: string): boolean {
   return window.location.pathname === threadUrl(threadId);
 }
 
+/** Nothing was ever said in it, and nobody gave it a name. */
+function isUnused({ title, preview, status }: Pick<ThreadRow, "title" | "preview" | "status">): boolean {
+  return (!title || title === "New thread") && !preview && status === "idle";
+}
+
 function withOpen(list: ThreadList, open: OpenThread | null): ThreadList {
   if (!open || !list.threads) return list;
-  return { ...list, threads: list.threads.map((row) => (row.id === open.id ? { ...row, ...open } : row)) };
+  const rows = list.threads.map((row) => (row.id === open.id ? { ...row, ...open } : row));
+  // One thread without a word in it is enough: the open one, or else the newest.
+  const kept = rows.find(({ id }) => id === open.id) ?? null;
+  const unused = rows.filter(isUnused);
+  const shown = kept && isUnused(kept) ? kept : unused[0];
+  return { ...list, threads: rows.filter((row) => !isUnused(row) || row === shown) };
 }

@@ -3,6 +3,7 @@
 import type { HarnessState } from "@hames/client";
 import { useEffect, useState } from "react";
 import { duration } from "../text/format.js";
+import { useAreAnswersSeen } from "../tools/answers-seen.js";
 
 export type Activity = { words: string; since: number };
 
@@ -40,7 +41,7 @@ export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
   const shown = connected ? activity : null;
   const words = shown?.words ?? "";
   const waiting = words.startsWith("Waiting");
-  const seen = useIsCardInView(waiting);
+  const seen = useAreAnswersSeen();
   return (
     <div className="activity" data-active={shown ? "" : undefined} data-waiting={waiting || undefined}>
       {shown && (
@@ -63,19 +64,6 @@ export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
 function Waited() {
   const [since] = useState(Date.now);
   return <Elapsed since={since} />;
-}
-
-/** Whether the answers of the first question are on the screen: then nobody has to be taken there. */
-function useIsCardInView(waiting: boolean): boolean {
-  const [seen, setSeen] = useState(true);
-  useEffect(() => {
-    const answers = waiting ? document.querySelector("[data-approval] .approval-answers") : null;
-    if (!answers) return setSeen(!waiting);
-    const look = new IntersectionObserver(([entry]) => setSeen(entry?.isIntersecting ?? false), { threshold: 0.5 });
-    look.observe(answers);
-    return () => look.disconnect();
-  }, [waiting]);
-  return seen;
 }
 
 function Elapsed({ since }: { since: number }) {

@@ -376,9 +376,8 @@ export function ThreadPage(props: Props) {
                 <p className="banner" role="note">
                   <Icon name="alert" size={14} />
                   <span>
-                    This thread was not written by you on this machine: it was copied here. Its own settings are not
-                    used; if you continue, the agent works with your settings in <code>{live.thread.cwd}</code>. Read it
-                    first, or start a new thread.
+                    This thread was not written by you on this machine. Its settings are not used: if you continue, the
+                    agent works in <code>{live.thread.cwd}</code> with your settings.
                   </span>
                   <button type="button" className="link" onClick={() => onNewThread()}>
                     New thread

@@ -14,6 +14,7 @@ import { sentence } from "../text/format.js";
 import { hides, Visible } from "../text/visible.js";
 import { WithCode } from "../text/with-code.js";
 import { useIsFirst, useThreadTools } from "../thread/context.js";
+import { useReportSeen } from "./answers-seen.js";
 import { FileDiff, SidesSwitch, useSides } from "./diff-view.js";
 import { Elicitation } from "./elicitation.js";
 
@@ -87,6 +88,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     return () => clearTimeout(timer);
   }, [first, readOnly]);
 
+  useReportSeen(card, first);
   useEffect(() => {
     const timer = setTimeout(() => setListening(true), IGNORED_MS);
     return () => clearTimeout(timer);
@@ -215,7 +217,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
                   event.preventDefault();
                   event.stopPropagation();
                 }}
-                placeholder="Or say in your own words what to do instead"
+                placeholder="Or say in your own words"
                 aria-label="Reject and tell the agent why"
               />
               <button
