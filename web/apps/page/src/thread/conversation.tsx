@@ -82,7 +82,11 @@ export function Conversation({ ref, state, skipped = 0, onSkipped, commands, chi
       return;
     }
     const found = element.querySelector<HTMLElement>(`[data-message-id="${CSS.escape(to.messageId)}"]`);
-    found?.scrollIntoView({ block: found.offsetHeight > element.clientHeight / 2 ? "start" : "center" });
+    const place = () =>
+      found?.scrollIntoView({ block: found.offsetHeight > element.clientHeight / 2 ? "start" : "center" });
+    place();
+    // The viewport follows the end once more when it hears of the new messages, a frame later.
+    requestAnimationFrame(() => requestAnimationFrame(place));
     found?.setAttribute("data-jumped", "");
     setTimeout(() => found?.removeAttribute("data-jumped"), 1_600);
   });
