@@ -7,7 +7,7 @@ from hames.domain.state import ThreadState
 from hames.protocols.sync.tools import NEVER_APPROVED
 from hames.protocols.sync.view import Offer, view
 from hames.testing.scripts import ScriptedModel, call, say
-from support import created, engine, question, started
+from support import created, engine, question, started, turn_end
 
 
 async def test_a_tool_that_nobody_approved_before_the_stop_was_not_run(tmp_path: Path) -> None:
@@ -17,9 +17,7 @@ async def test_a_tool_that_nobody_approved_before_the_stop_was_not_run(tmp_path:
         await started(house, thread.id)
         await question(watcher)
         await house.execute(InterruptTurn(thread_id=thread.id))
-        async for change in watcher:
-            if change.after.running is None:
-                break
+        await turn_end(watcher)
         state = await house.execute(ReadThread(thread_id=thread.id))
         assert isinstance(state, ThreadState)
         shown = view(state, Offer(models=house.models, listed=()))
