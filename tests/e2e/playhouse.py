@@ -16,6 +16,7 @@ from tour import TOUR, build
 
 from hames import __version__
 from hames.app import open_engine
+from hames.cli.serve import git_changes
 from hames.config.options import load
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
@@ -194,6 +195,7 @@ async def serve(cwd: Path, *, port: int, behind: int | None, walls: bool, announ
             version=__version__,
             page=PAGE,
             sandbox=_walls if walls else _no_walls,
+            git_changes=git_changes,
         )
         async with serving(engine, address, extras) as server:
             announce(server.url)

@@ -30,7 +30,7 @@ describe.skipIf(python() === undefined)("a dead server", () => {
     await tryNow(page);
     await page.locator(".banner").waitFor({ state: "hidden" });
     await talk(page)
-      .getByRole("heading", { name: /turn failed/ })
+      .getByRole("heading", { name: /agent failed/ })
       .waitFor();
   });
 });

@@ -232,7 +232,7 @@ test("what was typed is there again after a reload, and earlier prompts with the
 test("model, permissions and the server's own options are chosen from lists", async () => {
   const { page, thread } = await onThread();
   await page.getByRole("button", { name: "Model: Claude Sonnet 5" }).click();
-  await page.getByRole("option", { name: /GPT-6 Codex/ }).click({ force: true });
+  await page.getByRole("option", { name: /OpenAI: no key/ }).click({ force: true });
   await page.keyboard.press("Escape");
   expect(thread.state.settings?.model).toBe("anthropic/claude-sonnet-5");
   await page.getByRole("button", { name: "Model: Claude Sonnet 5" }).click();

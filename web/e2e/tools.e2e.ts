@@ -33,8 +33,8 @@ describe.skipIf(python() === undefined)("tool calls", () => {
     const skipped = page.locator('.tool[data-outcome="skipped"]');
     await eventually(() => skipped.count(), 2);
     await skipped.getByText("echo never").waitFor();
-    expect(await skipped.first().getAttribute("aria-label")).toMatch(/: skipped$/);
-    expect(await skipped.first().locator(".tool-facts").innerText()).toBe("skipped");
+    expect(await skipped.first().getAttribute("aria-label")).toMatch(/: not run$/);
+    expect(await skipped.first().locator(".tool-facts").innerText()).toBe("not run");
     await skipped.first().getByRole("button").click();
     await skipped.first().getByText("an earlier call of the same reply failed").waitFor();
     await page.reload();

@@ -35,9 +35,10 @@ from hames.config.options import Options
 from hames.core.engine import Engine
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
+from hames.domain.items import FileUpdate
 from hames.protocols.bootstrap.protocol import Bootstrap
 from hames.protocols.flint.protocol import Flint
-from hames.protocols.sync.pages import SandboxReport
+from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.providers.catalogue import Catalogue
 from hames.sandbox.choose import LocalSandbox
 from hames.store.jsonl import JsonlStore
@@ -47,6 +48,7 @@ from hames.transports import server_traces
 from hames.transports.guard_token import checked, token_in
 from hames.transports.server import Extras, Server, serving
 from hames.transports.server_listener import Address
+from hames.tui.git_changes import NoDiff, uncommitted_changes
 
 PORT = 4800
 OTHER_DEVICES = "only this one. To let others in: hames serve --host 0.0.0.0 --token"
@@ -163,7 +165,17 @@ def _extras(options: Options, engine: Engine) -> Extras:
         page=PAGE,
         demo_model=DEMO_MODEL,
         sandbox=lambda: _sandbox(options),
+        git_changes=git_changes,
     )
+
+
+async def git_changes(cwd: str) -> GitChanges:
+    """What is not committed in a directory, for the page. The terminal's `/diff` asks in the same way."""
+    try:
+        found = await uncommitted_changes(Path(cwd))
+    except NoDiff as why:
+        return GitChanges(problem=str(why))
+    return GitChanges(files=tuple(FileUpdate(path=one.path, kind=one.kind, diff=one.diff) for one in found))
 
 
 async def _sandbox(options: Options) -> SandboxReport:

@@ -70,6 +70,8 @@ class Turn(Value):
     """The items that were started and not yet completed."""
     calls: tuple[Called, ...] = ()
     void_steps: tuple[int, ...] = ()
+    unanswered: tuple[ItemId, ...] = ()
+    """Items that waited for an approval when the turn ended: they never ran."""
     usage: Usage = Usage()
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
@@ -173,7 +175,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
         case ThreadRenamed(title=title):
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, title=title)
         case ThreadArchived(archived=archived):
-            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, archived=archived)
+            # Putting a thread away and taking it back leaves it where it was in the list.
+            return replace(state, seq=record.seq, archived=archived)
         case SettingsChanged(settings=settings):
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings)
         case TurnStarted():
@@ -200,7 +203,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, approvals=(*state.approvals, approval))
         case ApprovalResolved(approval_id=approval_id, grant=grant):
             return replace(
-                state,
+                _unanswered(state, event),
                 seq=record.seq,
                 approvals=tuple(a for a in state.approvals if a.id != approval_id),
                 grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
@@ -277,6 +280,17 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
         if items[index].id == item_id:
             return replace(turn, items=(*items[:index], change(items[index]), *items[index + 1 :]))
     return turn
+
+
+def _unanswered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
+    """A form that nobody filled in belongs to a tool that runs; any other question comes before its tool does."""
+    asked = next((one for one in state.approvals if one.id == event.approval_id), None)
+    if event.decision != "void" or asked is None or isinstance(asked.intent, Elicit) or not state.turns:
+        return state
+    last = state.turns[-1]
+    if last.id != event.turn_id:
+        return state
+    return replace(state, turns=(*state.turns[:-1], replace(last, unanswered=(*last.unanswered, event.item_id))))
 
 
 def _previewed(state: ThreadState, item: Item) -> ThreadState:

@@ -7,6 +7,7 @@ service's own list, now or from what was remembered; it never waits for one.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -242,12 +243,19 @@ class CompatibleShelf:
             provider=self.name,
             model=model,
             display_name=model,
-            description=f"Served by {self._server.title}",
+            description=self._description(),
             context_window=self.WINDOW,
             max_output=self.OUTPUT,
         )
         listed = self._listed.get(model) or self._listed.get(f"{model}:latest")
         return card if listed is None else replace(discovery.told(card, listed), model=model)
+
+    def _description(self) -> str:
+        """A server without a name of its own is named by its address; a name or password in the URL stays out."""
+        if self._server.name != "compatible":
+            return f"Served by {self._server.title}"
+        address = urlsplit(self.url).netloc.rpartition("@")[2] if self.url else ""
+        return f"Served by {address}" if address else ""
 
     def _extra(self) -> dict[str, Json]:
         given = self._environment.get(self._server.extra_variable, "").strip()

@@ -15,7 +15,7 @@ from starlette.routing import Router, WebSocketRoute
 from hames.core.engine import Engine
 from hames.domain.value import Value
 from hames.protocols.dialect import Dialect
-from hames.protocols.sync.pages import SandboxReport
+from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer
 from hames.transports import guard_peer, server_listener, unix
 from hames.transports.guard_middleware import Guard
@@ -52,6 +52,7 @@ class Extras(Value):
     page: Path | None = None
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] | None = None
+    git_changes: Callable[[str], Awaitable[GitChanges]] | None = None
 
 
 class Server:
@@ -108,6 +109,8 @@ async def serving(
         )
         if extras.sandbox is not None:
             service.sandbox = extras.sandbox
+        if extras.git_changes is not None:
+            service.git_changes = extras.git_changes
         for observe in (service.metrics.observe, service.news.observe):
             engine.observers.append(observe)
             stack.callback(engine.observers.remove, observe)

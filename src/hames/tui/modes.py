@@ -15,7 +15,7 @@ POLICIES: dict[ApprovalPolicy, str] = {
 POLICY_DETAILS: dict[ApprovalPolicy, str] = {
     "unlessTrusted": "Commands known to be safe run without a question",
     "always": "Every command and every file change needs your approval",
-    "never": "Everything runs inside the sandbox; nothing can leave it",
+    "never": "Careful: every command and every change runs without a question; only the sandbox limits them",
 }
 SANDBOXES: dict[str, str] = {
     "readOnly": "read-only",

@@ -48,7 +48,15 @@ export function useSuggestions(
     const abort = new AbortController();
     const timer = setTimeout(() => {
       api.files(threadId, query, abort.signal).then(
-        (files) => show(files.map((file) => ({ id: file.path, name: file.path, description: "", icon: "file" }))),
+        (files) =>
+          show(
+            files.map((file) => ({
+              id: file.path,
+              name: file.path,
+              description: "",
+              icon: file.kind === "directory" ? "folder" : "file",
+            })),
+          ),
         // A file list that does not come is no reason to disturb somebody who types.
         () => show([]),
       );
