@@ -8,7 +8,7 @@ import type { MenuItem } from "../shell/menu.js";
 export type Mode = MenuItem & { set: Configuration };
 
 /** The word that flags, configuration files and the documentation use, beside the plain one. */
-function withFlag(words: string, flag: string | undefined): string {
+function withFlag(words: string, flag: string | null | undefined): string {
   return flag ? `${words} · ${flag}` : words;
 }
 
