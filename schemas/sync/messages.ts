@@ -147,6 +147,12 @@ export interface Fork {
   lastSeq?: number | null;
 }
 
+/** What `git diff` says of a thread's directory: everything that is not committed, whoever changed it. `problem`: why there is no diff, for people; then `files` is empty. */
+export interface GitChanges {
+  files?: FileChange[];
+  problem?: string;
+}
+
 export interface HarnessMessage {
   id: string;
   role: "assistant" | "user";
@@ -297,6 +303,7 @@ export interface ServerStatus {
   models: Model[];
   sandbox: SandboxReport;
   warnings?: string[];
+  canAddDevices?: boolean;
 }
 
 /** Replaces the value at `path`. One past the end of a list appends. */

@@ -16,6 +16,7 @@ from tour import TOUR, build
 
 from hames import __version__
 from hames.app import open_engine
+from hames.cli.serve import git_changes
 from hames.config.options import load
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
@@ -121,6 +122,8 @@ SCENES: dict[str, Scene] = {
         [think("**A quick look**\n\nFirst I list the files."), say("Listing."), call("shell", command="ls")],
         [say("Listed.")],
     ],
+    "ponder": [[think("**Weighing it**\n\n" + words(200), pieces=200), say("Pondered.")]],
+    "variable": [[call("shell", command="cat $HOME/notes.txt")], [say("Read.")]],
     "remember": [[say("The xylophone is in the third room.")]],
     "the": TOUR,
     "hostile": [
@@ -144,7 +147,7 @@ class Stage:
         replies = SCENES.get(scene, SCENES["hello"])
         reply = replies[min(step, len(replies) - 1)]
         async for event in ScriptedModel(reply).stream(request):
-            if scene == "slow":
+            if scene in ("slow", "ponder"):
                 await anyio.sleep(0.008)
             yield event
 
@@ -192,6 +195,7 @@ async def serve(cwd: Path, *, port: int, behind: int | None, walls: bool, announ
             version=__version__,
             page=PAGE,
             sandbox=_walls if walls else _no_walls,
+            git_changes=git_changes,
         )
         async with serving(engine, address, extras) as server:
             announce(server.url)

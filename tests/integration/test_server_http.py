@@ -9,6 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from hames.cli.serve import git_changes
 from hames.clock_and_ids import SystemClock
 from hames.domain.errors import Misconfigured, UnknownModel
 from hames.domain.json import Json
@@ -210,6 +211,62 @@ async def test_files_are_found_by_a_few_letters(tmp_path: Path) -> None:
         paths = {hit["path"] for hit in everything}
         assert not [path for path in paths if path.startswith((".git/", "node_modules", "outside/"))]
         assert (await client.get("/files", params={"thread": "ses_none"})).status_code == 404
+
+
+async def test_caches_are_not_offered_even_without_an_ignore_file(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    for name in (
+        "stats.py",
+        "__pycache__/stats.pyc",
+        "a/node_modules/stats.js",
+        ".venv/stats.py",
+        ".pytest_cache/stats",
+    ):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("x")
+    async with (
+        engine(ScriptedModel(), clock=SystemClock(), cwd=work) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+    ):
+        found = (await client.get("/files", params={"query": ""})).json()["files"]
+        assert [hit["path"] for hit in found] == ["stats.py"]
+
+
+@pytest.mark.needs("bwrap")
+async def test_git_says_what_commands_changed_in_the_folder_of_a_thread(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "stats.py").write_text("one\n")
+    git = ["git", "-C", str(work), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    async with (
+        engine(ScriptedModel(), clock=SystemClock(), cwd=work) as house,
+        running(house, tmp_path / "data", git_changes=git_changes) as server,
+        http(server) as client,
+    ):
+        thread = await created(house)
+        answer = (await client.get(f"/threads/{thread.id}/git-diff", timeout=60)).json()
+        assert answer["files"] == []
+        assert "not in a git repository" in answer["problem"]
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+            subprocess.run([*git, *words], check=True)
+        (work / "stats.py").write_text("two\n")
+        (work / "new.txt").write_text("new\n")
+        answer = (await client.get(f"/threads/{thread.id}/git-diff", timeout=60)).json()
+        assert answer["problem"] == ""
+        assert [(one["path"], one["kind"]) for one in answer["files"]] == [("stats.py", "modify"), ("new.txt", "add")]
+        assert "-one\n+two" in answer["files"][0]["diff"]
+        assert (await client.get("/threads/ses_none/git-diff")).status_code == 404
+
+
+@pytest.mark.parametrize("token", [None, "a-long-enough-token-for-a-test-0123456789"])
+async def test_the_status_says_whether_a_device_can_be_added(tmp_path: Path, token: str | None) -> None:
+    async with (
+        engine(ScriptedModel(), clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data", token=token) as server,
+        http(server, **({"authorization": f"Bearer {token}"} if token else {})) as client,
+    ):
+        assert (await client.get("/status")).json()["canAddDevices"] is (token is not None)
 
 
 def test_the_best_match_comes_first() -> None:

@@ -273,6 +273,15 @@ async def test_who_has_no_list_says_so(name: str) -> None:
         await catalogue().refresh(name)
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("http://127.0.0.1:9/v1", "Served by 127.0.0.1:9"), ("http://ada:secret@box.test/v1", "Served by box.test")],
+)
+def test_a_model_of_a_server_without_a_name_says_the_address_and_no_password(url: str, said: str) -> None:
+    card = catalogue(COMPATIBLE_BASE_URL=url).find("compatible/coder")
+    assert card.description == said
+
+
 def test_only_those_who_can_be_asked_are_asked_for_their_models() -> None:
     assert list(catalogue().refreshable()) == ["ollama", "local", "lmstudio", "vllm"]
     assert "openai" in catalogue(OPENAI_API_KEY="k").refreshable()

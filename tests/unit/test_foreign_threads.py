@@ -158,6 +158,22 @@ async def test_nothing_of_a_foreign_thread_is_obeyed(tmp_path: Path, used: bool,
                 assert change.after.settings == the_engine.rules.defaults
 
 
+@pytest.mark.parametrize("ended", [True, False], ids=["between turns", "in a turn"])
+async def test_opening_a_thread_does_not_change_its_time_or_its_place_in_the_list(tmp_path: Path, ended: bool) -> None:
+    await plant(tmp_path, ended=ended)
+    async with engine(ScriptedModel([say("hi")]), store=kept_in(tmp_path), cwd=tmp_path) as the_engine:
+        newer = await created(the_engine)
+        before = await the_engine.execute(ListThreads())
+        assert isinstance(before, ThreadPage)
+        assert [one.id for one in before.threads] == [newer.id, PLANTED]
+        await the_engine.execute(ReadThread(thread_id=PLANTED))
+        after = await the_engine.execute(ListThreads())
+        assert isinstance(after, ThreadPage)
+        assert [(one.id, one.updated_at_ms) for one in after.threads] == [
+            (one.id, one.updated_at_ms) for one in before.threads
+        ]
+
+
 async def test_a_queued_prompt_of_a_foreign_thread_does_not_run_with_the_users_own(tmp_path: Path) -> None:
     await plant(tmp_path)
     model = ScriptedModel([say("one")], [say("two")], [say("three")])

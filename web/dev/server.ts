@@ -4,7 +4,15 @@ import { existsSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
-import type { Attachment, HarnessCommand, HarnessState, Model, ServerMessage, ThreadRow } from "@hames/client";
+import type {
+  Attachment,
+  FileChange,
+  HarnessCommand,
+  HarnessState,
+  Model,
+  ServerMessage,
+  ThreadRow,
+} from "@hames/client";
 import { type WebSocket, WebSocketServer } from "ws";
 import { play } from "./scenarios.js";
 import { FakeThread, Stopped } from "./thread.js";
@@ -37,6 +45,12 @@ export class FakeServer {
   private readonly ws = new WebSocketServer({ noServer: true, maxPayload: 1 << 20 });
   signedIn = true;
   away = false;
+  /** What git says of the folder: files, or why it says nothing. */
+  git: { files: FileChange[]; problem: string } = { files: [], problem: "this directory is not in a git repository" };
+  /** Whether other devices can be signed in. */
+  canAddDevices = true;
+  /** Paths that were asked for and not found. */
+  readonly notFound: string[] = [];
   /** What was sent to running turns. */
   readonly steered: string[] = [];
   /** Files of artifacts and pictures of tools, by tool call id. */
@@ -292,6 +306,7 @@ export class FakeServer {
       status: "complete",
       toolCalls: [],
       createdAt: Date.now(),
+      turnId: thread.state.messages.at(-1)?.turnId ?? "",
       attachments: this.attached(thread, command),
     };
     this.steered.push(command.prompt);
@@ -346,6 +361,10 @@ export class FakeServer {
       return reply(response, { ok: true });
     }
     if (!this.signedIn) return refuse(response, 401, "not signed in");
+    if (root === "links" && !this.canAddDevices) {
+      this.notFound.push(url.pathname);
+      return refuse(response, 404, "nobody has to sign in here");
+    }
     if (root === "links") {
       const link = { path: "/?token=a-word", code: "ABCD-EFGH", expiresInSeconds: 600 };
       return reply(response, { ...link, addresses: ["http://192.0.2.7:4800", "http://192.0.2.8:4800"] }, 201);
@@ -357,6 +376,7 @@ export class FakeServer {
         cwd: CWD,
         defaultModel: "anthropic/claude-sonnet-5",
         demoModel: "scripted/demo",
+        canAddDevices: this.canAddDevices,
         models: this.models(),
         sandbox: this.options.sandboxless
           ? { ok: false, message: "bubblewrap is not installed: apt install bubblewrap" }
@@ -421,6 +441,8 @@ export class FakeServer {
       case "archive":
         thread.commit([thread.set(["thread", "archived"], input()["archived"] ?? true)]);
         return reply(response, { thread: this.row(thread) });
+      case "git-diff":
+        return reply(response, this.git);
       case "timeline":
         return reply(response, { seq: thread.seq, marks: thread.marks() });
       case "at": {

@@ -214,11 +214,13 @@ export class Turn {
     const { thread } = this;
     const cancelled = stopReason === "cancelled";
     const operations = [];
+    const asked = new Set(thread.state.approvals?.map(({ toolCallId }) => toolCallId));
     for (const [index, call] of (this.current.toolCalls ?? []).entries()) {
       if (call.status !== "running") continue;
+      const outcome = asked.has(call.id) ? "skipped" : "interrupted";
       operations.push(
         thread.set(["messages", this.message, "toolCalls", index, "status"], "error"),
-        thread.set(["messages", this.message, "toolCalls", index, "outcome"], "interrupted"),
+        thread.set(["messages", this.message, "toolCalls", index, "outcome"], outcome),
       );
     }
     operations.push(

@@ -25,11 +25,13 @@ function troubles(page: Page): Promise<string[]> {
       if (box.height < 43.5 || box.width < 43.5) found.push(`small: ${name}`);
       const x = box.x + box.width / 2;
       const y = box.y + box.height / 2;
-      const scrolls = element.closest(".viewport, .threads, .panel-body, .menu-list, .dialog");
+      const scrolls = element.closest(".viewport, .threads, .panel-body, .menu-list, .dialog, .selectors");
       if (scrolls) continue;
       if (box.left < -0.5 || box.right > innerWidth + 0.5) found.push(`off the screen: ${name}`);
       const top = document.elementFromPoint(x, y);
-      const covered = document.querySelector(".sidebar[data-open], dialog[open]") !== null;
+      // What is open lies above the rest, which is reached again when it is closed.
+      const covered =
+        document.querySelector(".sidebar[data-open], dialog[open], [role='listbox'], .menu-list") !== null;
       if (!covered && top && !element.contains(top) && !top.contains(element)) found.push(`covered: ${name}`);
     }
     return found;
@@ -85,7 +87,7 @@ test("New closes the drawer, also where an unused thread is there already", asyn
   for (let time = 0; time < 2; time++) {
     await page.getByRole("button", { name: "Threads", exact: true }).tap();
     await eventually(open, 1);
-    await page.getByRole("button", { name: "New" }).tap();
+    await page.getByRole("button", { name: "New", exact: true }).tap();
     await eventually(open, 0);
     await box(page).waitFor();
   }
@@ -97,7 +99,7 @@ test("while a turn runs a finger can send to it, queue, and stop it", async () =
   await page.getByRole("button", { name: "Send", exact: true }).tap();
   await page.locator("[data-approval]").waitFor();
   await box(page).fill("left, not right");
-  await page.getByRole("button", { name: "Send to the running turn" }).tap();
+  await page.getByRole("button", { name: "Send to the agent now" }).tap();
   await eventually(() => server.steered, ["left, not right"]);
   await box(page).fill("then this");
   await page.getByRole("button", { name: "Queue", exact: true }).tap();

@@ -58,7 +58,7 @@ describe.skipIf(python() === undefined)("pictures", () => {
     await busy(page);
     await attach(page);
     await queue(page, "hello look");
-    await waiting(page).getByRole("button", { name: "Send to the running turn now" }).click();
+    await waiting(page).getByRole("button", { name: "Send to the agent now" }).click();
     await eventually(() => waiting(page).count(), 0);
     await page.getByRole("button", { name: /^Yes, once/ }).click();
     await eventually(

@@ -35,7 +35,7 @@ describe.skipIf(python() === undefined)("hames serve", () => {
     await box(page).waitFor();
     await ask(page, "try anyway");
     await talk(page)
-      .getByRole("heading", { name: /rejected the API key|turn failed/ })
+      .getByRole("heading", { name: /rejected the API key|agent failed/ })
       .waitFor();
     await talk(page).getByText("ANTHROPIC_API_KEY").first().waitFor();
   });
@@ -68,7 +68,7 @@ describe.skipIf(python() === undefined)("hames serve", () => {
     const threads = join(workspace, ".harness", "threads");
     cpSync(join(threads, own), join(threads, "ses_theirs"), { recursive: true });
     const theirs = await open(`${url}/t/ses_theirs`);
-    await theirs.getByRole("note").getByText("This thread was not written by you on this machine.").waitFor();
+    await theirs.getByRole("note").getByText("This thread was not written by you on this machine").waitFor();
     await talk(theirs).getByText("hello").first().waitFor();
   });
 

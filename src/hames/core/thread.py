@@ -62,26 +62,28 @@ class Thread:
         for record in [disarmed(record, defaults) for record in records] if log.foreign else records:
             state = apply(state, record)
         thread = cls(log, state, clock)
+        # Looking at a thread is not using it: lists keep its time and its place.
+        last_used = min(max(state.updated_at_ms, 0), clock.now_ms())
         if log.foreign:
             said = [one.event.settings for one in records if isinstance(one.event, ThreadCreated | SettingsChanged)]
             if said and said[-1] != defaults:  # for whoever reads the log
-                await thread.emit(SettingsChanged(settings=defaults))
+                await thread.emit(SettingsChanged(settings=defaults), at_ms=last_used)
         if ends := endings(state, STOPPED):
             held = [QueueHeld(held=True)] if state.queue else []
-            await thread.emit(*ends, *held)
+            await thread.emit(*ends, *held, at_ms=last_used)
         return thread
 
     @property
     def id(self) -> ThreadId:
         return self.log.thread_id
 
-    async def emit(self, *events: Event) -> None:
-        """Writes these events to the log, then tells them to watchers."""
+    async def emit(self, *events: Event, at_ms: int | None = None) -> None:
+        """Writes these events to the log, then tells them to watchers. `at_ms`: when they happened, if not now."""
         async with self._writing:
             # What is in the log must be told: between the two there is no stopping.
             with anyio.CancelScope(shield=True):
                 bundle = self._bundled()
-                first, now = self.state.seq + 1, self.clock.now_ms()
+                first, now = self.state.seq + 1, self.clock.now_ms() if at_ms is None else at_ms
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
                 ]

@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
-from hames.domain.approvals import Approval
+from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
@@ -38,7 +38,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
+from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, closed, extended, not_run
 from hames.domain.json import NOTHING, Json
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
@@ -70,6 +70,8 @@ class Turn(Value):
     """The items that were started and not yet completed."""
     calls: tuple[Called, ...] = ()
     void_steps: tuple[int, ...] = ()
+    unanswered: tuple[ItemId, ...] = ()
+    """Items that waited for an approval when the turn ended: they never ran."""
     usage: Usage = Usage()
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
@@ -189,7 +191,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
         case ThreadRenamed(title=title):
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, title=title)
         case ThreadArchived(archived=archived):
-            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, archived=archived)
+            # Putting a thread away and taking it back leaves it where it was in the list.
+            return replace(state, seq=record.seq, archived=archived)
         case SettingsChanged(settings=settings):
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings)
         case TurnStarted():
@@ -216,7 +219,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, approvals=(*state.approvals, approval))
         case ApprovalResolved(approval_id=approval_id, grant=grant):
             return replace(
-                state,
+                _unanswered(state, event),
                 seq=record.seq,
                 approvals=tuple(a for a in state.approvals if a.id != approval_id),
                 grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
@@ -295,11 +298,23 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
     return turn
 
 
+def _unanswered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
+    """A form that nobody filled in belongs to a tool that runs; any other question comes before its tool does."""
+    asked = next((one for one in state.approvals if one.id == event.approval_id), None)
+    if event.decision != "void" or asked is None or isinstance(asked.intent, Elicit) or not state.turns:
+        return state
+    last = state.turns[-1]
+    if last.id != event.turn_id:
+        return state
+    return replace(state, turns=(*state.turns[:-1], replace(last, unanswered=(*last.unanswered, event.item_id))))
+
+
 def _previewed(state: ThreadState, item: Item) -> ThreadState:
     if state.preview or not isinstance(item, UserMessage):
         return state
-    words = " ".join(part.text for part in item.content if isinstance(part, TextInput)).split()
-    return replace(state, preview=" ".join(words)[:PREVIEW_CHARS])
+    texts = [part.text for part in item.content if isinstance(part, TextInput)]
+    typed = " ".join(text for text in texts if not text.startswith(OUTPUT_HEAD)).split()
+    return replace(state, preview=" ".join(typed)[:PREVIEW_CHARS])
 
 
 def summary(state: ThreadState) -> ThreadSummary:
@@ -323,13 +338,14 @@ def endings(state: ThreadState, why: str) -> list[Event]:
     turn = state.running
     if turn is None:
         return []
+    waiting = {approval.item_id for approval in state.approvals if not isinstance(approval.intent, Elicit)}
     return [
         *(
             ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void")
             for a in state.approvals
         ),
         *(
-            ItemCompleted(turn_id=turn.id, item=closed(item, "interrupted"))
+            ItemCompleted(turn_id=turn.id, item=not_run(item) if item.id in waiting else closed(item, "interrupted"))
             for item in turn.items
             if item.id in turn.open
         ),

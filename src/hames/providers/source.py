@@ -18,6 +18,11 @@ class ModelSource(Protocol):
 
     name: str
 
+    @property
+    def usable(self) -> bool:
+        """Whether there is what it takes to ask it: a key, an address. Not whether it answers."""
+        ...
+
     def cards(self) -> Sequence[ModelCard]: ...
 
     def selectors(self) -> Sequence[Selector]: ...
@@ -90,6 +95,7 @@ class UnlistedSource:
     """A source whose models are only ever asked for by name."""
 
     name: str
+    usable = True
 
     def cards(self) -> Sequence[ModelCard]:
         return ()

@@ -14,7 +14,7 @@ from hames.core.engine import Engine
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
 from hames.protocols.session import Session
-from hames.protocols.sync.pages import SandboxReport
+from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer
 from hames.server import listener, unix
 from hames.server.addresses import reachable
@@ -48,6 +48,7 @@ class Extras(Value):
     page: Path | None = None
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] | None = None
+    git_changes: Callable[[str], Awaitable[GitChanges]] | None = None
 
 
 class Server:
@@ -97,6 +98,8 @@ async def serving(
         )
         if extras.sandbox is not None:
             service.sandbox = extras.sandbox
+        if extras.git_changes is not None:
+            service.git_changes = extras.git_changes
         opening.observe(engine, service.metrics.observe, service.news.observe)
         sockets = {name: RpcSockets(engine, make) for name, make in extras.sessions.items()}
         here = opening.guarded(_app(service, sockets), service.metrics, compress=not address.is_loopback)

@@ -14,7 +14,7 @@ from hames.domain.state import ThreadState
 from hames.observe.metrics import Metrics
 from hames.ports import Models
 from hames.protocols.sync.messages import Model
-from hames.protocols.sync.pages import SandboxReport
+from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer
 from hames.server.fanout import Hubs
 from hames.server.guard.gate import Gate
@@ -27,6 +27,10 @@ PAGE = 100
 
 async def _no_report() -> SandboxReport:
     return SandboxReport(ok=True, message="")
+
+
+async def _no_git(_cwd: str) -> GitChanges:
+    return GitChanges(problem="this server cannot ask git")
 
 
 @dataclass
@@ -44,6 +48,8 @@ class Service:
     """Where the built page lies."""
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
+    git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
+    """What is not committed in a directory."""
     addresses: Callable[[], tuple[str, ...]] = tuple
     """Where other devices may reach this server, as URLs."""
     _creating: anyio.Lock = field(default_factory=anyio.Lock)

@@ -17,6 +17,7 @@ COMMANDS = {
     "model": "choose the model",
     "plan": "plan mode on or off: the agent reads and plans, changes nothing",
     "approvals": "choose when the agent must ask you",
+    "permissions": "the same as /approvals",
     "sandbox": "choose what commands can reach",
     "options": "all options of the model and the agent",
     "compact": "replace the conversation so far by a summary, to save context",
@@ -35,6 +36,33 @@ COMMANDS = {
     "exit": "close Hames",
     "quit": "close Hames",
 }
+
+BARE_COMMANDS = {"exit": "/exit", "quit": "/exit", ":q": "/exit", "help": "/help"}
+"""Whole messages that nobody means for the agent."""
+
+POINTERS = {
+    "add-dir": "Writable directories are set in config.toml: "
+    'sandbox = { type = "workspaceWrite", writableRoots = ["DIR"] }',
+    "agents": "There are no subagents. /plan plans, /review reviews; hames --agent codex lets Codex do the work",
+    "bug": "Report it where you got Hames; --log-level debug --log-file FILE writes a log",
+    "config": "Settings are in config.toml; in a shell, hames config shows each of them and where it comes from",
+    "context": "/status shows how much of the model's context is used; /compact makes room",
+    "cost": "/status shows tokens and cost",
+    "doctor": "In a shell: hames doctor",
+    "hooks": "There are no hooks",
+    "login": "In a shell: hames login PROVIDER saves a key; hames setup chooses provider and model",
+    "logout": "In a shell: hames login PROVIDER --remove",
+    "memory": "Notes for the agent are in AGENTS.md (or CLAUDE.md) in the project; /init writes a first version",
+    "mention": "Type @ and the name of a file",
+    "output-style": "Say in AGENTS.md how the agent should write",
+    "rewind": "Files and conversation cannot be rewound here yet. /undo says what you can do",
+    "sessions": "/threads lists the threads",
+    "skills": "There are no skills. Notes for the agent are in AGENTS.md",
+    "tokens": "/status shows tokens and cost",
+    "usage": "/status shows tokens and cost",
+    "vim": "ctrl+x ctrl+e writes the message in your editor",
+}
+"""Commands of other tools, and what to do here."""
 
 KEYS = {
     "enter": "send the message; while a turn runs, send it to the running turn",
@@ -58,7 +86,7 @@ KEYS = {
     "ctrl+z": "suspend Hames; fg in the shell brings it back",
     "ctrl+c": "copy the selected text, else clear the message, else stop the turn; twice: close Hames",
     "ctrl+d": "close Hames",
-    "f1": "this help",
+    "f1, ?": "this help (? only in an empty message box)",
 }
 
 

@@ -115,6 +115,7 @@ class CodexShelf:
     """Codex among the models: `codex/default`, and every model it lists."""
 
     name = NAME
+    usable = True
     lists_when_used = False
 
     def __init__(self, command: Sequence[str], *, models: Path, environment: Mapping[str, str]) -> None:
@@ -179,6 +180,7 @@ class CodexLister:
     """In a provider's place: it can be asked for the list of models, and for no reply."""
 
     name = NAME
+    usable = True
 
     def __init__(self, command: Sequence[str], models: Path, environment: Mapping[str, str]) -> None:
         self._command = tuple(command)

@@ -15,6 +15,7 @@ class RunnerShelf:
     """The runner's part of the catalogue."""
 
     name = NAME
+    usable = True
 
     def cards(self) -> Sequence[ModelCard]:
         return [self.named(MODEL)]

@@ -86,6 +86,16 @@ class Timeline(Value):
     marks: tuple[Mark, ...]
 
 
+class GitChanges(Value):
+    """What `git diff` says of a thread's directory: everything that is not committed, whoever changed it.
+
+    `problem`: why there is no diff, for people; then `files` is empty.
+    """
+
+    files: tuple[items.FileUpdate, ...] = ()
+    problem: str = ""
+
+
 class FileHit(Value):
     path: str
     kind: Literal["file", "directory"]
@@ -120,6 +130,8 @@ class ServerStatus(Value, rename="camel"):
     sandbox: SandboxReport
     warnings: tuple[str, ...] = ()
     """What of the workspace's configuration is ignored, and why."""
+    can_add_devices: bool = True
+    """Whether `POST /links` can sign another browser in. Not on a server without a token: nobody signs in there."""
 
 
 class NewThread(Value, rename="camel"):

@@ -39,6 +39,7 @@ PUBLISHED = Published(
         p.Timeline,
         p.StateAt,
         p.FileHits,
+        p.GitChanges,
         p.Upload,
     ),
     names={

@@ -32,9 +32,13 @@ _STATUS: dict[items.ItemStatus, ToolStatus] = {
 }
 
 
-def tool_call(item: Shown, cwd: str) -> ToolCall:
-    """`cwd`: paths inside it are shown relative to it."""
+NEVER_APPROVED = "not run: the agent was stopped before you answered"
+
+
+def tool_call(item: Shown, cwd: str, *, asked_in_vain: bool = False) -> ToolCall:
+    """`cwd`: paths inside it are shown relative to it. `asked_in_vain`: nobody approved it before the turn ended."""
     output, truncated = tail(output_of(item))
+    never_ran = asked_in_vain and item.status == "interrupted"
 
     def call(name: str, kind: Json, title: str, given: Json, **more: Json) -> ToolCall:
         return ToolCall(
@@ -42,13 +46,13 @@ def tool_call(item: Shown, cwd: str) -> ToolCall:
             name=name,
             status=_STATUS[item.status],
             kind=kind,
-            outcome=item.status,
+            outcome="skipped" if never_ran else item.status,
             title=title,
             input=given,
             output=output,
             output_truncated=truncated,
             pictures=len(item.result.pictures) if not isinstance(item, items.Compaction) and item.result else 0,
-            reason=items.reason_of(item),
+            reason=NEVER_APPROVED if never_ran else items.reason_of(item),
             **more,
         )
 

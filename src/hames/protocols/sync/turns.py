@@ -111,7 +111,7 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         role="assistant",
         content=draft.text.text if draft.text else "",
         status=standing(turn, drafts, number),
-        tool_calls=tuple(tool_call(item, cwd) for item in draft.tools),
+        tool_calls=tuple(tool_call(item, cwd, asked_in_vain=item.id in turn.unanswered) for item in draft.tools),
         created_at=turn.started_at_ms,
         turn_id=turn.id,
         reasoning=thought(draft.reasoning) if draft.reasoning else "",

@@ -1,6 +1,7 @@
 """Models of servers that speak chat completions, for the catalogue."""
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +35,11 @@ class ChatSource:
     @property
     def url(self) -> str:
         return self._environment.get(self._server.url_variable, "").strip() or self._server.url
+
+    @property
+    def usable(self) -> bool:
+        has_key = bool(self._environment.get(self._server.key_variable, "").strip())
+        return bool(self.url) and (has_key or not self._server.needs_key)
 
     def cards(self) -> Sequence[ModelCard]:
         return [self._card(model) for model in dict.fromkeys((*self._listed, *self._asked))]
@@ -92,12 +98,19 @@ class ChatSource:
             provider=self.name,
             model=model,
             display_name=model,
-            description=f"Served by {self._server.title}",
+            description=self._description(),
             context_window=self.WINDOW,
             max_output=self.OUTPUT,
         )
         listed = self._listed.get(model) or self._listed.get(f"{model}:latest")
         return card if listed is None else replace(with_listed_facts(card, listed), model=model)
+
+    def _description(self) -> str:
+        """A server without a name of its own is named by its address; a name or password in the URL stays out."""
+        if self._server.name != "compatible":
+            return f"Served by {self._server.title}"
+        address = urlsplit(self.url).netloc.rpartition("@")[2] if self.url else ""
+        return f"Served by {address}" if address else ""
 
     def _extra(self) -> dict[str, Json]:
         given = self._environment.get(self._server.extra_variable, "").strip()

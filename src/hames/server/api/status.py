@@ -81,6 +81,7 @@ class HouseApi:
                 models=service.offer.listed,
                 sandbox=await service.sandbox(),
                 warnings=service.engine.rules.warnings,
+                can_add_devices=service.keyring is not None,
             )
         )
 

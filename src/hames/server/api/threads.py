@@ -2,6 +2,7 @@
 
 import hashlib
 
+import anyio
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,6 +30,7 @@ class ThreadsApi:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._engine = service.engine
+        self._git = anyio.Lock()
 
     def endpoints(self) -> list[Endpoint]:
         one = "/threads/{id}"
@@ -81,6 +83,13 @@ class ThreadsApi:
                 says="Every record that is not a delta, in a line",
                 handle=self.timeline,
                 answer=p.Timeline,
+            ),
+            Endpoint(
+                method="GET",
+                path=f"{one}/git-diff",
+                says="What is not committed in the thread's directory, as git says",
+                handle=self.git_diff,
+                answer=p.GitChanges,
             ),
             Endpoint(
                 method="GET",
@@ -166,6 +175,12 @@ class ThreadsApi:
 
     async def timeline(self, request: Request) -> Response:
         return reply(p.timeline(await self._engine.history(_thread_id(request))))
+
+    async def git_diff(self, request: Request) -> Response:
+        state = await self._service.state(_thread_id(request))
+        # One at a time: each starts a sandbox and reads the whole working tree.
+        async with self._git:
+            return reply(await self._service.git_changes(state.settings.cwd))
 
     async def at(self, request: Request) -> Response:
         seq = number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")

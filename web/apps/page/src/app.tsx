@@ -6,7 +6,9 @@ import { api } from "./api.js";
 import type { SlashCommand } from "./composer/commands.js";
 import { AddDevice } from "./shell/add-device.js";
 import { useNotifications, useTitle } from "./shell/attention.js";
+import { NARROW, useBackCloses } from "./shell/back.js";
 import { Confirm } from "./shell/dialog.js";
+import { focusAgain } from "./shell/focus.js";
 import { Help } from "./shell/help.js";
 import { go, threadUrl, useRoute } from "./shell/route.js";
 import { SignIn } from "./shell/sign-in.js";
@@ -52,9 +54,7 @@ export function App() {
   const create = useCallback(
     (model?: string) => {
       // An untouched thread is as good as a new one.
-      const unused =
-        model === undefined &&
-        rows.current?.find(({ title, preview, status }) => !title && !preview && status === "idle");
+      const unused = model === undefined && rows.current?.find(isUnused);
       setSidebar(false);
       if (unused) return go(unused.id);
       api.create(model ? { model } : {}).then(({ id }) => {
@@ -129,6 +129,7 @@ export function App() {
       const target = event.target as HTMLElement;
       const editing = target.matches("input, textarea, [contenteditable]");
       if (event.altKey && event.code === "KeyN") create();
+      else if (event.altKey && event.code === "KeyS") document.querySelector<HTMLElement>("[data-search]")?.focus();
       else if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown"))
         step(event.key === "ArrowDown" ? 1 : -1);
       else if (!editing && event.key === "/") document.querySelector<HTMLElement>("[data-composer]")?.focus();
@@ -147,10 +148,13 @@ export function App() {
 
   const showHelp = useCallback((commands: readonly SlashCommand[]) => setHelp(commands), []);
   const showSidebar = useCallback(() => setSidebar(true), []);
+  const hideSidebar = useCallback(() => setSidebar(false), []);
+  useBackCloses(sidebar, hideSidebar);
+  useDrawer(sidebar, hideSidebar);
 
   if (list.problem === "unauthorized") return <SignIn onDone={refresh} />;
   return (
-    <div className="page">
+    <div className="page" data-drawer={sidebar || undefined}>
       <nav className="skips" aria-label="Skip links">
         <a className="skip" href="#main">
           Skip to the thread
@@ -161,12 +165,7 @@ export function App() {
           </a>
         )}
       </nav>
-      <aside
-        className="sidebar"
-        aria-label="Threads and settings"
-        data-open={sidebar || undefined}
-        onKeyDown={(event) => event.key === "Escape" && setSidebar(false)}
-      >
+      <aside className="sidebar" aria-label="Threads and settings" data-open={sidebar || undefined}>
         <ThreadSidebar
           list={list}
           current={threadId}
@@ -213,6 +212,9 @@ export function App() {
               <p>
                 Check that <code>hames serve</code> is running. This page tries again every few seconds.
               </p>
+              <button type="button" className="button primary" onClick={refresh}>
+                Try again
+              </button>
             </Blank>
           ) : (
             <div className="loading" aria-busy="true">
@@ -222,7 +224,7 @@ export function App() {
           )}
         </main>
       )}
-      {addingDevice && <AddDevice onClose={() => setAddingDevice(false)} />}
+      {addingDevice && <AddDevice possible={server?.canAddDevices ?? true} onClose={() => setAddingDevice(false)} />}
       {deleting && (
         <Confirm
           title="Delete this thread?"
@@ -241,11 +243,45 @@ export function App() {
   );
 }
 
+/** While the thread list lies over the page it has the focus, and the page behind it cannot get it. */
+function useDrawer(open: boolean, onClose: () => void): void {
+  useEffect(() => {
+    if (!open) return;
+    const before = document.activeElement;
+    const page = document.getElementById("main");
+    const sidebar = document.querySelector<HTMLElement>(".sidebar");
+    page?.setAttribute("inert", "");
+    (sidebar?.querySelector<HTMLElement>("[aria-current]") ?? sidebar?.querySelector("button"))?.focus();
+    const wide = matchMedia(NARROW);
+    const resized = () => wide.matches || onClose();
+    const escape = (event: KeyboardEvent) => event.key === "Escape" && !event.defaultPrevented && onClose();
+    wide.addEventListener("change", resized);
+    window.addEventListener("keydown", escape);
+    return () => {
+      wide.removeEventListener("change", resized);
+      window.removeEventListener("keydown", escape);
+      page?.removeAttribute("inert");
+      const focused = document.activeElement;
+      if (!focused || focused === document.body || sidebar?.contains(focused)) focusAgain(before);
+    };
+  }, [open, onClose]);
+}
+
 function isOpen(threadId: string): boolean {
   return window.location.pathname === threadUrl(threadId);
 }
 
+/** Nothing was ever said in it, and nobody gave it a name. */
+function isUnused({ title, preview, status }: Pick<ThreadRow, "title" | "preview" | "status">): boolean {
+  return (!title || title === "New thread") && !preview && status === "idle";
+}
+
 function withOpen(list: ThreadList, open: OpenThread | null): ThreadList {
   if (!open || !list.threads) return list;
-  return { ...list, threads: list.threads.map((row) => (row.id === open.id ? { ...row, ...open } : row)) };
+  const rows = list.threads.map((row) => (row.id === open.id ? { ...row, ...open } : row));
+  // One thread without a word in it is enough: the open one, or else the newest.
+  const kept = rows.find(({ id }) => id === open.id) ?? null;
+  const unused = rows.filter(isUnused);
+  const shown = kept && isUnused(kept) ? kept : unused[0];
+  return { ...list, threads: rows.filter((row) => !isUnused(row) || row === shown) };
 }

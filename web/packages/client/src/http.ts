@@ -2,6 +2,7 @@
 
 import type {
   FileHit,
+  GitChanges,
   NewThread,
   ServerStatus,
   StateAnswer,
@@ -85,6 +86,11 @@ export class HarnessApi {
   /** The state as of a log position. `last`: only so many of its messages; `skipped` says how many are missing before them. */
   at(threadId: string, seq: number, { last, signal }: { last?: number; signal?: AbortSignal } = {}): Promise<StateAt> {
     return this.get(`${this.of(threadId)}/at/${seq}${parameters({ last })}`, signal);
+  }
+
+  /** Everything in the thread's folder that is not committed, whoever changed it. */
+  gitChanges(threadId: string, signal?: AbortSignal): Promise<GitChanges> {
+    return this.get(`${this.of(threadId)}/git-diff`, signal);
   }
 
   /** The file of an artifact as it is now. */

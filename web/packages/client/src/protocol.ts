@@ -16,6 +16,7 @@ export type {
   DeltaOperation,
   FileChange,
   FileHit,
+  GitChanges,
   HarnessCommand,
   HarnessMessage,
   HarnessState,

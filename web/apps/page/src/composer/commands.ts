@@ -39,7 +39,7 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     {
       id: "compact",
       description: "Replace the conversation so far with a summary for the model",
-      icon: "archive",
+      icon: "spark",
       run: actions.compact,
     },
     { id: "changes", description: "Show every file this thread changed", icon: "diff", run: actions.showChanges },
@@ -54,7 +54,7 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     { id: "device", description: "Sign in a phone or another browser", icon: "device", run: actions.addDevice },
     { id: "markdown", description: "Export as Markdown", icon: "export", run: () => actions.exportAs("markdown") },
     { id: "json", description: "Export as JSON", icon: "export", run: () => actions.exportAs("json") },
-    { id: "stop", description: "Stop the running turn", icon: "stop", run: actions.stop },
+    { id: "stop", description: "Stop the agent", icon: "stop", run: actions.stop },
     { id: "theme", description: "Switch between light, dark, and the system theme", icon: "moon", run: actions.theme },
     { id: "help", description: "Keys and commands", icon: "help", run: actions.help },
   ];

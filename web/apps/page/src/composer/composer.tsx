@@ -65,7 +65,7 @@ function touch(): boolean {
 }
 
 function hint(running: boolean): string {
-  if (running) return touch() ? "Message the running turn" : "Enter sends to the running turn, Tab queues";
+  if (running) return touch() ? "Message the agent while it works" : "Enter sends it to the agent now, Tab queues it";
   return touch() ? "Ask for a change" : "Ask for a change. Type @ for files, / for commands";
 }
 
@@ -81,6 +81,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
   const [text, setText] = useState(() => remembered(draftKey) ?? "");
   const [caret, setCaret] = useState(text.length);
   const [dismissed, setDismissed] = useState("");
+  const [modeWords, setModeWords] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
   const filePicker = useRef<HTMLInputElement>(null);
   const recalled = useRef(-1);
@@ -155,6 +156,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     const asked = askedMode.current;
     const next = nextMode(asked ?? modeOf(now));
     askedMode.current = next;
+    setModeWords(`Permissions: ${next.name}. ${next.description ?? ""}`);
     configure(next.set);
   };
 
@@ -228,6 +230,12 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     if (files.length === 0 || event.clipboardData.types.includes("text/plain")) return;
     event.preventDefault();
     pictures.add(files);
+  };
+
+  /** The button goes when the agent has stopped: the focus would go with it. */
+  const stopHere = () => {
+    props.stop();
+    if (!touch()) area.current?.focus();
   };
 
   const nothing = text.trim() === "" && pictures.pictures.length === 0;
@@ -312,9 +320,9 @@ export const Composer = memo(function Composer(props: ComposerProps) {
             <Selectors settings={settings} models={props.models} selectors={props.selectors} configure={configure} />
             <UsageMeter usage={props.usage} />
           </div>
-          <div className="composer-end">
+          <div className="composer-end" data-running={running || undefined}>
             {running && (
-              <button type="button" className="round stop" aria-label="Stop" title="Stop (Esc)" onClick={props.stop}>
+              <button type="button" className="round stop" aria-label="Stop" title="Stop (Esc)" onClick={stopHere}>
                 <Icon name="stop" />
               </button>
             )}
@@ -323,7 +331,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
                 type="button"
                 className="round queue-button"
                 aria-label="Queue"
-                title="Queue for the next turn (Tab)"
+                title="Send when the agent is done (Tab)"
                 disabled={blocked}
                 onClick={() => send("submit")}
               >
@@ -334,8 +342,8 @@ export const Composer = memo(function Composer(props: ComposerProps) {
               <button
                 type="button"
                 className="round send"
-                aria-label={running ? "Send to the running turn" : "Send"}
-                title={running ? "Send to the running turn (Enter)" : "Send (Enter)"}
+                aria-label={running ? "Send to the agent now" : "Send"}
+                title={running ? "Send to the agent now (Enter)" : "Send (Enter)"}
                 disabled={blocked}
                 onClick={sendNow}
               >
@@ -347,6 +355,9 @@ export const Composer = memo(function Composer(props: ComposerProps) {
       </div>
       <p className="offscreen" role="status">
         {suggesting ? `${suggestions.items.length} suggestions` : ""}
+      </p>
+      <p className="offscreen" role="status" data-mode-announcer="">
+        {modeWords}
       </p>
     </div>
   );

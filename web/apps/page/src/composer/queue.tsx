@@ -1,4 +1,4 @@
-/** Prompts that wait for the next turn: to read, edit, remove, or send to the running turn. */
+/** Prompts that wait until the agent is done: to read, edit, remove, or send now. */
 
 import type { QueuedPrompt } from "@hames/client";
 import { memo } from "react";
@@ -44,8 +44,8 @@ export const Queue = memo(function Queue({ queue, held, running, onEdit, onRemov
               <button
                 type="button"
                 className="icon-button small"
-                aria-label="Send to the running turn now"
-                title="Send to the running turn now"
+                aria-label="Send to the agent now"
+                title="Send to the agent now"
                 onClick={() => onSteer(prompt)}
               >
                 <Icon name="arrowUp" size={13} />

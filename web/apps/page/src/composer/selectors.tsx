@@ -1,9 +1,10 @@
 /** Model, approval mode, sandbox, and whatever else the server offers to choose: rendered from its own list. */
 
-import type { ConfigOption, Configuration, HarnessState } from "@hames/client";
+import type { ConfigOption, Configuration, HarnessState, Model } from "@hames/client";
 import { memo } from "react";
 import { Icon } from "../shell/icons.js";
-import { Menu } from "../shell/menu.js";
+import { Menu, type MenuItem } from "../shell/menu.js";
+import { plural } from "../text/format.js";
 import { MODES, modeOf, sandboxFor, sandboxItems, sandboxOf } from "./modes.js";
 
 /** So many have a button each. */
@@ -27,16 +28,12 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
       <Menu
         label={`Model: ${model?.name ?? settings.model}`}
         title="Model"
+        heading="Model"
+        note="Which model answers"
         side="top"
         className="compact"
         value={settings.model}
-        items={models.map(({ id, name, provider, description, available, problem }) => ({
-          id,
-          name,
-          description: available ? description : problem,
-          disabled: !available,
-          group: provider,
-        }))}
+        items={modelItems(models, settings.model)}
         onChoose={(id) => configure({ model: id })}
       >
         <Icon name="spark" size={14} />
@@ -45,6 +42,8 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
       <Menu
         label={`Permissions: ${mode.name}`}
         title="Permissions: when the agent asks (Shift+Tab)"
+        heading="Permissions"
+        note="When the agent asks before it acts"
         side="top"
         className={mode.id === "never" ? "risky" : ""}
         value={mode.id}
@@ -57,6 +56,8 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
       <Menu
         label={`Sandbox: ${walls?.name ?? ""}`}
         title="Sandbox"
+        heading="Sandbox"
+        note="What commands can reach"
         side="top"
         className={walls?.id === "dangerFullAccess" ? "risky" : "compact"}
         value={walls?.id ?? ""}
@@ -74,13 +75,14 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
             key={id}
             label={`${name} ${choices.find((choice) => choice.id === value)?.name ?? value}`}
             title={description || name}
+            heading={name}
+            note={description ?? ""}
             side="top"
             className="compact"
             value={value}
             items={choices}
             onChoose={(choice) => configure({ options: { [id]: choice } })}
           >
-            <Icon name="options" size={14} className="only-compact" />
             <span className="muted">{name}</span>{" "}
             <span>{choices.find((choice) => choice.id === value)?.name ?? value}</span>
           </Menu>
@@ -89,6 +91,46 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
     </div>
   );
 });
+
+const PROVIDERS: Record<string, string> = {
+  anthropic: "Anthropic",
+  openai: "OpenAI",
+  openrouter: "OpenRouter",
+  deepseek: "DeepSeek",
+  lmstudio: "LM Studio",
+  vllm: "vLLM",
+};
+
+function providerName(id: string): string {
+  return PROVIDERS[id] ?? id.charAt(0).toUpperCase() + id.slice(1);
+}
+
+/** What can be used, by provider; then a line for each provider that lacks something. The chosen model is always there. */
+export function modelItems(models: readonly Model[], chosen: string): readonly MenuItem[] {
+  const listed = models
+    .filter(({ id, available }) => available || id === chosen)
+    .map(({ id, name, provider, description, available, problem }) => ({
+      id,
+      name,
+      description: available ? description : problem,
+      disabled: !available,
+      group: providerName(provider),
+    }));
+  const missing = new Map<string, { count: number; problem: string }>();
+  for (const { provider, available, problem } of models) {
+    if (available) continue;
+    const known = missing.get(provider);
+    missing.set(provider, { count: (known?.count ?? 0) + 1, problem: known?.problem || problem });
+  }
+  const folded = [...missing].map(([provider, { count, problem }]) => ({
+    id: `no ${provider}`,
+    name: `${providerName(provider)}: ${/KEY/.test(problem) ? "no key" : "cannot be used"} (${plural(count, "model")})`,
+    description: /KEY/.test(problem) ? "`hames setup` adds one" : problem,
+    disabled: true,
+    group: "Not set up",
+  }));
+  return [...listed, ...folded];
+}
 
 /** Many options in one list; the button names those that differ from their default. */
 function Options({ selectors, configure }: { selectors: readonly ConfigOption[]; configure: Props["configure"] }) {
@@ -100,6 +142,7 @@ function Options({ selectors, configure }: { selectors: readonly ConfigOption[];
     <Menu
       label={`Options: ${words}`}
       title="Options of the model"
+      heading="Options of the model"
       side="top"
       className="compact"
       value={selectors.map(({ id, value }) => `${id} ${value}`)}

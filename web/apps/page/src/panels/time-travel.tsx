@@ -107,6 +107,28 @@ export function useTimeTravel(threadId: string, live: HarnessState | null): Time
   return { past, enter, to, leave, showAll };
 }
 
+const LABELS: readonly (readonly [RegExp, string])[] = [
+  [/^turn started$/, "The agent starts"],
+  [/^turn (completed|ended: end_turn)$/, "The agent is done"],
+  [/^turn (interrupted|ended: cancelled)$/, "Stopped"],
+  [/^turn failed: /, "Failed: "],
+  [/^turn failed$/, "Failed"],
+  [/^approval requested/, "The agent asks"],
+  [/^approval: once$/, "You allowed it once"],
+  [/^approval: always$/, "You allowed it always"],
+  [/^approval: reject$/, "You declined it"],
+  [/^approval: void$/, "Nobody answered"],
+  [/^finished: completed$/, "The tool is done"],
+  [/^finished: /, "The tool ended: "],
+  [/^thread created$/, "The thread was created"],
+];
+
+/** The log's words, as people say them. */
+export function labelOf({ label, kind }: Mark): string {
+  const known = LABELS.find(([words]) => words.test(label));
+  return known ? label.replace(known[0], known[1]) : label || kind;
+}
+
 type BarProps = { past: Past; to: (index: number) => void; leave: () => void; fork: (seq: number) => void };
 
 export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: BarProps) {
@@ -128,7 +150,7 @@ export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: Ba
     >
       <div className="time-words">
         {loading ? <span className="spinner" aria-hidden="true" /> : <Icon name="history" />}
-        <span className="time-label">{mark.label || mark.kind}</span>
+        <span className="time-label">{labelOf(mark)}</span>
         <time dateTime={new Date(mark.at).toISOString()}>{when}</time>
       </div>
       <div className="time-slide">
@@ -148,7 +170,7 @@ export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: Ba
           value={stop}
           autoFocus
           aria-label={byTurn ? "Turn of the thread" : "Step of the thread"}
-          aria-valuetext={`${index + 1} of ${marks.length}: ${mark.label}`}
+          aria-valuetext={`${index + 1} of ${marks.length}: ${labelOf(mark)}`}
           onChange={(event) => to(stops[Number(event.target.value)]!)}
         />
         <button

@@ -4,11 +4,38 @@ import { type DeviceLink, RequestFailed } from "@hames/client";
 import { useCallback, useEffect, useState } from "react";
 import { api } from "../api.js";
 import { sentence } from "../text/format.js";
+import { WithCode } from "../text/with-code.js";
 import { CopyButton } from "./copy.js";
 import { Dialog } from "./dialog.js";
 import { qrCode, qrPath } from "./qr.js";
 
-export function AddDevice({ onClose }: { onClose: () => void }) {
+const SERVE = "hames serve --host 0.0.0.0 --token";
+
+/** `possible`: false on a server that only this machine reaches. Then there is nothing to ask it for. */
+export function AddDevice({ possible, onClose }: { possible: boolean; onClose: () => void }) {
+  if (possible) return <DeviceLinks onClose={onClose} />;
+  return (
+    <Dialog title="Add a device" className="add-device" onClose={onClose}>
+      <p className="dialog-words">
+        Other devices cannot reach this server: it was started for this machine only. To use it from a phone or another
+        computer:
+      </p>
+      <ol className="dialog-steps">
+        <li>Stop this server: press Ctrl+C where it runs. Your threads stay.</li>
+        <li>
+          Start it again with
+          <span className="device-link">
+            <code>{SERVE}</code>
+            <CopyButton text={SERVE} label="Copy command" />
+          </span>
+        </li>
+        <li>Open the link that it prints, here, and choose “Add a device” again.</li>
+      </ol>
+    </Dialog>
+  );
+}
+
+function DeviceLinks({ onClose }: { onClose: () => void }) {
   const [link, setLink] = useState<DeviceLink | null>(null);
   const [problem, setProblem] = useState("");
   const create = useCallback(() => {
@@ -118,9 +145,4 @@ function QrCode({ text }: { text: string }) {
       <path d={qrPath(modules)} fill="#000" shapeRendering="crispEdges" />
     </svg>
   );
-}
-
-/** Words between backticks are commands. */
-function WithCode({ text }: { text: string }) {
-  return text.split("`").map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
 }

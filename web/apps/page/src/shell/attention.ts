@@ -50,7 +50,10 @@ export function useNotifications(threads: readonly ThreadRow[] | null): { on: bo
   const toggle = useCallback(async () => {
     if (!supported) return toast("This browser offers no notifications here. Most need https:// or localhost.");
     const allowed = on ? false : (await Notification.requestPermission()) === "granted";
-    if (!on && !allowed) toast("The browser does not allow notifications for this page.");
+    if (!on && !allowed)
+      toast(
+        "Notifications are blocked for this page. Allow them in the browser: the icon left of the address, then Notifications.",
+      );
     remember("notify", allowed ? "on" : "");
     setOn(allowed);
   }, [on, supported]);

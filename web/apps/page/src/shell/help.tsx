@@ -7,7 +7,7 @@ import { helpLines } from "./keys.js";
 export function Help({ commands, onClose }: { commands: readonly SlashCommand[]; onClose: () => void }) {
   return (
     <Dialog title="Keys and commands" onClose={onClose}>
-      <dl className="keys">
+      <dl className="keys only-keyboard">
         {helpLines().map(([keys, meaning]) => (
           <div key={`${keys} ${meaning}`}>
             <dt>

@@ -4,6 +4,7 @@ import type { ReactNode, SVGProps } from "react";
 
 const PATHS = {
   alert: <path d="M8 1.8 14.6 13.5H1.4ZM8 6.2v3.4M8 11.6v.1" />,
+  folder: <path d="M1.8 4.2V12.6h12.4V5.4H7.6L6.2 3.4H1.8Z" />,
   archive: <path d="M1.8 3h12.4v3H1.8ZM3 6v7.2h10V6M6.3 8.6h3.4" />,
   arrowDown: <path d="M8 2.5v11M3.5 9 8 13.5 12.5 9" />,
   arrowUp: <path d="M8 13.5v-11M3.5 7 8 2.5 12.5 7" />,

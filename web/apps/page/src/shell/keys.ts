@@ -13,7 +13,11 @@ export function helpLines(): readonly (readonly [string, string])[] {
   for (const { key, when, words } of KEY_TABLE) {
     if (!words) continue;
     const where =
-      when === "running" && isTwofold(key) ? " (while a turn runs)" : when === "approval" ? " (approval)" : "";
+      when === "running" && isTwofold(key)
+        ? " (while the agent works)"
+        : when === "approval"
+          ? " (when the agent asks)"
+          : "";
     lines.set(`${key} ${words}${where}`, key);
   }
   const shared = [...lines].map(([line, key]) => [key, line.slice(key.length + 1)] as const);
@@ -29,8 +33,13 @@ function isTwofold(key: string): boolean {
 
 const OWN: readonly (readonly [string, string])[] = [
   ["↑ ↓", "Earlier prompts, when the message box is empty"],
+  ["Alt+A", "Go to the question that the agent asks"],
+  ["Alt+M", "From the message box to the conversation, and back"],
+  ["Esc Shift+Tab", "From the message box to the control before it, while the agent does nothing"],
   ["Alt+N", "New thread"],
-  ["Alt+↑ Alt+↓", "Previous and next thread"],
+  ["Alt+S", "Search threads"],
+  ["Alt+↑", "Previous thread: the one above in the list"],
+  ["Alt+↓", "Next thread: the one below in the list"],
   ["Alt+F", "Find in this thread"],
   ["Alt+O", "Outline of this thread"],
   ["Alt+C", "Changes"],

@@ -1,6 +1,7 @@
 /** A button with a list: things to do, or things to choose from. Arrow keys, Home, End, letters, Escape. */
 
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { WithCode } from "../text/with-code.js";
 import { Icon, type IconName } from "./icons.js";
 
 export type MenuItem = {
@@ -25,6 +26,9 @@ type Props = {
   side?: "top" | "bottom";
   className?: string;
   title?: string;
+  /** What the list is about, at its top. */
+  heading?: string;
+  note?: string;
   disabled?: boolean;
 };
 
@@ -38,6 +42,8 @@ export function Menu({
   side = "bottom",
   className = "",
   title,
+  heading,
+  note,
   disabled = false,
 }: Props) {
   const [open, setOpen] = useState(false);
@@ -113,6 +119,12 @@ export function Menu({
           data-side={side}
           onKeyDown={move}
         >
+          {heading && (
+            <div className="menu-heading" role="presentation">
+              <strong>{heading}</strong>
+              {note && <span>{note}</span>}
+            </div>
+          )}
           {items.map((item, index) => (
             <Item
               key={item.id}
@@ -144,7 +156,11 @@ function Item({
       {item.icon && <Icon name={item.icon} />}
       <span className="menu-words">
         <span className="menu-name">{item.name}</span>
-        {item.description && <span className="menu-description">{item.description}</span>}
+        {item.description && (
+          <span className="menu-description">
+            <WithCode text={item.description} />
+          </span>
+        )}
       </span>
       {chosen && <Icon name="check" size={14} />}
     </>

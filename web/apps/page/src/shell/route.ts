@@ -1,6 +1,7 @@
 /** A URL per thread: `/t/ID`, and `/` for none. */
 
 import { useSyncExternalStore } from "react";
+import { isOverlayEntry } from "./back.js";
 
 const listeners = new Set<() => void>();
 
@@ -11,7 +12,7 @@ export function threadUrl(threadId: string | null): string {
 export function go(threadId: string | null, { replace = false } = {}): void {
   const url = threadUrl(threadId);
   if (url === window.location.pathname) return;
-  if (replace) window.history.replaceState(null, "", url);
+  if (replace || isOverlayEntry(window.history.state)) window.history.replaceState(null, "", url);
   else window.history.pushState(null, "", url);
   for (const listener of listeners) listener();
 }

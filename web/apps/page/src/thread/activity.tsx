@@ -3,6 +3,7 @@
 import type { HarnessState } from "@hames/client";
 import { useEffect, useState } from "react";
 import { duration } from "../text/format.js";
+import { useAreAnswersSeen } from "../tools/answers-seen.js";
 
 export type Activity = { words: string; since: number };
 
@@ -40,14 +41,15 @@ export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
   const shown = connected ? activity : null;
   const words = shown?.words ?? "";
   const waiting = words.startsWith("Waiting");
+  const seen = useAreAnswersSeen();
   return (
     <div className="activity" data-active={shown ? "" : undefined} data-waiting={waiting || undefined}>
       {shown && (
         <>
           <span className={waiting ? "dot" : "spinner"} data-status="approval" aria-hidden="true" />
           <span className="activity-words">{words}</span>
-          <Elapsed since={shown.since} />
-          {waiting && (
+          {waiting ? <Waited /> : <Elapsed since={shown.since} />}
+          {waiting && !seen && (
             <button type="button" className="link" onClick={onAnswer}>
               Show
             </button>
@@ -56,6 +58,12 @@ export function ActivityLine({ activity, connected, onAnswer }: LineProps) {
       )}
     </div>
   );
+}
+
+/** Counts from when this page first showed the question. */
+function Waited() {
+  const [since] = useState(Date.now);
+  return <Elapsed since={since} />;
 }
 
 function Elapsed({ since }: { since: number }) {
@@ -79,10 +87,12 @@ export function announcement(state: HarnessState | null): string {
   const approval = state.approvals?.[0];
   if (approval) {
     const what = approval.command || approval.tool || approval.changes?.map(({ path }) => path).join(", ") || "";
-    return `The agent asks for your approval: ${what}. Press y for yes, a for always, n for no.`;
+    return `The agent asks for your approval: ${what}. Press y for yes, a for always, n for no, Alt+A to go to the question.`;
   }
   if (state.status === "running") return "The agent is working";
-  if (state.status === "error") return `The turn failed: ${state.error ?? ""}`;
-  const last = state.messages.at(-1);
-  return last?.role === "assistant" ? `The agent has finished. ${last.content.slice(0, 400)}` : "";
+  if (state.status === "error") return `The agent failed: ${state.error ?? ""}`;
+  const last = state.messages.findLast(({ role }) => role === "assistant");
+  if (!last) return "";
+  if (last.stopReason === "cancelled") return "Stopped.";
+  return `The agent has finished. ${last.content.slice(0, 400)}`;
 }

@@ -12,16 +12,26 @@ export type ThreadTools = {
   /** Stops the running turn. */
   stop: () => void;
   forkBefore: (messageId: string) => void;
+  /** Sends a message of the thread once more. */
+  sendAgain: (messageId: string) => void;
 };
 
 const ThreadToolsContext = createContext<ThreadTools | null>(null);
 const ApprovalsContext = createContext<readonly Approval[]>([]);
 const FoundContext = createContext("");
+const UnreadContext = createContext<ReadonlySet<string>>(new Set());
 
 export const ThreadToolsProvider = ThreadToolsContext.Provider;
 export const ApprovalsProvider = ApprovalsContext.Provider;
 /** The tool call in which a search found something: it opens. */
 export const FoundProvider = FoundContext.Provider;
+
+/** Messages that the agent never read. */
+export const UnreadProvider = UnreadContext.Provider;
+
+export function useIsUnread(messageId: string): boolean {
+  return useContext(UnreadContext).has(messageId);
+}
 
 export function useThreadTools(): ThreadTools {
   const tools = useContext(ThreadToolsContext);

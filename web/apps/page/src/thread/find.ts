@@ -2,20 +2,27 @@
 
 import type { HarnessMessage, HarnessToolCall } from "@hames/client";
 
-/** One place where the words are. `toolCallId` is empty for the message's own text. */
-export type Hit = { messageId: string; toolCallId: string };
+/** One place where the words are. `toolCallId` is empty for the message's own text; `nth` counts the places there from 0. */
+export type Hit = { messageId: string; toolCallId: string; nth: number };
 
 export function findIn(messages: readonly HarnessMessage[], query: string): readonly Hit[] {
   const wanted = query.trim().toLowerCase();
   if (wanted === "") return [];
-  const has = (text: string | undefined) => text?.toLowerCase().includes(wanted) ?? false;
-  return messages.flatMap(({ id, content, reasoning, toolCalls = [] }) => {
-    const own = has(content) || has(reasoning) ? [{ messageId: id, toolCallId: "" }] : [];
-    const calls = toolCalls
-      .filter((call) => words(call).some(has))
-      .map((call) => ({ messageId: id, toolCallId: call.id }));
-    return [...own, ...calls];
-  });
+  const places = (messageId: string, toolCallId: string, texts: readonly (string | undefined)[]) => {
+    const count = texts.reduce((sum, text) => sum + occurrences(text ?? "", wanted), 0);
+    return Array.from({ length: count }, (_, nth) => ({ messageId, toolCallId, nth }));
+  };
+  return messages.flatMap(({ id, content, reasoning, toolCalls = [] }) => [
+    ...places(id, "", [reasoning, content]),
+    ...toolCalls.flatMap((call) => places(id, call.id, words(call))),
+  ]);
+}
+
+function occurrences(text: string, wanted: string): number {
+  const lower = text.toLowerCase();
+  let count = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, at + wanted.length)) count += 1;
+  return count;
 }
 
 function words({ title, output, reason, changes = [] }: HarnessToolCall): (string | undefined)[] {
@@ -32,7 +39,11 @@ export function rangesIn(root: Element, query: string): Range[] {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node && ranges.length < MOST_RANGES; node = walker.nextNode()) {
     const text = node.nodeValue?.toLowerCase() ?? "";
-    for (let at = text.indexOf(wanted); at >= 0 && ranges.length < MOST_RANGES; at = text.indexOf(wanted, at + 1)) {
+    for (
+      let at = text.indexOf(wanted);
+      at >= 0 && ranges.length < MOST_RANGES;
+      at = text.indexOf(wanted, at + wanted.length)
+    ) {
       const range = document.createRange();
       range.setStart(node, at);
       range.setEnd(node, at + wanted.length);

@@ -3,6 +3,7 @@
 import type { ThreadHead } from "@hames/client";
 import { memo, useEffect, useRef, useState } from "react";
 import { api } from "../api.js";
+import { focusAgain } from "../shell/focus.js";
 import { Icon } from "../shell/icons.js";
 import { Menu, type MenuItem } from "../shell/menu.js";
 import { baseName, titleOf } from "../text/format.js";
@@ -141,18 +142,24 @@ function Title({ title, editing, onEditing, onRename }: TitleProps) {
   useEffect(() => {
     if (!editing) return;
     setWords(title);
-    input.current?.select();
+    // Once the words are there.
+    requestAnimationFrame(() => input.current?.select());
     // The title may change while it is edited; what is typed wins.
     // oxlint-disable-next-line exhaustive-deps
   }, [editing]);
-  const done = (keep: boolean) => {
+  const before = useRef<Element | null>(null);
+  const done = (keep: boolean, byKey = false) => {
     onEditing(false);
+    if (byKey)
+      requestAnimationFrame(() =>
+        focusAgain(before.current?.isConnected ? before.current : document.querySelector(".head-title button")),
+      );
     if (keep && words.trim() && words.trim() !== title) onRename(words.trim());
   };
   if (!editing) {
     return (
       <h1 className="head-title">
-        <button type="button" onClick={() => onEditing(true)} title="Rename">
+        <button type="button" onClick={() => onEditing(true)} title={`Rename: ${title}`}>
           {title}
         </button>
       </h1>
@@ -167,10 +174,11 @@ function Title({ title, editing, onEditing, onRename }: TitleProps) {
       maxLength={200}
       aria-label="Title"
       onChange={(event) => setWords(event.target.value)}
+      onFocus={(event) => (before.current = event.relatedTarget)}
       onBlur={() => done(true)}
       onKeyDown={(event) => {
-        if (event.key === "Enter") done(true);
-        if (event.key === "Escape") done(false);
+        if (event.key === "Enter") done(true, true);
+        if (event.key === "Escape") done(false, true);
       }}
     />
   );

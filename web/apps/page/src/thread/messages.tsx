@@ -24,7 +24,7 @@ import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
 import { Markdown } from "../text/markdown.js";
 import { ToolCard } from "../tools/tool-card.js";
-import { useThreadTools } from "./context.js";
+import { useIsUnread, useThreadTools } from "./context.js";
 import { Reasoning } from "./reasoning.js";
 
 /** What parts are drawn with when nobody registers anything. */
@@ -64,7 +64,8 @@ function useSource(): HarnessMessage {
 
 function UserMessage() {
   const source = useSource();
-  const { readOnly, forkBefore } = useThreadTools();
+  const { readOnly, forkBefore, sendAgain } = useThreadTools();
+  const unread = useIsUnread(source.id) && !readOnly;
   return (
     <MessagePrimitive.Root className="message user" role="article" aria-label="You">
       <div className="bubble">
@@ -81,6 +82,14 @@ function UserMessage() {
         )}
         {source.content && <p className="prompt">{source.content}</p>}
       </div>
+      {unread && (
+        <p className="ending unread">
+          Not read by the agent: it was stopped first.{" "}
+          <button type="button" className="link" onClick={() => sendAgain(source.id)}>
+            Send again
+          </button>
+        </p>
+      )}
       <div className="message-actions">
         <CopyButton text={source.content} label="Copy message" />
         {!readOnly && (

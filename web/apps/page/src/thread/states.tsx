@@ -4,6 +4,7 @@ import type { HarnessState, Model, ServerStatus } from "@hames/client";
 import { memo, type ReactNode } from "react";
 import { Icon, type IconName, Mark } from "../shell/icons.js";
 import { baseName, sentence } from "../text/format.js";
+import { WithCode } from "../text/with-code.js";
 
 export function Notice({
   icon,
@@ -68,7 +69,9 @@ export const EmptyThread = memo(function EmptyThread({ cwd, model, server, onIde
 export function NoKey({ model, demo, onDemo }: { model: Model; demo: string; onDemo: () => void }) {
   return (
     <Notice icon="spark" title={`${model.name} cannot be used yet`}>
-      <p>{sentence(model.problem || "a key is missing")}</p>
+      <p>
+        <WithCode text={sentence(model.problem || "a key is missing")} />
+      </p>
       <p>
         API keys are read from the environment of the server. Set one, restart the server, and reload this page; or
         choose another model below.
@@ -85,7 +88,9 @@ export function NoKey({ model, demo, onDemo }: { model: Model; demo: string; onD
 export function NoSandbox({ message }: { message: string }) {
   return (
     <Notice icon="shield" title="This machine has no sandbox" tone="warn">
-      <p>{sentence(message)}</p>
+      <p>
+        <WithCode text={sentence(message)} />
+      </p>
       <p>
         Until then commands are refused, unless you choose “No sandbox” below. They then run with all your permissions.
       </p>
@@ -106,7 +111,7 @@ type FailureProps = {
 /** Why the last turn failed, and what helps. */
 export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: FailureProps) {
   if (state.status !== "error") return null;
-  const words = state.error || "the turn failed";
+  const words = state.error || "the agent failed";
   const model = state.models?.find(({ id }) => id === state.settings?.model);
   const retry = (
     <button type="button" className="button" onClick={onRetry}>
@@ -117,7 +122,9 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
     case "Unauthorized":
       return (
         <Notice icon="alert" title="The model provider rejected the API key" tone="bad">
-          <p>{sentence(words)}</p>
+          <p>
+            <WithCode text={sentence(words)} />
+          </p>
           <p>
             {model?.problem
               ? sentence(model.problem)
@@ -136,7 +143,9 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
     case "Refusal":
       return (
         <Notice icon="alert" title="The model refused" tone="warn">
-          <p>{sentence(words)}</p>
+          <p>
+            <WithCode text={sentence(words)} />
+          </p>
           <p>Rephrase the prompt, or choose another model below.</p>
           <button type="button" className="button" onClick={onEdit}>
             <Icon name="edit" size={14} /> Edit the prompt
@@ -146,7 +155,9 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
     case "ContextWindowExceeded":
       return (
         <Notice icon="alert" title="The conversation is too long for this model" tone="warn">
-          <p>{sentence(words)}</p>
+          <p>
+            <WithCode text={sentence(words)} />
+          </p>
           <button type="button" className="button primary" onClick={onCompact}>
             Summarise and continue
           </button>
@@ -155,7 +166,9 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
     case "SandboxError":
       return (
         <Notice icon="shield" title="The sandbox is missing" tone="bad">
-          <p>{sentence(words)}</p>
+          <p>
+            <WithCode text={sentence(words)} />
+          </p>
           <p>
             {server && !server.sandbox.ok
               ? sentence(server.sandbox.message)
@@ -167,14 +180,18 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
     case "ModelNotFound":
       return (
         <Notice icon="alert" title="Model not found" tone="bad">
-          <p>{sentence(words)}</p>
+          <p>
+            <WithCode text={sentence(words)} />
+          </p>
           <p>Choose another one below.</p>
         </Notice>
       );
     default:
       return (
-        <Notice icon="alert" title="The turn failed" tone="bad">
-          <p>{sentence(words)}</p>
+        <Notice icon="alert" title="The agent failed" tone="bad">
+          <p>
+            <WithCode text={sentence(words)} />
+          </p>
           {retry}
         </Notice>
       );

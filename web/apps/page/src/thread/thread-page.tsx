@@ -17,10 +17,13 @@ import { Composer, type ComposerHandle } from "../composer/composer.js";
 import { useFileDrop } from "../composer/file-drop.js";
 import { attachedAgain } from "../composer/images.js";
 import { Changes, changedFiles } from "../panels/changes.js";
+import { SidePanel } from "../panels/side-panel.js";
 import { Outline } from "../panels/outline.js";
 import { PlanList, planProgress } from "../panels/plan.js";
 import { TimeBar, useTimeTravel } from "../panels/time-travel.js";
+import { focusAgain } from "../shell/focus.js";
 import { Icon } from "../shell/icons.js";
+import { useBackCloses } from "../shell/back.js";
 import { go } from "../shell/route.js";
 import { remember } from "../shell/storage.js";
 import { toast, toastFailure } from "../shell/toasts.js";
@@ -29,13 +32,14 @@ import { passNews } from "../threads/news.js";
 import { ApprovalCard } from "../tools/approval-card.js";
 import { ActivityLine, activityOf, announcement } from "./activity.js";
 import { ConnectionBanner } from "./connection.js";
-import { ApprovalsProvider, FoundProvider, type ThreadTools, ThreadToolsProvider } from "./context.js";
+import { ApprovalsProvider, FoundProvider, type ThreadTools, ThreadToolsProvider, UnreadProvider } from "./context.js";
 import { Conversation, type ConversationHandle } from "./conversation.js";
 import type { Hit } from "./find.js";
 import { FindBar } from "./find-bar.js";
 import { Header, type Panel } from "./header.js";
 import { Pending } from "./messages.js";
 import { Blank, EmptyThread, Failure } from "./states.js";
+import { unreadMessages } from "./unread.js";
 import { WINDOW } from "./window.js";
 
 type Props = {
@@ -55,6 +59,13 @@ type Props = {
 type ThreadLabel = Pick<ThreadRow, "id" | "title" | "preview">;
 
 const NONE: never[] = [];
+/** What people type into the message box when the agent asks. */
+const ANSWERS = new Map<string, Decision>([
+  ["y", "once"],
+  ["yes", "once"],
+  ["n", "reject"],
+  ["no", "reject"],
+]);
 const PANELS: Record<Panel, string> = { changes: "Changes", plan: "Plan", outline: "Outline" };
 
 /** What goes along with the text when a prompt is edited in a fork: the fork's message box takes it when it appears. */
@@ -115,10 +126,15 @@ export function ThreadPage(props: Props) {
   );
   const steer = useCallback(
     (prompt: string, attachments: AttachmentInput[]) => {
+      // A question waits, and somebody typed its answer into the message box.
+      const asked = latest.current?.approvals?.[0];
+      const answer =
+        attachments.length === 0 && asked?.kind !== "elicitation" ? ANSWERS.get(prompt.toLowerCase()) : undefined;
+      if (asked && answer) return void send(client.approve(asked.id, answer));
       client.steer(prompt, attachments);
       conversation.current?.toEnd();
     },
-    [client],
+    [client, send],
   );
   const stop = useCallback(() => void send(client.cancel()), [client, send]);
   const dequeue = useCallback((id: string) => send(client.dequeue(id)), [client, send]);
@@ -159,10 +175,15 @@ export function ThreadPage(props: Props) {
     const thread = latest.current?.thread;
     if (thread) onDelete(thread);
   }, [onDelete]);
-  const find = useCallback(() => setFinding(true), []);
+  const beforeFind = useRef<Element | null>(null);
+  const find = useCallback(() => {
+    if (!document.activeElement?.closest(".find-bar")) beforeFind.current = document.activeElement;
+    setFinding(true);
+  }, []);
   const closeFind = useCallback(() => {
     setFinding(false);
     setFound(null);
+    focusAgain(beforeFind.current);
   }, []);
   const showHit = useCallback((hit: Hit) => {
     setFound(hit);
@@ -171,6 +192,8 @@ export function ThreadPage(props: Props) {
   const jump = useCallback((messageId: string) => conversation.current?.jump(messageId), []);
   const toEnd = useCallback(() => conversation.current?.toEnd(), []);
   const showPanel = useCallback((wanted: Panel) => setPanel((now) => (now === wanted ? null : wanted)), []);
+  const closePanel = useCallback(() => setPanel(null), []);
+  useBackCloses(panel !== null, closePanel);
   const travel = useCallback(() => (past ? leave() : enter()), [past, leave, enter]);
 
   const commands = useMemo(() => {
@@ -217,6 +240,12 @@ export function ThreadPage(props: Props) {
     [commands],
   );
 
+  const showApproval = useCallback(() => {
+    const card = document.querySelector<HTMLElement>("[data-approval]");
+    card?.scrollIntoView({ block: "center" });
+    card?.focus({ preventScroll: true });
+  }, []);
+
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
       const { altKey, ctrlKey, metaKey, code } = event;
@@ -229,13 +258,23 @@ export function ThreadPage(props: Props) {
       else if (code === "KeyO") showPanel("outline");
       else if (code === "KeyF") find();
       else if (code === "KeyT") travel();
+      else if (code === "KeyA") showApproval();
+      else if (code === "KeyM") toggleMessageBox();
       else return;
       event.preventDefault();
     };
     window.addEventListener("keydown", keys);
     return () => window.removeEventListener("keydown", keys);
-  }, [showPanel, travel, find]);
+  }, [showPanel, travel, find, showApproval]);
 
+  const sendAgain = useCallback(
+    (messageId: string) => {
+      const prompt = latest.current?.messages.find(({ id }) => id === messageId);
+      if (!prompt) return;
+      attachedAgain(prompt.attachments ?? []).then((attachments) => submit(prompt.content, attachments), toastFailure);
+    },
+    [submit],
+  );
   const cwd = state?.thread?.cwd ?? "";
   const tools = useMemo<ThreadTools>(
     () => ({
@@ -246,8 +285,9 @@ export function ThreadPage(props: Props) {
         void send(client.approve(id, decision, note, content)),
       stop,
       forkBefore,
+      sendAgain,
     }),
-    [threadId, cwd, travelling, client, send, stop, forkBefore],
+    [threadId, cwd, travelling, client, send, stop, forkBefore, sendAgain],
   );
 
   const messages = state?.messages ?? NONE;
@@ -255,6 +295,23 @@ export function ThreadPage(props: Props) {
   // Files change when a tool call does, not at every token.
   // oxlint-disable-next-line exhaustive-deps
   const files = useMemo(() => changedFiles(messages), [messages.length, lastTools, threadId, past?.index]);
+  // Git is asked again when a tool call has ended.
+  const toolsDone = useMemo(
+    () =>
+      messages.reduce(
+        (sum, { toolCalls }) => sum + (toolCalls?.filter(({ status }) => status !== "running").length ?? 0),
+        0,
+      ),
+    [messages],
+  );
+  const ranCommands = messages.some(({ toolCalls }) => toolCalls?.some(({ kind }) => kind === "command"));
+  const status = state?.status ?? "idle";
+  const unread = useMemo(
+    () => unreadMessages({ messages, status }),
+    // Only a whole message, or the end of the work, makes a difference.
+    // oxlint-disable-next-line exhaustive-deps
+    [messages.length, status],
+  );
   // oxlint-disable-next-line exhaustive-deps
   const history = useMemo(() => prompts(live?.messages ?? NONE), [live?.messages.length]);
 
@@ -276,11 +333,6 @@ export function ThreadPage(props: Props) {
     if (prompt) composer.current?.fill(prompt.content, prompt.attachments);
   }, []);
   const idea = useCallback((prompt: string) => composer.current?.fill(prompt), []);
-  const showApproval = useCallback(() => {
-    const card = document.querySelector<HTMLElement>("[data-approval]");
-    card?.scrollIntoView({ block: "center" });
-    card?.focus({ preventScroll: true });
-  }, []);
 
   if (connection.status === "ended" && connection.reason === "notFound") {
     return (
@@ -302,143 +354,142 @@ export function ThreadPage(props: Props) {
     <ThreadToolsProvider value={tools}>
       <ApprovalsProvider value={approvals}>
         <FoundProvider value={found?.toolCallId ?? ""}>
-          <main id="main" tabIndex={-1} className="thread" data-travelling={past ? "" : undefined}>
-            <Header
-              thread={live?.thread}
-              panel={panel}
-              changed={files.length}
-              progress={planProgress(state?.plan)}
-              travelling={travelling}
-              renaming={renaming}
-              onRenaming={setRenaming}
-              onRename={rename}
-              onPanel={showPanel}
-              onTravel={travel}
-              onFind={find}
-              onSidebar={onSidebar}
-              onAction={act}
-            />
-            <ConnectionBanner connection={connection} onRetry={() => client.reconnect()} />
-            {live?.thread?.notice && (
-              <p className="banner" role="note">
-                <Icon name="alert" size={14} /> {live.thread.notice}
-              </p>
-            )}
-            {finding && <FindBar messages={messages} onHit={showHit} onClose={closeFind} />}
-            <div className="thread-body" data-wide={(panel === "changes" && wide) || undefined}>
-              <div className="thread-main">
-                {state ? (
-                  <Conversation
-                    ref={conversation}
-                    state={state}
-                    skipped={past?.skipped ?? 0}
-                    onSkipped={showAll}
-                    commands={past ? null : client}
-                  >
-                    {messages.length === 0 && pending.length === 0 && (
-                      <EmptyThread cwd={cwd} model={model} server={server} onIdea={idea} onDemo={demo} />
-                    )}
-                    {approvals
-                      .filter(
-                        ({ toolCallId }) =>
-                          !known.has(toolCallId) &&
-                          !messages.some(({ toolCalls }) => toolCalls?.some(({ id }) => id === toolCallId)),
-                      )
-                      .map((approval) => (
-                        <ApprovalCard key={approval.id} approval={approval} />
-                      ))}
-                    {!past && (
-                      <Failure
-                        state={state}
-                        server={server}
-                        onRetry={retry}
-                        onCompact={() => void send(client.compact())}
-                        onDemo={demo}
-                        onEdit={edit}
-                      />
-                    )}
-                    {!past && <Pending pending={pending} connected={connection.status === "open"} />}
-                  </Conversation>
-                ) : (
-                  <div className="loading" aria-busy="true">
-                    <span className="spinner" aria-hidden="true" />
-                    <span className="offscreen">Loading</span>
-                  </div>
-                )}
-                <section className="foot" aria-label="Message and settings">
-                  {past ? (
-                    <TimeBar past={past} to={to} leave={leave} fork={fork} />
-                  ) : (
-                    <>
-                      <ActivityLine
-                        activity={live && activityOf(live)}
-                        connected={connection.status === "open"}
-                        onAnswer={showApproval}
-                      />
-                      <Composer
-                        ref={composer}
-                        threadId={threadId}
-                        running={live?.status === "running"}
-                        dropping={dropping}
-                        settings={live?.settings}
-                        models={live?.models}
-                        selectors={live?.selectors}
-                        usage={live?.usage}
-                        queue={live?.queue ?? NONE}
-                        queueHeld={live?.queueHeld ?? false}
-                        history={history}
-                        commands={commands}
-                        submit={submit}
-                        steer={steer}
-                        stop={stop}
-                        dequeue={dequeue}
-                        configure={configure}
-                      />
-                    </>
-                  )}
-                </section>
-              </div>
-              {panel && (
-                <aside className="panel" aria-label={PANELS[panel]} data-panel={panel}>
-                  <header>
-                    <h2>{PANELS[panel]}</h2>
-                    {panel === "changes" && (
-                      <button
-                        type="button"
-                        className="icon-button only-wide"
-                        aria-pressed={wide}
-                        aria-label="Wider"
-                        title={wide ? "Beside the conversation" : "In place of the conversation"}
-                        onClick={() => setWide(!wide)}
-                      >
-                        <Icon name={wide ? "narrow" : "wide"} />
-                      </button>
-                    )}
-                    <button
-                      type="button"
-                      className="icon-button"
-                      aria-label="Close panel"
-                      onClick={() => setPanel(null)}
+          <UnreadProvider value={unread}>
+            <main id="main" tabIndex={-1} className="thread" data-travelling={past ? "" : undefined}>
+              <Header
+                thread={live?.thread}
+                panel={panel}
+                changed={files.length}
+                progress={planProgress(state?.plan)}
+                travelling={travelling}
+                renaming={renaming}
+                onRenaming={setRenaming}
+                onRename={rename}
+                onPanel={showPanel}
+                onTravel={travel}
+                onFind={find}
+                onSidebar={onSidebar}
+                onAction={act}
+              />
+              <ConnectionBanner connection={connection} onRetry={() => client.reconnect()} />
+              {live?.thread?.notice && (
+                <p className="banner" role="note">
+                  <Icon name="alert" size={14} />
+                  <span>
+                    This thread was not written by you on this machine. Its settings are not used: if you continue, the
+                    agent works in <code>{live.thread.cwd}</code> with your settings.
+                  </span>
+                  <button type="button" className="link" onClick={() => onNewThread()}>
+                    New thread
+                  </button>
+                </p>
+              )}
+              {finding && <FindBar messages={messages} onHit={showHit} onClose={closeFind} />}
+              <div className="thread-body" data-wide={(panel === "changes" && wide) || undefined}>
+                <div className="thread-main">
+                  {state ? (
+                    <Conversation
+                      ref={conversation}
+                      state={state}
+                      skipped={past?.skipped ?? 0}
+                      onSkipped={showAll}
+                      commands={past ? null : client}
                     >
-                      <Icon name="close" />
-                    </button>
-                  </header>
-                  <div className="panel-body" tabIndex={0} role="region" aria-label={`${PANELS[panel]} list`}>
-                    {panel === "changes" && <Changes files={files} />}
+                      {messages.length === 0 && pending.length === 0 && (
+                        <EmptyThread cwd={cwd} model={model} server={server} onIdea={idea} onDemo={demo} />
+                      )}
+                      {approvals
+                        .filter(
+                          ({ toolCallId }) =>
+                            !known.has(toolCallId) &&
+                            !messages.some(({ toolCalls }) => toolCalls?.some(({ id }) => id === toolCallId)),
+                        )
+                        .map((approval) => (
+                          <ApprovalCard key={approval.id} approval={approval} />
+                        ))}
+                      {!past && (
+                        <Failure
+                          state={state}
+                          server={server}
+                          onRetry={retry}
+                          onCompact={() => void send(client.compact())}
+                          onDemo={demo}
+                          onEdit={edit}
+                        />
+                      )}
+                      {!past && <Pending pending={pending} connected={connection.status === "open"} />}
+                    </Conversation>
+                  ) : (
+                    <div className="loading" aria-busy="true">
+                      <span className="spinner" aria-hidden="true" />
+                      <span className="offscreen">Loading</span>
+                    </div>
+                  )}
+                  <section className="foot" aria-label="Message and settings">
+                    {past ? (
+                      <TimeBar past={past} to={to} leave={leave} fork={fork} />
+                    ) : (
+                      <>
+                        <ActivityLine
+                          activity={live && activityOf(live)}
+                          connected={connection.status === "open"}
+                          onAnswer={showApproval}
+                        />
+                        <Composer
+                          ref={composer}
+                          threadId={threadId}
+                          running={live?.status === "running"}
+                          dropping={dropping}
+                          settings={live?.settings}
+                          models={live?.models}
+                          selectors={live?.selectors}
+                          usage={live?.usage}
+                          queue={live?.queue ?? NONE}
+                          queueHeld={live?.queueHeld ?? false}
+                          history={history}
+                          commands={commands}
+                          submit={submit}
+                          steer={steer}
+                          stop={stop}
+                          dequeue={dequeue}
+                          configure={configure}
+                        />
+                      </>
+                    )}
+                  </section>
+                </div>
+                {panel && (
+                  <SidePanel
+                    name={PANELS[panel]}
+                    panel={panel}
+                    wide={wide}
+                    onWide={panel === "changes" ? () => setWide(!wide) : null}
+                    onClose={closePanel}
+                  >
+                    {panel === "changes" && (
+                      <Changes files={files} live={!travelling} ranCommands={ranCommands} version={toolsDone} />
+                    )}
                     {panel === "plan" && <PlanList plan={state?.plan} />}
                     {panel === "outline" && <Outline messages={messages} onJump={jump} onEnd={toEnd} />}
-                  </div>
-                </aside>
-              )}
-            </div>
-            <p className="offscreen" role="status" data-announcer="">
-              {announcement(live)}
-            </p>
-          </main>
+                  </SidePanel>
+                )}
+              </div>
+              <p className="offscreen" role="status" data-announcer="">
+                {announcement(live)}
+              </p>
+            </main>
+          </UnreadProvider>
         </FoundProvider>
       </ApprovalsProvider>
     </ThreadToolsProvider>
   );
+}
+
+/** From the message box to the conversation, and back: Shift+Tab is taken there, and Escape stops the agent. */
+function toggleMessageBox(): void {
+  const message = document.querySelector<HTMLElement>("[data-composer]");
+  if (document.activeElement === message) document.querySelector<HTMLElement>(".viewport")?.focus();
+  else message?.focus();
 }
 
 /** More messages than are drawn at once. */

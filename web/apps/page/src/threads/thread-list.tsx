@@ -58,6 +58,20 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
         />
       </div>
       <nav className="threads" aria-label="Threads" onKeyDown={arrows}>
+        {archived && (
+          <div className="threads-archived">
+            <button
+              type="button"
+              className="icon-button"
+              aria-label="Back to all threads"
+              title="Back to all threads"
+              onClick={() => props.onArchived(false)}
+            >
+              <Icon name="chevron" className="flip" />
+            </button>
+            <h2>Archived threads</h2>
+          </div>
+        )}
         {list.threads === null && list.problem === null && <p className="threads-empty">Loading…</p>}
         {list.threads?.length === 0 && (
           <p className="threads-empty">
@@ -66,7 +80,7 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
               : search
                 ? "Nothing found"
                 : archived
-                  ? "No archived threads"
+                  ? "Nothing is archived. Archive a thread to keep it out of the list."
                   : "No threads yet"}
           </p>
         )}
@@ -81,6 +95,7 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
                   thread={thread}
                   current={thread.id === current}
                   elsewhere={thread.cwd !== props.cwd}
+                  search={search}
                   onOpen={props.onOpen}
                   onArchive={props.onArchive}
                   onDelete={props.onDelete}
@@ -153,13 +168,14 @@ type RowProps = {
   thread: ThreadRow;
   current: boolean;
   elsewhere: boolean;
+  search: string;
   onOpen: (threadId: string) => void;
   onArchive: (thread: ThreadRow, archived: boolean) => void;
   onDelete: (thread: ThreadRow) => void;
 };
 
 /** One line while there is nothing to say of a thread but its name; a second one for what needs attention. */
-const Row = memo(function Row({ thread, current, elsewhere, onOpen, onArchive, onDelete }: RowProps) {
+const Row = memo(function Row({ thread, current, elsewhere, search, onOpen, onArchive, onDelete }: RowProps) {
   const open = (event: MouseEvent) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
     event.preventDefault();
@@ -184,10 +200,14 @@ const Row = memo(function Row({ thread, current, elsewhere, onOpen, onArchive, o
         {(said || elsewhere) && (
           <span className="thread-meta">
             {said && <span data-status={thread.status}>{said}</span>}
-            {elsewhere && <span>{baseName(thread.cwd)}</span>}
+            {elsewhere && <span title={thread.cwd}>{baseName(thread.cwd)}</span>}
           </span>
         )}
-        {thread.match && <span className="thread-match">{thread.match}</span>}
+        {thread.match && (
+          <span className="thread-match">
+            <Marked text={thread.match} words={search} />
+          </span>
+        )}
       </a>
       <span className="thread-actions">
         {thread.archived && (
@@ -214,6 +234,20 @@ const Row = memo(function Row({ thread, current, elsewhere, onOpen, onArchive, o
     </li>
   );
 });
+
+/** The words that were searched for, marked where they are. */
+function Marked({ text, words }: { text: string; words: string }) {
+  const wanted = words.trim();
+  const at = wanted ? text.toLowerCase().indexOf(wanted.toLowerCase()) : -1;
+  if (at < 0) return text;
+  return (
+    <>
+      {text.slice(0, at)}
+      <mark>{text.slice(at, at + wanted.length)}</mark>
+      {text.slice(at + wanted.length)}
+    </>
+  );
+}
 
 function arrows(event: KeyboardEvent<HTMLElement>): void {
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;

@@ -1,8 +1,9 @@
 /**
  * A question that waits for a person: exactly what would happen, and the answers.
  *
- * Keys work while the card has the focus. It takes the focus when it appears, unless somebody is typing, and it ignores
- * keys for a moment: a letter meant for the message box must not approve anything. What keys mean is in `specs/keys.json`.
+ * Its keys work wherever the focus is, except in a text field with text in it, and in a text field that somebody went to after
+ * the question appeared: a letter meant for the message box must not approve anything. The card takes the focus when it appears,
+ * unless somebody is typing, and ignores keys for a moment. What keys mean is in `specs/keys.json`.
  */
 
 import type { Approval, Decision } from "@hames/client";
@@ -11,7 +12,9 @@ import { Icon } from "../shell/icons.js";
 import { CodeBlock } from "../text/code-block.js";
 import { sentence } from "../text/format.js";
 import { hides, Visible } from "../text/visible.js";
+import { WithCode } from "../text/with-code.js";
 import { useIsFirst, useThreadTools } from "../thread/context.js";
+import { useReportSeen } from "./answers-seen.js";
 import { FileDiff, SidesSwitch, useSides } from "./diff-view.js";
 import { Elicitation } from "./elicitation.js";
 
@@ -27,10 +30,16 @@ const QUESTIONS: Record<Approval["kind"], string> = {
 };
 
 let typedAt = -Infinity;
+/** When a key was pressed in a text field before the last one. */
+let typedBefore = -Infinity;
 if (typeof document !== "undefined") {
   document.addEventListener(
     "keydown",
-    (event) => event.target instanceof HTMLTextAreaElement && (typedAt = performance.now()),
+    (event) => {
+      if (!textField(event.target)) return;
+      typedBefore = typedAt;
+      typedAt = performance.now();
+    },
     true,
   );
 }
@@ -41,6 +50,20 @@ function busyFor(): number {
   if (focused instanceof HTMLInputElement) return Infinity;
   if (!(focused instanceof HTMLTextAreaElement)) return 0;
   return focused.value !== "" ? Infinity : Math.max(0, typedAt + TYPING_MS - performance.now());
+}
+
+/** A text field, where letters are text. */
+function textField(target: EventTarget | null): HTMLInputElement | HTMLTextAreaElement | null {
+  if (target instanceof HTMLTextAreaElement) return target;
+  return target instanceof HTMLInputElement && !["checkbox", "radio", "range", "button"].includes(target.type)
+    ? target
+    : null;
+}
+
+/** Whether something else takes letters: a dialog, a list, a menu. */
+function isTakenElsewhere(target: EventTarget | null): boolean {
+  if (document.querySelector("dialog[open]")) return true;
+  return target instanceof Element && target.closest(".menu-list, select, .time-bar, [contenteditable]") !== null;
 }
 
 export function ApprovalCard({ approval }: { approval: Approval }) {
@@ -65,6 +88,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     return () => clearTimeout(timer);
   }, [first, readOnly]);
 
+  useReportSeen(card, first);
   useEffect(() => {
     const timer = setTimeout(() => setListening(true), IGNORED_MS);
     return () => clearTimeout(timer);
@@ -76,6 +100,31 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     approve(approval.id, decision, note.trim(), content);
     document.querySelector<HTMLElement>("[data-composer]")?.focus();
   };
+  const letter = useRef<(event: globalThis.KeyboardEvent) => void>(() => {});
+  const wentTo = useRef<EventTarget | null>(null);
+  useEffect(() => {
+    if (!first || readOnly) return;
+    // Whoever goes to a text field while the question is there means to write.
+    const went = (event: Event) => (wentTo.current = textField(event.target));
+    const pressed = (event: globalThis.KeyboardEvent) => letter.current(event);
+    document.addEventListener("focusin", went);
+    document.addEventListener("pointerdown", went);
+    window.addEventListener("keydown", pressed);
+    return () => {
+      document.removeEventListener("focusin", went);
+      document.removeEventListener("pointerdown", went);
+      window.removeEventListener("keydown", pressed);
+    };
+  }, [first, readOnly]);
+
+  letter.current = (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (!listening || event.isComposing || !/^[yanr]$/.test(event.key) || isTakenElsewhere(event.target)) return;
+    const field = textField(event.target);
+    if (field && (field.value !== "" || field === wentTo.current || typedAt - typedBefore < TYPING_MS)) return;
+    if (approval.kind !== "elicitation" && act(event.key)) event.preventDefault();
+  };
+
   const keys = (event: KeyboardEvent) => {
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || !listening || readOnly) return;
@@ -111,7 +160,9 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
         <Icon name="shield" />
         <strong id={titleId}>{QUESTIONS[approval.kind]}</strong>
         {approval.kind !== "elicitation" && says(approval) && (
-          <span className="approval-reason">{sentence(approval.reason ?? "")}</span>
+          <span className="approval-reason">
+            <WithCode text={sentence(approval.reason ?? "")} />
+          </span>
         )}
       </div>
       {approval.kind === "elicitation" ? (
@@ -152,22 +203,32 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
             >
               No <kbd>n</kbd>
             </button>
-            <input
-              ref={noteField}
-              className="approval-note"
-              value={note}
-              disabled={answered !== null || readOnly}
-              onChange={(event) => setNote(event.target.value)}
-              onKeyDown={(event) => {
-                if (event.key === "Enter" && note.trim()) answer("reject");
-                else if (event.key === "Escape") card.current?.focus();
-                else return;
-                event.preventDefault();
-                event.stopPropagation();
-              }}
-              placeholder="Reject and tell the agent what to do instead…"
-              aria-label="Reject and tell the agent why"
-            />
+            <span className="approval-reply">
+              <input
+                ref={noteField}
+                className="approval-note"
+                value={note}
+                disabled={answered !== null || readOnly}
+                onChange={(event) => setNote(event.target.value)}
+                onKeyDown={(event) => {
+                  if (event.key === "Enter" && note.trim()) answer("reject");
+                  else if (event.key === "Escape") card.current?.focus();
+                  else return;
+                  event.preventDefault();
+                  event.stopPropagation();
+                }}
+                placeholder="Or say in your own words"
+                aria-label="Reject and tell the agent why"
+              />
+              <button
+                type="button"
+                className="button"
+                disabled={answered !== null || readOnly || note.trim() === ""}
+                onClick={() => answer("reject")}
+              >
+                Reject and send
+              </button>
+            </span>
           </div>
           {always && (
             <p className="approval-scope" title={approval.alwaysCovers?.files?.join("\n")}>

@@ -13,6 +13,7 @@ import { CodeBlock } from "../text/code-block.js";
 import { countChanges, parseDiff } from "../text/diff.js";
 import { baseName, duration, plural, sentence, shortPath } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
+import { WithCode } from "../text/with-code.js";
 import { useApproval, useIsFound, useThreadTools } from "../thread/context.js";
 import { ApprovalCard } from "./approval-card.js";
 import { BareDiff, ChangeCounts, FileDiff, SidesSwitch, useSides, WORDS } from "./diff-view.js";
@@ -24,7 +25,7 @@ const ICONS: Record<ToolKind, IconName> = {
   mcp: "tool",
   search: "search",
   plan: "plan",
-  compaction: "archive",
+  compaction: "spark",
   artifact: "file",
   tool: "tool",
 };
@@ -33,9 +34,9 @@ const SAID: Record<string, string> = {
   running: "running",
   completed: "done",
   failed: "failed",
-  declined: "declined",
+  declined: "you declined it",
   interrupted: "stopped",
-  skipped: "skipped",
+  skipped: "not run",
 };
 
 /** Most commands are over by then. */
@@ -215,7 +216,12 @@ function isCut(command: string): boolean {
 
 /** Why it failed, was refused or skipped: before anything else. */
 function Reason({ call }: { call: HarnessToolCall }) {
-  return call.reason ? <p className="tool-reason">{sentence(call.reason)}</p> : null;
+  if (!call.reason) return null;
+  return (
+    <p className="tool-reason">
+      <WithCode text={sentence(call.reason)} />
+    </p>
+  );
 }
 
 function Arguments({ input, open }: { input: unknown; open: boolean }) {
