@@ -23,6 +23,8 @@ from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
 from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue, Shelf
+from hames.providers.compatible_servers import Server as ChatServer
+from hames.providers.shelves import CompatibleShelf
 from hames.sandbox.conceal import conceal
 from hames.sandbox.trust import ShellTrust
 from hames.store.jsonl import JsonlStore
@@ -235,6 +237,10 @@ def catalogue(options: Options) -> Catalogue:
         from hames.agents.codex.models import CodexShelf
 
         shelves = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
+    shelves += [
+        CompatibleShelf(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
+        for name in options.own_providers
+    ]
     return Catalogue(options.environment, clock=clock, shelves=shelves, cache=options.state_dir / "models")
 
 

@@ -22,7 +22,7 @@ FIXED = {
     "--agent": ("codex",),
     "--log-level": ("debug", "info", "warning", "error"),
 }
-LOOKED_UP = {"--model": "models", "--thread": "threads", "--option": "options", "-o": "options"}
+LOOKED_UP = {"--model": "models", "-m": "models", "--thread": "threads", "--option": "options", "-o": "options"}
 PATHS = ("FILE", "DIR", "SOCKET")
 
 
@@ -66,7 +66,7 @@ def _words(action: Action) -> list[Word]:
         Word(
             text=flag,
             help=help_text,
-            takes=choices or FIXED.get(flag, ()),
+            takes=choices or FIXED.get(action.option_strings[0], ()),
             looked_up=LOOKED_UP.get(flag, ""),
             file=str(action.metavar) in PATHS,
             valued=action.nargs != 0,

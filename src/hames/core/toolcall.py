@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -15,7 +16,7 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
 from hames.domain.ids import ItemId
-from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
+from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult, not_run
 from hames.domain.json import Json
 from hames.domain.rulings import Ruling, Verdict, decide
 from hames.domain.schema import check
@@ -23,6 +24,7 @@ from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
 
 log = logging.getLogger(__name__)
 
+NOT_RUN_SECONDS = 1.0
 JUDGE_SECONDS = 2.0
 """How long the trust in a command may be looked for. After that a person is asked."""
 
@@ -36,7 +38,9 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     tool = turn.tools.get(call.name)
     if tool is None:
         offered = ", ".join(sorted(turn.tools)) or "none"
-        return await _failed(turn, call, _shown(call), f"there is no tool {call.name!r}; the tools are: {offered}")
+        mode = "" if turn.settings.agent == "code" else f" in {turn.settings.agent} mode"
+        reason = f"there is no tool {call.name!r}{mode}; the tools are: {offered}"
+        return await _failed(turn, call, _shown(call), reason)
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as problem:
@@ -56,8 +60,9 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
         return await _failed(turn, call, arguments, str(reason))
-    await turn.handle.start(prepared.item)
+    # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(turn, prepared)
+    await turn.handle.start(prepared.item)
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
         return await _refused(turn, item_id, "failed", refusal)
@@ -124,7 +129,12 @@ async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
 
 async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | None:
     """None if a person agreed."""
-    answer = await turn.handle.ask(prepared.item.id, prepared.intent, ruling.reason)
+    try:
+        answer = await turn.handle.ask(prepared.item.id, prepared.intent, ruling.reason)
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(NOT_RUN_SECONDS, shield=True), suppress(HarnessError):
+            await turn.handle.complete(not_run(turn.item(prepared.item.id)))
+        raise
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED

@@ -133,7 +133,7 @@ class ApprovalRequested(_Event, tag="approval_requested"):
 
 
 class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
-    """`grant` is what an `always` allows from now on; `note` is a word to the model; `content` is a form filled in."""
+    """`grant` is what an `always` allows from now on; `note` goes to the model; `content` is a form filled in."""
 
     policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     turn_id: TurnId

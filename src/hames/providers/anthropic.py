@@ -50,13 +50,14 @@ class AnthropicProvider:
         """Raises `Misconfigured`."""
         api_key, auth_token = api_key.strip(), auth_token.strip()
         if not api_key and not auth_token:
-            raise Misconfigured("no key for Anthropic; set ANTHROPIC_API_KEY (scripted/hello is a model without one)")
+            raise Misconfigured(failures.no_key("Anthropic", self.name, "ANTHROPIC_API_KEY"))
         if not (api_key + auth_token).isascii() or not (api_key + auth_token).isprintable():
             raise Misconfigured("ANTHROPIC_API_KEY holds characters no key has; set it again")
         self._clock = clock
         self._patience = patience
         self._service = Service(
             name="the Anthropic API",
+            provider=self.name,
             key_variable="ANTHROPIC_API_KEY",
             url=base_url,
             url_variable="ANTHROPIC_BASE_URL",

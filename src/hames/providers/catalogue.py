@@ -124,7 +124,7 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for shelf in self._taught() for card in shelf.cards()]
+        return [_marked(shelf, card) for shelf in self._taught() for card in shelf.cards()]
 
     def selectors(self) -> Sequence[Selector]:
         """One of each: shelves that offer the same choice offer it together."""
@@ -141,10 +141,10 @@ class Catalogue:
         provider, slash, model = name.partition("/")
         shelves = self._taught()
         if slash and provider in self._shelves:
-            return self._shelves[provider].named(model)
+            return _marked(self._shelves[provider], self._shelves[provider].named(model))
         for shelf in shelves:
             if (card := shelf.known(name)) is not None:
-                return card
+                return _marked(shelf, card)
         raise UnknownModel(f"no model {name!r}; {self._suggestion(name)}")
 
     def provider(self, card: ModelCard) -> Provider:
@@ -227,6 +227,11 @@ class Catalogue:
         names = {card.model: card.id for card in self.cards() if not card.successor}
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         return "did you mean " + " or ".join(names[n] for n in near) if near else f"try {self._default}"
+
+
+def _marked(shelf: Shelf, card: ModelCard) -> ModelCard:
+    """The card, which says whether its provider has what it takes to be asked. Whether it answers is not known here."""
+    return card if getattr(shelf, "usable", True) else replace(card, usable=False)
 
 
 def _anything(provider: str) -> ModelCard:

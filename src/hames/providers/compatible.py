@@ -56,9 +56,9 @@ class CompatibleProvider:
         """Raises `Misconfigured`."""
         api_key, url = api_key.strip(), url.strip() or server.url
         if not url:
-            raise Misconfigured(f"no address for {server.title}; set {server.url_variable}")
+            raise Misconfigured(failures.no_address(server.name, server.url_variable))
         if not api_key and server.needs_key:
-            raise Misconfigured(f"no key for {server.title}; set {server.key_variable}")
+            raise Misconfigured(failures.no_key(server.title, server.name, server.key_variable))
         if not api_key.isascii() or (api_key and not api_key.isprintable()):
             raise Misconfigured(f"{server.key_variable} holds characters no key has; set it again")
         self.name = server.name
@@ -69,11 +69,14 @@ class CompatibleProvider:
         self._manner = Manner(provider=server.name, extra=extra or {})
         self._service = Service(
             name=server.title,
+            provider=server.name,
             key_variable=server.key_variable,
             url=url,
             url_variable=server.url_variable,
             secrets=(api_key,) if api_key else (),
         )
+        if not server.url:  # nobody knows its name: its address says which one it is
+            self._service = replace(self._service, name=f"{server.title} at {self._service.address}")
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",

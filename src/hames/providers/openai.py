@@ -37,13 +37,14 @@ class OpenAIProvider:
         """Raises `Misconfigured`."""
         api_key = api_key.strip()
         if not api_key:
-            raise Misconfigured("no key for OpenAI; set OPENAI_API_KEY")
+            raise Misconfigured(failures.no_key("OpenAI", self.name, "OPENAI_API_KEY"))
         if not api_key.isascii() or not api_key.isprintable():
             raise Misconfigured("OPENAI_API_KEY holds characters no key has; set it again")
         self._clock = clock
         self._patience = patience
         self._service = Service(
             name="the OpenAI API",
+            provider=self.name,
             key_variable="OPENAI_API_KEY",
             url=base_url,
             url_variable="OPENAI_BASE_URL",

@@ -67,6 +67,10 @@ class AnthropicShelf:
     def url(self) -> str:
         return self._environment.get("ANTHROPIC_BASE_URL", "") or claude.BASE_URL
 
+    @property
+    def usable(self) -> bool:
+        return any(self._environment.get(name, "").strip() for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"))
+
     def cards(self) -> Sequence[ModelCard]:
         return [*(model.card for model in claude.MODELS), *self._learned.values()]
 
@@ -129,6 +133,10 @@ class OpenAIShelf:
     def url(self) -> str:
         return self._environment.get("OPENAI_BASE_URL", "") or gpt.BASE_URL
 
+    @property
+    def usable(self) -> bool:
+        return bool(self._environment.get("OPENAI_API_KEY", "").strip())
+
     def cards(self) -> Sequence[ModelCard]:
         return [*gpt.MODELS, *self._learned.values()]
 
@@ -171,6 +179,11 @@ class CompatibleShelf:
     @property
     def url(self) -> str:
         return self._environment.get(self._server.url_variable, "").strip() or self._server.url
+
+    @property
+    def usable(self) -> bool:
+        has_key = bool(self._environment.get(self._server.key_variable, "").strip())
+        return bool(self.url) and (has_key or not self._server.needs_key)
 
     def cards(self) -> Sequence[ModelCard]:
         return [self._card(model) for model in dict.fromkeys((*self._listed, *self._asked))]

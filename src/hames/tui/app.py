@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,16 @@ from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui import editor, markdown, user_shell
-from hames.tui.approval import Answered, ApprovalPanel
+from hames.tui.approval import Answered, ApprovalPanel, Overheard
 from hames.tui.block import Block
 from hames.tui.blocks_done import UserCommand
 from hames.tui.blocks_said import Note
-from hames.tui.commands import COMMANDS, Commands, help_text
+from hames.tui.commands import BARE_COMMANDS, COMMANDS, Commands, help_text
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
-from hames.tui.conversation import Conversation
+from hames.tui.conversation import AGENT_OPTION, Conversation
 from hames.tui.first_frame import FirstFrame
+from hames.tui.modes import next_mode
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help, Picker
 from hames.tui.reach import Reach, Unreachable
@@ -98,14 +99,15 @@ class HamesApp(App[int]):
         prompt: str = "",
         wishes: Wishes | None = None,
         check: Callable[[], str] | None = None,
-        mcp_servers: Callable[[], str] | None = None,
+        mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
         `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
-        `mcp_servers` describes those that are configured; `first_frame` is on the screen already;
+        `mcp_servers` describes those that are configured, with the states it is given;
+        `first_frame` is on the screen already;
         `warnings` are shown at once.
         """
         super().__init__()
@@ -128,6 +130,7 @@ class HamesApp(App[int]):
         self._touched = 0.0
         self._laid_out = False
         self._met = False
+        self._changing_mode = anyio.Lock()
         self._begun = anyio.Event()
         """Set once there is somebody to talk to, or certainly nobody."""
         self.register_theme(DARK)
@@ -264,11 +267,18 @@ class HamesApp(App[int]):
                 self.note(warning, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
                 self.note(hint, meaning="warn")
-            if self._prompt:
+                self._keep_prompt()
+            elif self._prompt:
                 await session.send(self._prompt, queued=False)
 
-        await self.tried(begin())
+        if not await self.tried(begin()):
+            self._keep_prompt()
         self._begun.set()
+
+    def _keep_prompt(self) -> None:
+        """A prompt of the command line that cannot be sent yet waits in the composer."""
+        if self._prompt and not self.composer.text:
+            self.composer.put(self._prompt)
 
     async def tried(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
@@ -318,14 +328,14 @@ class HamesApp(App[int]):
         if (turn.duration_ms or 0) > LONG_TURN_MS:
             self.bell()
 
-    def note(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
-        self.transcript.append(Note(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
+    def note(self, words: str, *, meaning: str = "quiet") -> None:
+        self.transcript.append(Note(words, meaning=meaning))
 
     # -- questions
 
     def show_question(self) -> None:
         panel, asked = self.query_one(ApprovalPanel), self.session.asked
-        self.query_one(Activity).asking = bool(asked)
+        self.query_one(Activity).asking = any(one.thread_id == self.talk.thread_id for one in asked)
         if not asked:
             if panel.asked is not None:
                 panel.dismiss()
@@ -353,7 +363,17 @@ class HamesApp(App[int]):
             self.set_timer(left, self._take_keys)
         else:
             self.composer.display = False
-            panel.focus()
+            panel.listen()
+
+    def on_overheard(self, message: Overheard) -> None:
+        """Somebody types: the message box gets the letters, and the question waits until they pause."""
+        composer = self.composer
+        composer.display = True
+        composer.focus()
+        composer.insert(message.text, composer.document.end)
+        composer.move_cursor(composer.document.end)
+        composer.typed_at = time.monotonic()
+        self._take_keys()
 
     @property
     def is_screen_top(self) -> bool:
@@ -370,6 +390,9 @@ class HamesApp(App[int]):
     async def on_composer_sent(self, message: Composer.Sent) -> None:
         if message.typed.startswith("!"):
             await self._run_user_command(message.text.removeprefix("!").strip())
+            return
+        if command := BARE_COMMANDS.get(message.typed.strip().lower()):
+            await self.tried(self.commands.run(command))
             return
         if self.session.client is None and self._begun.is_set():
             # It died. Another one goes on where it stood: nothing that was seen is lost.
@@ -433,9 +456,9 @@ class HamesApp(App[int]):
 
     @work
     async def action_policy(self) -> None:
-        order: list[m.ApprovalPolicy] = ["unlessTrusted", "always", "never"]
-        following = order[(order.index(self.talk.policy) + 1) % len(order)]
-        await self.tried(self.session.change(policy=following))
+        async with self._changing_mode:  # two quick presses are two steps
+            agent, policy = next_mode(self.talk.config.get(AGENT_OPTION, "code"), self.talk.policy)
+            await self.tried(self.session.change_mode(agent, policy))
 
     def action_interrupt(self) -> None:
         if self._user_commands:
@@ -502,12 +525,15 @@ class HamesApp(App[int]):
     def leave(self) -> None:
         self.exit(0)
 
-    def mcp_servers(self) -> str:
-        return self._mcp_servers() if self._mcp_servers is not None else "No MCP servers are configured"
+    def mcp_servers(self, states: Mapping[str, str]) -> str:
+        return self._mcp_servers(states) if self._mcp_servers is not None else "No MCP servers are configured"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):
             self.composer.complete_with(event.option_list.names[event.option_index])
+
+    def on_composer_help_wanted(self) -> None:
+        self.action_help()
 
     def on_composer_editor_wanted(self) -> None:
         self.edit_message()

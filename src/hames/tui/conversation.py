@@ -42,6 +42,10 @@ class Spent:
         spent = {model: _usage(count) for model, count in self._by_model.items()}
         return cost(spent, lambda model: _price(prices.get(model))) if spent else None
 
+    def without_price(self, prices: Prices) -> set[str]:
+        """The models that were used and whose price nobody here knows."""
+        return set(self._by_model) - set(prices)
+
 
 def _usage(count: m.TokenCount) -> Usage:
     """What came from a cache is part of the input on the wire."""
