@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectSendStream
 from msgspec.structs import replace
 
-from hames.core import watcher as broadcast
+from hames.core import watcher as watchers
 from hames.core.engine import Engine
 from hames.domain.state import Change
 from hames.ports import Tell
@@ -119,7 +119,7 @@ async def test_every_thread_is_listed_however_many_there_are() -> None:
 
 
 async def test_a_reader_that_stalls_is_cut_off_and_catches_up_to_the_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcast, "PENDING_CHANGES", 3)
+    monkeypatch.setattr(watchers, "PENDING_CHANGES", 3)
     go, words = anyio.Event(), "".join(f"{number} " for number in range(500))
     model = ScriptedModel(
         [say("Once upon a time", cut=True), wait_for(go), say(words, pieces=97), call("echo", x=1)], [say("The end.")]
@@ -141,7 +141,7 @@ async def test_a_reader_that_stalls_is_cut_off_and_catches_up_to_the_letter(monk
 
 
 async def test_a_reader_that_stalls_in_the_middle_of_a_tools_output_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcast, "PENDING_CHANGES", 3)
+    monkeypatch.setattr(watchers, "PENDING_CHANGES", 3)
     go = anyio.Event()
 
     async def chatter(arguments: dict[str, object], tell: Tell) -> str:

@@ -1,9 +1,9 @@
 """Our own agent: the loop of `core/loop.py` with the thread's tools, behind the same port as every other agent."""
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import replace as changed
+from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -38,16 +38,11 @@ class LoopAgent:
         self.threads = threads
         self.tools = tools
         self.trust = trust
+        self.tasks: TaskGroup | None = None
+        """The engine's: there are many threads, and a group for each would double what one costs."""
 
-    @asynccontextmanager
-    async def open(self, state: ThreadState) -> AsyncGenerator["LoopThread"]:
-        loaded = self.threads.loaded[state.id]
-        async with anyio.create_task_group() as tasks:
-            thread = LoopThread(self, loaded, tasks)
-            try:
-                yield thread
-            finally:
-                thread.closed.set()
+    def open(self, state: ThreadState) -> "LoopThread":
+        return LoopThread(self, self.threads.loaded[state.id])
 
 
 class LoopThread:
@@ -55,16 +50,21 @@ class LoopThread:
 
     abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
 
-    def __init__(self, agent: LoopAgent, loaded: LoadedThread, tasks: TaskGroup) -> None:
-        self.closed = anyio.Event()
+    def __init__(self, agent: LoopAgent, loaded: LoadedThread) -> None:
+        self._closed = anyio.Event()
         self._agent = agent
         self._threads = agent.threads
         self._loaded = loaded
-        self._tasks = tasks
         self._memory = Memory()
         self._tools: list[Tool] | None = None
         self._opening = anyio.Lock(fast_acquire=True)
         self._servers: dict[str, ServerStatus] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closed.set()
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
         prepared = await self._prepare(turn)
@@ -83,7 +83,7 @@ class LoopThread:
 
     def servers(self) -> Mapping[str, ServerStatus]:
         if self._tools is None and not self._opening.locked():
-            self._tasks.start_soon(self._open_tools)
+            self._group.start_soon(self._open_tools)
         return self._servers
 
     async def _prepare(self, turn: TurnHandle) -> LoopTurn:
@@ -135,10 +135,15 @@ class LoopThread:
             await loaded.thread.emit(*events)
         return loaded.notes.notes
 
+    @property
+    def _group(self) -> TaskGroup:
+        assert self._agent.tasks is not None
+        return self._agent.tasks
+
     async def _opened_tools(self, place: Place) -> list[Tool]:
         async with self._opening:
             if self._tools is None:
-                opened: list[Tool] = await self._tasks.start(self._hold_tools, place)
+                opened: list[Tool] = await self._group.start(self._hold_tools, place)
                 self._tools = opened
             return self._tools
 
@@ -153,7 +158,7 @@ class LoopThread:
         """A task of their own, because what a tool opens must be closed by the task that opened it."""
         async with self._agent.tools.open(place, self._note_server) as tools:
             task_status.started(list(tools))
-            await self.closed.wait()
+            await self._closed.wait()
 
     async def _note_server(self, status: ServerStatus) -> None:
         """Remembers how an MCP server is doing, and writes a notice when people should know."""

@@ -67,13 +67,20 @@ class Turns:
     """`agents` run the turns of threads whose model is theirs: by the provider's part of its name."""
 
     def __init__(self, threads: Threads, *, tools: Tools, trust: Trust, ids: Ids, agents: Mapping[str, Agent]) -> None:
-        self.tasks: TaskGroup | None = None
         self.closing = False
         self.questions = Questions(patience_s=threads.rules.patience_s)
         self._threads = threads
         self._loop = LoopAgent(threads, tools=tools, trust=trust)
         self._ids = ids
         self._agents = agents
+
+    @property
+    def tasks(self) -> TaskGroup | None:
+        return self._loop.tasks
+
+    @tasks.setter
+    def tasks(self, tasks: TaskGroup) -> None:
+        self._loop.tasks = tasks
 
     async def stop(self) -> None:
         """Interrupts the running turns, and waits until their ends are written."""
