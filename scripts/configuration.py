@@ -18,6 +18,7 @@ import msgspec
 from hames.cli.flags import SHARED
 from hames.config.mcp import McpServer
 from hames.config.options import BY_ENVIRONMENT, DEFAULTS, NAMES, OF_PROJECTS, Options
+from hames.config.providers import KEYS as PROVIDER_KEYS
 from hames.domain.policy import SandboxPolicy
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +47,8 @@ A file that is there and not used is named with the reason: when `hames` or `ham
 regular files of at most 1 MiB; links are not followed. Files in directories above the working directory are not read.
 
 Later ones win: default, `config.toml`, `hames.toml`, `.mcp.json`, environment, flag. MCP servers of several files are
-put together. A key that does not exist is an error that lists the known ones.
+put together. A key that does not exist is an error that lists the known ones; everything that is wrong with a file is
+said at once.
 
 For notes to the model (AGENTS.md) see [project notes](project-notes.md).
 """
@@ -54,9 +56,14 @@ For notes to the model (AGENTS.md) see [project notes](project-notes.md).
 PROVIDERS = """\
 ## `[providers.NAME]`
 
-Keys and addresses of model services, in `config.toml` only. A key is the environment variable of the same name, and
-the environment wins: `api_key` of `[providers.anthropic]` is `ANTHROPIC_API_KEY`, `base_url` of `[providers.openai]` is
-`OPENAI_BASE_URL`. Values are text. `hames config` never shows keys.
+Keys and addresses of model services, in `config.toml` only. Each is an environment variable as well, and the
+environment wins: `api_key` of `[providers.anthropic]` is `ANTHROPIC_API_KEY`, `base_url` of `[providers.openai]` is
+`OPENAI_BASE_URL`. The keys are `api_key` and `base_url`, for Anthropic also `auth_token`, and for servers that speak
+chat completions also `extra_body` (a JSON object that is added to each request). Values are text. `hames config` never
+shows keys.
+
+A name that is not built in is a provider of your own: a server that speaks chat completions, at its `base_url`. Its
+models are `NAME/MODEL`, and `hames login NAME` saves its key. The names that are built in are PROVIDERS_HERE.
 
 ```toml
 [providers.anthropic]
@@ -64,6 +71,9 @@ api_key = "…"
 
 [providers.openai]
 base_url = "http://127.0.0.1:8000/v1"
+
+[providers.mine]
+base_url = "https://models.example.com/v1"
 ```
 """
 
@@ -73,7 +83,7 @@ EXAMPLE = """\
 ```toml
 model = "anthropic/claude-sonnet-5-5"
 approval_policy = "unlessTrusted"
-sandbox = { type = "workspaceWrite", networkAccess = true, writableRoots = ["/home/me/.cache/pip"] }
+sandbox = { type = "workspaceWrite", networkAccess = true, writableRoots = ["/var/tmp"] }
 
 [mcp_servers.files]
 command = "npx"
@@ -111,6 +121,8 @@ def worded(hint: Any) -> str:
     """A type in a few words."""
     if get_origin(hint) is Literal:
         return ", ".join(f"`{word}`" for word in get_args(hint))
+    if hint == int | None:
+        return 'number or `"auto"`'
     if hint == SandboxPolicy or isinstance(hint, UnionType):
         return "text or a table"
     if hint is bool:
@@ -157,14 +169,19 @@ def page() -> str:
     ]
     head = ("key", "type", "default", "in hames.toml", "environment", "flag", "meaning")
     lines = [HEAD, "## Keys", "", *table(head, rows)]
-    lines += ["## Sandbox policies", "", 'By name, or as a table: `sandbox = { type = "readOnly" }`.', ""]
+    lines += ["## Sandbox policies", "", 'By name, or as a table: `sandbox = { type = "readOnly" }`.']
+    lines += [
+        "`workspace-write` and `writable_roots` are understood, too. Writable roots must exist; `~/` is your home.",
+        "",
+    ]
     lines += table(("`type`", "settings", "meaning"), [_policy(kind) for kind in get_args(SandboxPolicy)])
     lines += ["## `[mcp_servers.NAME]`", "", "Each needs a `command` or a `url`. The same keys as in `.mcp.json`.", ""]
     fields, said = get_type_hints(McpServer, include_extras=True), described(McpServer)
     defaults = {field.name: _default(field) for field in msgspec.structs.fields(McpServer)}
     servers = [(f"`{name}`", worded(fields[name]), toml(defaults[name]), said[name]) for name in defaults]
     lines += table(("key", "type", "default", "meaning"), servers)
-    lines += [PROVIDERS, EXAMPLE, ELSEWHERE]
+    named = ", ".join(f"`{name}`" for name in PROVIDER_KEYS)
+    lines += [PROVIDERS.replace("PROVIDERS_HERE", named), EXAMPLE, ELSEWHERE]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -6,7 +6,7 @@ export default defineConfig({
   test: {
     include: ["packages/*/test/**/*.test.{ts,tsx}", "apps/*/test/**/*.test.{ts,tsx}", "dev/**/*.test.ts"],
     environment: "node",
-    testTimeout: 5_000,
+    testTimeout: 60_000,
     restoreMocks: true,
   },
 });

@@ -24,6 +24,8 @@ from hames.domain.options import Settings
 from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
 from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue
+from hames.providers.chat.servers import ChatServer
+from hames.providers.chat.source import ChatSource
 from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
@@ -233,6 +235,10 @@ def catalogue(options: Options) -> Catalogue:
         from hames.agents.codex_models import CodexShelf
 
         sources = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
+    sources += [
+        ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
+        for name in options.own_providers
+    ]
     return Catalogue(options.environment, clock=clock, sources=sources, cache=options.state_dir / "models")
 
 

@@ -121,6 +121,8 @@ SCENES: dict[str, Scene] = {
         [think("**A quick look**\n\nFirst I list the files."), say("Listing."), call("shell", command="ls")],
         [say("Listed.")],
     ],
+    "ponder": [[think("**Weighing it**\n\n" + words(200), pieces=200), say("Pondered.")]],
+    "variable": [[call("shell", command="cat $HOME/notes.txt")], [say("Read.")]],
     "remember": [[say("The xylophone is in the third room.")]],
     "the": TOUR,
     "hostile": [
@@ -144,7 +146,7 @@ class Stage:
         replies = SCENES.get(scene, SCENES["hello"])
         reply = replies[min(step, len(replies) - 1)]
         async for event in ScriptedModel(reply).stream(request):
-            if scene == "slow":
+            if scene in ("slow", "ponder"):
                 await anyio.sleep(0.008)
             yield event
 

@@ -179,9 +179,7 @@ def test_what_cannot_start_is_a_sentence_and_no_screen(
 
 def test_without_a_key_it_says_so_before_anything_is_asked(terminal: Terminal) -> None:
     terminal.start()
-    terminal.shows(
-        "Say what you want done.", "! no key for Anthropic; set ANTHROPIC_API_KEY", "scripted/hello is a model"
-    )
+    terminal.shows("Say what you want done.", "! no key for Anthropic: run `hames setup`", "hames login anthropic")
 
 
 @pytest.mark.needs("bwrap")
@@ -238,3 +236,6 @@ def test_what_is_ignored_missing_or_refused_is_said_on_the_screen(terminal: Term
         "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
     )
     assert screen.count("is ignored because") == 1
+    terminal.types("/mcp")
+    terminal.presses("Enter")
+    terminal.shows("files  /nonexistent/server  (failed: program not found: '/nonexistent/server')")

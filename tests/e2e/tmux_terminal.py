@@ -119,14 +119,15 @@ class Terminal:
     def screen(self, *, escapes: bool = False) -> str:
         return self.tmux("capture-pane", "-p", *(["-e"] if escapes else []))
 
-    def shows(self, *words: str) -> str:
+    def shows(self, *words: str, without: str = "") -> str:
+        """Waits for a screen that has all of these words, and not the other one."""
         until = time.monotonic() + SECONDS
         while True:
             screen = self.screen()
             missing = [word for word in words if word not in screen]
-            if not missing:
+            if not missing and not (without and without in screen):
                 return screen
-            assert time.monotonic() < until, f"never seen: {missing}\n{screen}"
+            assert time.monotonic() < until, f"never seen: {missing}, without {without!r}\n{screen}"
             time.sleep(0.05)
 
     def hides(self, word: str) -> None:

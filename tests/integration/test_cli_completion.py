@@ -20,7 +20,7 @@ SECONDS = 30
 CASES = [
     (["th"], "threads"),
     (["threads", "unar"], "unarchive"),
-    (["run", "--output"], "--output-schema"),
+    (["run", "--output-s"], "--output-schema"),
     (["tui", "--theme", "l"], "light"),
     (["--them"], "--theme"),
     (["--theme", "l"], "light"),

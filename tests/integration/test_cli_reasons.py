@@ -1,11 +1,15 @@
 """Whatever was refused, failed, skipped or ignored says why: on the screen, in `hames run` and in `--json`."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_process import Shell
+
+from hames.sandbox.walls.probe import candidates
 
 LEAVES = {
     "call": "shell",
@@ -40,6 +44,32 @@ def test_a_refused_command_says_why_in_run_and_json(shell: Shell) -> None:
     assert command["status"] == "failed"
     assert "approvals are off (`never`)" in command["reason"]
     assert command["aggregatedOutput"] == ""
+
+
+@pytest.mark.needs("bwrap")
+def test_on_a_machine_without_a_sandbox_a_command_says_why_in_run_and_json(shell: Shell) -> None:
+    # As in a container that may not make namespaces: inside, no sandbox can be set up.
+    closed = [candidates()[0], "--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"]
+    model = shell.script([{"call": "shell", "with": {"command": "ls"}}], "I see.")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*closed, sys.executable, "-m", "hames", "run", "go", "--model", model, *words]
+        return subprocess.run(
+            command,
+            cwd=shell.workspace,
+            env=shell.environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    (line,) = [line for line in run().stderr.splitlines() if "✗" in line]
+    assert line.strip().startswith("✗ failed: not started: no sandbox: ")
+    (command,) = [item for item in items(run("--json").stdout) if item["type"] == "commandExecution"]
+    assert command["status"] == "failed"
+    assert command["reason"].startswith("not started: no sandbox: ")
+    assert "start it with" in command["reason"], "what to do about it"
 
 
 @pytest.mark.parametrize(

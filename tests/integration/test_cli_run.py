@@ -63,6 +63,7 @@ def test_json_is_one_event_a_line_and_ends_with_the_result(shell: Shell) -> None
         "outcome": "completed",
         "exitCode": 0,
         "answer": "Two words.",
+        "usage": told[-1]["usage"],
     }
 
 

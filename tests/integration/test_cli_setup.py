@@ -14,10 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from cli_process import Shell
+from cli_process import SECONDS, Shell, typed
 
 KEY = "sk-ant-right"
-SECONDS = 60
 
 
 class _Models(BaseHTTPRequestHandler):
@@ -53,38 +52,6 @@ def shell(tmp_path: Path) -> Generator[Shell]:
 
 def credentials(shell: Shell) -> Path:
     return shell.folder / "config" / "credentials.json"
-
-
-def typed(shell: Shell, words: list[str], answers: list[tuple[str, str]]) -> tuple[int, str]:
-    """Runs it on a terminal and types each answer once its question is on the screen."""
-    main, other = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hames", *words],
-        cwd=shell.workspace,
-        stdin=other,
-        stdout=other,
-        stderr=other,
-        env={**shell.environment, "TERM": "xterm", "NO_COLOR": "1"},
-        start_new_session=True,
-    )
-    os.close(other)
-    seen, waiting, since = "", list(answers), 0
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if not select.select([main], [], [], 0.5)[0]:
-            continue
-        try:
-            chunk = os.read(main, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not chunk:
-            break
-        seen += chunk.decode(errors="replace")
-        if waiting and waiting[0][0] in seen[since:]:
-            since = len(seen)
-            os.write(main, waiting.pop(0)[1].encode() + b"\n")
-    os.close(main)
-    return process.wait(timeout=10), seen
 
 
 def test_a_key_from_stdin_is_tested_saved_for_this_user_alone_and_used(shell: Shell) -> None:
@@ -146,12 +113,16 @@ def test_setup_asks_for_a_provider_a_key_and_a_model_and_proves_the_sandbox(shel
         ("Try another key?", "y"),
         ("API key of anthropic", KEY),
         ("Model [", ""),
+        ("Install completion for bash", "y"),
     ]
+    shell.environment["SHELL"] = "/bin/bash"
     code, seen = typed(shell, ["setup"], answers)
     assert "The key is saved" in seen, seen
     assert "sk-ant" not in seen
     assert "The sandbox holds" in seen
     assert (code, "Ready." in seen) == (0, True)
+    completion = shell.folder / ".local/share/bash-completion/completions/hames"
+    assert completion.read_text() == shell.hames("completion", "bash").stdout
     written = config.read_text()
     assert written.startswith("# mine\nmax_steps = 7\n")
     assert 'model = "anthropic/' in written.partition("[providers")[0]

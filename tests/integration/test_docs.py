@@ -11,7 +11,10 @@ import pytest
 from hames.config.options import load
 
 ROOT = Path(__file__).parents[2]
-TUTORIAL = (ROOT / "docs" / "index.md").read_text()
+TUTORIAL = (ROOT / "docs" / "clients.md").read_text().partition("## Step by step")[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SECTIONS = {"mcp_servers", "providers"}
+"""The tables that a configuration file of ours may have."""
 
 
 def blocks(language: str) -> list[str]:
@@ -75,3 +78,44 @@ def test_every_page_of_the_site_exists() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         for link in re.findall(r"\]\(([^)#:]+\.md)", page.read_text()):
             assert (page.parent / link).resolve().exists(), f"{page.name} -> {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_section_leads_to_a_heading(page: Path) -> None:
+    text = page.read_text()
+    for file, anchor in re.findall(r"\]\(([a-zA-Z/._-]*)#([^)]+)\)", text):
+        target = (page.parent / file).resolve() if file else page
+        assert anchor in anchors(target.read_text()), f"{page.name} -> {file}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """As mkdocs and GitHub make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "migrating.md"], ids=lambda page: page.name
+)  # fmt: skip
+def test_a_table_of_the_configuration_that_is_named_exists(page: Path) -> None:
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    named = set(re.findall(r"`\[([a-z_]+)(?:\.[A-Za-z_]+)?\][` ]", prose))
+    assert named <= SECTIONS, f"{page.name} names {named - SECTIONS}"
+
+
+def test_first_steps_are_those_of_somebody_who_wants_to_use_it() -> None:
+    text = (ROOT / "docs" / "index.md").read_text()
+    order = [
+        "pip install hames",
+        "hames demo",
+        "hames setup",
+        "base_url",
+        "\n| y |",
+        "/diff",
+        "git restore",
+        "hames --continue",
+    ]
+    order += ["hames serve", "hames run"]
+    places = [text.index(word) for word in order]
+    assert places == sorted(places)
+    assert "AppServerClient" not in text

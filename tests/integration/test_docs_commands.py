@@ -22,17 +22,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 UNFINISHED = ("expected one argument", "arguments are required")
 """A sentence may name a command or a flag without all that follows it."""
-TUTORIAL = ROOT / "docs" / "index.md"
-"""Walked through by a test of its own."""
+TUTORIAL = "## Step by step"
+"""A section in which each command needs the ones before it. Walked through by a test of its own."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    text = page.read_text().partition(TUTORIAL)[0] if language == "console" else page.read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 def console() -> list[tuple[str, str]]:
-    pages = [page for page in PAGES if page != TUTORIAL]
-    lines = [(page.name, line) for page in pages for block in blocks(page, "console") for line in block.splitlines()]
+    lines = [(page.name, line) for page in PAGES for block in blocks(page, "console") for line in block.splitlines()]
     return [(name, line[2:].partition("  #")[0].strip()) for name, line in lines if line.startswith("$ ")]
 
 

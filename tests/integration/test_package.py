@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,11 +31,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`bin` of an environment with the wheel, and what it asks for by itself."""
+@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """`bin` of an environment with the wheel or the sdist, and what it asks for by itself."""
     venv = tmp_path_factory.mktemp("clean") / "venv"
-    wheel = next(built.glob("*.whl"))
+    wheel = next(built.glob(request.param))
     run(sys.executable, "-m", "venv", venv, cwd=built)
     lock = ROOT / "requirements.lock"
     into = ("--python", venv / "bin" / "python")
@@ -108,10 +109,32 @@ def test_the_installed_server_serves_its_page(installed: Path, tmp_path: Path) -
         line = server.stdout.readline()
         url = next(word for word in line.split() if word.startswith("http://"))
         with urllib.request.urlopen(url, timeout=30) as page:
-            assert b"<!doctype html>" in page.read().lower()
+            text = page.read().decode()
+        assert "<!doctype html>" in text.lower()
+        assets = re.findall(r'"(/assets/[^"]+[.](?:js|css))"', text)
+        assert len(assets) >= 2, text
+        static = next(installed.parent.glob("lib/python*/site-packages/hames/web/static"))
+        for asset in assets:
+            for encoding, suffix in (("br", ".br"), ("gzip", ".gz")):
+                wanted = urllib.request.Request(url.rstrip("/") + asset, headers={"accept-encoding": encoding})
+                with urllib.request.urlopen(wanted, timeout=30) as answer:
+                    assert answer.headers["content-encoding"] == encoding
+                    sent = answer.read()
+                assert sent == (static / f"{asset[1:]}{suffix}").read_bytes(), "compressed when it was built"
     finally:
         server.terminate()
         server.wait(timeout=20)
+
+
+def test_it_runs_once_without_being_installed(built: Path, tmp_path: Path) -> None:
+    """What `uvx hames` does."""
+    ours = {"HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "cache")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | ours
+    wheel, constraints = next(built.glob("*.whl")), ("--constraints", ROOT / "requirements.lock")
+    words = ("run", "--model", "scripted/hello", "Hello?")
+    python = ("--python", sys.executable)
+    said = run(UV, "tool", "run", "-q", *python, *constraints, "--from", wheel, "hames", *words, cwd=tmp_path, env=env)
+    assert said.startswith("Hello.")
 
 
 @pytest.mark.slow

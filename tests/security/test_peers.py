@@ -372,9 +372,8 @@ async def test_a_model_cannot_drive_its_own_server_with_a_command(policy: Sandbo
             (work / "port").write_text(url.rpartition(":")[2])
             assert (await client.post("/prompt", json={"content": "go"})).status_code == 200
             with anyio.fail_after(120):  # the command takes its time on a busy machine
-                async for line in heard.response.aiter_lines():
-                    if line.startswith("data:") and '"idle"' in line and '"outcome"' in line:
-                        break
+                while not any(event.get("state") == "idle" for event in heard.events[1:]):
+                    await heard.next()
             listed = (await client.get("/threads")).json()
             (thread,) = listed["threads"]  # the command has made no other
             text = (await client.get(f"/threads/{thread['id']}/export")).text

@@ -23,7 +23,7 @@ async def test_RES_1_a_reply_without_end_is_stopped_and_not_asked_for_again(kind
     model = ScriptedModel(endless[kind], [say("Here I am.")])
     async with engine(model) as its_engine:
         thread = await created(its_engine)
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             changes = await whole_turn(its_engine, thread.id)
         ended = events(changes)[-1]
         assert isinstance(ended, TurnEnded)
@@ -42,7 +42,7 @@ async def test_RES_1_a_summary_without_end_is_given_up() -> None:
         await whole_turn(its_engine, thread.id)
         watcher = await its_engine.watch(thread.id)
         await its_engine.execute(CompactThread(thread_id=thread.id))
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             told = events(await turn_end(watcher))
         watcher.close()
     made = [event.item for event in told if isinstance(event, ItemCompleted) and isinstance(event.item, Compaction)]

@@ -37,11 +37,13 @@ class Booth:
         command = [sys.executable, "-m", "hames", "app-server", f"--cwd={self.shop}", "--model=scripted/demo.json"]
         return HamesApp(partial(spawn_server, command), cwd=self.shop, dark=dark)
 
-    def keep(self, app: HamesApp, name: str) -> None:
+    def picture(self, app: HamesApp) -> str:
         svg = app.export_screenshot(title="hames")
         # The generated class names differ from run to run; the picture does not.
-        svg = re.sub(r"terminal-\d+", "terminal", svg).replace(str(self.home), SHOWN)
-        (IMAGES / f"{name}.svg").write_text(svg)
+        return re.sub(r"terminal-\d+", "terminal", svg).replace(str(self.home), SHOWN)
+
+    def keep(self, app: HamesApp, name: str) -> None:
+        (IMAGES / f"{name}.svg").write_text(self.picture(app))
 
 
 async def task(booth: Booth, *, dark: bool, size: tuple[int, int]) -> None:
@@ -70,6 +72,58 @@ async def task(booth: Booth, *, dark: bool, size: tuple[int, int]) -> None:
         booth.keep(app, f"tui-commands-{shade}")
 
 
+async def film(booth: Booth) -> None:
+    """The same task as a moving picture: typed, asked about twice, done."""
+    app = booth.app(dark=True)
+    frames: list[tuple[str, float]] = []
+
+    def shoot(seconds: float) -> None:
+        frames.append((booth.picture(app), seconds))
+
+    async with app.run_test(size=(92, 28)) as pilot:
+        while not app.talk.model:
+            await pilot.pause(0.05)
+        shoot(0.8)
+        for end in range(12, len(TASK) + 12, 12):
+            app.composer.put(TASK[:end])
+            await pilot.pause(0.05)
+            shoot(0.2)
+        await pilot.press("enter")
+        panel, questions = app.query_one(ApprovalPanel), 0
+        while app.talk.running or not questions:
+            await pilot.pause(0.3)
+            if panel.asked is not None and panel.armed:
+                questions += 1
+                shoot(2.4)
+                await pilot.press("y")
+            elif panel.asked is None:
+                shoot(0.5)
+        await pilot.pause(0.3)
+        shoot(4.0)
+    (IMAGES / "terminal.svg").write_text(moving(frames))
+
+
+def moving(frames: list[tuple[str, float]]) -> str:
+    """One SVG that shows pictures one after the other, for ever. Nothing in it is loaded from elsewhere."""
+    different = [frame for index, frame in enumerate(frames) if not index or frame[0] != frames[index - 1][0]]
+    whole, at, parts = sum(seconds for _, seconds in different), 0.0, list[str]()
+    box = re.search(r'viewBox="[^"]+"', different[0][0])
+    assert box is not None
+    for number, (picture, seconds) in enumerate(different):
+        svg = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+        own_names = re.sub(r'(\.|id="|url\(#|class="| )terminal-', rf"\1f{number}-", svg)
+        begin, end = at / whole, (at + seconds) / whole
+        times, values = (f"0;{begin:.4f};{end:.4f}", "hidden;visible;hidden")
+        if not number:
+            times, values = f"0;{end:.4f}", "visible;hidden"
+        change = f'<animate attributeName="visibility" calcMode="discrete" dur="{whole:.2f}s" repeatCount="indefinite"'
+        # A viewer that does not play it shows the last picture.
+        hidden = "visible" if number == len(different) - 1 else "hidden"
+        parts.append(f'<g visibility="{hidden}">{change} keyTimes="{times}" values="{values}"/>{own_names}</g>')
+        at += seconds
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{"".join(parts)}</svg>\n'
+
+
 def png(path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', path.read_text()[:4000])
@@ -83,13 +137,13 @@ def png(path: Path) -> None:
 
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for dark, size in ((True, (100, 34)), (False, (80, 24))):
+    for shown in (partial(task, dark=True, size=(100, 34)), partial(task, dark=False, size=(80, 24)), film):
         home = Path(tempfile.mkdtemp(prefix="a", dir="/tmp"))
         assert len(str(home)) == len(SHOWN), "letters of a picture stand where they were"
         os.environ["HOME"], before = str(home), Path.cwd()
         os.chdir(home)
         try:
-            asyncio.run(task(Booth(home), dark=dark, size=size))
+            asyncio.run(shown(Booth(home)))
         finally:
             os.chdir(before)
             shutil.rmtree(home, ignore_errors=True)

@@ -47,7 +47,11 @@ class Stage:
         await self.pilot.press(key)
 
     async def presses(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        """One after the other, and each answer to a question with a pause after it."""
+        panel = self.app.screen_stack[0].query(ApprovalPanel).first()
+        for key in keys:
+            await self.pilot.press(key)
+            await self.until(lambda: panel.settled, f"what {key} does")
 
     async def asked(self) -> ApprovalPanel:
         """The question, once its keys count."""

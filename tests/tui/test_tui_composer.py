@@ -316,3 +316,52 @@ async def test_a_command_of_one_s_own_needs_no_agent_and_waits_for_no_turn(tmp_p
         await stage.shows("│ 42")
         await stage.presses("escape")
         await stage.shows("■ interrupted")
+
+
+# -- letters meant for the message, while a question is open
+
+
+@pytest.mark.parametrize("words", ["also run it", "yes but not so", "no, use a copy", "really?", "hello", "a"])
+async def test_letters_that_come_in_a_burst_answer_nothing_and_are_in_the_message_box(words: str) -> None:
+    async with staged(ScriptedModel([call("asking", x=1)], [say("Done.")]), ASKING) as stage:
+        await stage.says("go")
+        panel = await stage.asked()
+        at_once(stage, *words, *"!!")
+        await stage.until(lambda: stage.app.composer.text == f"{words}!!", "all of it in the message box")
+        assert panel.asked is not None
+        assert not panel.query_one("#word").display
+        assert stage.app.talk.running
+        panel = await stage.asked()  # and after a pause the question has the keys again
+        await stage.presses("y")
+        await stage.shows("Done.")
+        assert stage.app.composer.text == f"{words}!!"
+
+
+async def test_letters_typed_before_the_question_listens_are_not_lost() -> None:
+    async with staged(ScriptedModel([call("asking", x=1)], [say("Done.")]), ASKING) as stage:
+        await stage.says("go")
+        panel = stage.app.query_one(ApprovalPanel)
+        await stage.until(lambda: panel.asked is not None and panel.has_focus, "a question")
+        panel.listen()  # as if it had come up this moment
+        at_once(stage, *"yes")
+        await stage.until(lambda: stage.app.composer.text == "yes", "the letters in the message box")
+        assert panel.asked is not None
+
+
+@pytest.mark.parametrize("key", ["enter", "2", "x"])
+async def test_a_key_that_answers_nothing_says_which_keys_do(key: str) -> None:
+    async with staged(ScriptedModel([call("asking", x=1)], [say("Done.")]), ASKING) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.presses(key)
+        await stage.shows("Press y to allow it")
+
+
+async def test_a_question_mark_in_an_empty_message_box_opens_the_help() -> None:
+    async with staged(ScriptedModel([say("x")]), size=(100, 30)) as stage:
+        await stage.presses("question_mark")
+        await stage.shows("shift+enter, ctrl+j")
+        await stage.presses("escape")
+        assert not stage.app.composer.text
+        await stage.presses(*"why", "question_mark")
+        await stage.until(lambda: stage.app.composer.text == "why?", "a question mark in a message")

@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 from stagehand import Stage, staged
+from textual.events import Key
 
 from hames.domain.approvals import CallMcp
-from hames.domain.policy import ApprovalPolicy
 from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
 from hames.tui.approval import KEYS as APPROVAL_KEYS
 from hames.tui.approval import ApprovalPanel
 from hames.tui.help import KEYS
-from hames.tui.modes import MODE_DETAILS, POLICIES, POLICY_DETAILS
+from hames.tui.modes import APPROVAL_MODES
 from support import ECHO, PlainTool, echo
 
 TABLE = json.loads((Path(__file__).parents[2] / "specs" / "keys.json").read_text())
@@ -59,10 +59,31 @@ async def did_stop(stage: Stage, key: str) -> None:
     await stage.shows("■ interrupted")
 
 
+CYCLE = [mode["id"] for mode in TABLE["modes"] if mode["shiftTab"]]
+
+
+def mode_of(stage: Stage) -> str:
+    """The id that the table has for what is set."""
+    now = {"agent": stage.app.talk.config.get("agent", "code"), "approvalPolicy": stage.app.talk.policy}
+    return next(mode["id"] for mode in TABLE["modes"] if mode["set"].items() <= now.items())
+
+
 async def did_change_mode(stage: Stage, key: str) -> None:
-    before = stage.app.talk.policy
-    await stage.presses(key)
-    await stage.until(lambda: stage.app.talk.policy != before, "another approval mode")
+    """All the way round, in the order of the table, and one step more."""
+    for number in range(1, len(CYCLE) + 2):
+        following = CYCLE[number % len(CYCLE)]
+        await stage.presses(key)
+        await stage.until(lambda: mode_of(stage) == following, f"the mode {following!r}")  # noqa: B023
+    now = CYCLE.index(mode_of(stage))
+    for _ in range(2):  # two quick presses are two steps
+        stage.app.post_message(Key(key, None))
+    await stage.until(lambda: mode_of(stage) == CYCLE[(now + 2) % len(CYCLE)], "two steps")
+    for name in ("never", "always", "plan"):
+        await stage.says(f"/approvals {name}")
+        await stage.until(lambda: name in (stage.app.talk.policy, stage.app.talk.config.get("agent")))  # noqa: B023
+        if name != "always":  # neither is followed by a mode that asks less
+            await stage.presses(key)
+            await stage.until(lambda: mode_of(stage) == CYCLE[0], f"the first mode after {name!r}")
 
 
 async def did_break_the_line(stage: Stage, key: str) -> None:
@@ -81,7 +102,9 @@ async def did_reject(stage: Stage, key: str) -> None:
 
 
 async def did_reject_with_message(stage: Stage, key: str) -> None:
-    await stage.presses(key, *"not so", "enter")
+    await stage.presses(key)
+    await stage.until(lambda: stage.app.query_one("#word").has_focus, "a line to type in")
+    await stage.presses(*"not so", "enter")
     await stage.shows("Answered.", "› not so", "x=1 ⊘")
 
 
@@ -133,10 +156,13 @@ def test_the_help_has_the_words_of_the_table() -> None:
             assert words in said[name], row
 
 
-def test_the_modes_have_the_names_of_the_table() -> None:
-    modes = {mode["set"].get("approvalPolicy"): mode for mode in TABLE["modes"]}
-    plan = modes.pop(None)
-    assert MODE_DETAILS["plan"] == plan["words"]
-    policies: dict[ApprovalPolicy, Any] = dict(modes)
-    assert {policy: mode["name"] for policy, mode in policies.items()} == POLICIES
-    assert {policy: mode["words"] for policy, mode in policies.items()} == POLICY_DETAILS
+async def test_the_modes_have_the_names_of_the_table_in_its_order() -> None:
+    named = [mode["set"].get("approvalPolicy", mode["set"]["agent"]) for mode in TABLE["modes"]]
+    assert list(APPROVAL_MODES) == named
+    assert list(APPROVAL_MODES.values()) == [(mode["name"], mode["words"]) for mode in TABLE["modes"]]
+    async with staged(ScriptedModel([say("x")]), size=(120, 30)) as stage:
+        await stage.says("/approvals")
+        await stage.shows(*(mode["name"] for mode in TABLE["modes"]))
+        await stage.presses("down", "down", "enter")
+        await stage.until(lambda: mode_of(stage) == "plan", "plan mode")
+        await stage.shows("Plan mode (changes nothing)")

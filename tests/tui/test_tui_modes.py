@@ -1,7 +1,10 @@
 """What is in force, as the screen shows it: the mode, the sandbox, what waits for an approval. At any size."""
 
+import os
 import re
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import anyio
 import pytest
@@ -13,12 +16,14 @@ from hames.client.appserver_events import QueueChanged
 from hames.domain.approvals import UseTool
 from hames.domain.models import ModelCard
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.items import TextInput
-from hames.testing.fakes.model import OneModel, ScriptedModel, call, say, wait_for
+from hames.protocols.flint.items import FileChangeItem, TextInput
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say, usage, wait_for
+from hames.tui.blocks.actions import WorkspaceChanges
 from hames.tui.conversation import Conversation
 from hames.tui.git_changes import changed_files
 from hames.tui.markdown import Growing
 from hames.tui.palette import DARK, palette
+from hames.tui.session import Wishes
 from hames.tui.status import terms
 from support import ASKING, PlainTool, echo, engine
 
@@ -194,3 +199,139 @@ def test_a_diff_of_many_files_is_taken_apart() -> None:
         ("bin", "add"),
     ]
     assert "+diff --git b" in found[0].diff
+
+
+# -- words
+
+
+async def test_both_lists_show_the_word_of_the_command_line_beside_the_plain_one() -> None:
+    async with staged(ScriptedModel([say("x")]), size=(110, 30)) as stage:
+        for command in ("/approvals", "/permissions"):
+            await stage.says(command)
+            await stage.shows("Ask for risky actions · unlessTrusted", "Ask every time · always", "Never ask · never")
+            await stage.presses("escape")
+            await stage.hides("Never ask · never")
+        await stage.says("/sandbox")
+        await stage.shows("read-only · readOnly", "workspace only · workspaceWrite", "NO SANDBOX · dangerFullAccess")
+
+
+@pytest.mark.parametrize(
+    ("roots", "network", "words"),
+    [
+        ([], False, "workspace only"),
+        (["/data/one"], False, "workspace + 1 directory"),
+        (["/data/one", "/data/two"], True, "workspace + 2 directories + network"),
+    ],
+)
+async def test_writable_directories_outside_the_workspace_are_counted_and_named(
+    roots: list[str], network: bool, words: str
+) -> None:
+    sandbox = m.WorkspaceWrite(writable_roots=roots, network_access=network)
+    async with staged(ScriptedModel([say("x")]), size=(120, 40), wishes=Wishes(sandbox=sandbox)) as stage:
+        await stage.shows(f"Sandbox: {words}")
+        await stage.says("/status")
+        await stage.until(lambda: all(root in stage.screen() for root in roots), "the directories in /status")
+        await stage.shows(f"sandbox    {words}")
+        await stage.says("/sandbox")
+        await stage.until(lambda: all(root in stage.row("workspaceWrite") for root in roots), "the directories")
+
+
+async def test_choosing_the_workspace_again_keeps_its_writable_directories() -> None:
+    sandbox = m.WorkspaceWrite(writable_roots=["/data/one"])
+    async with staged(ScriptedModel([say("x")]), size=(120, 40), wishes=Wishes(sandbox=sandbox)) as stage:
+        await stage.shows("Sandbox: workspace + 1 directory")
+        await stage.says("/sandbox workspaceWrite")
+        await stage.until(lambda: not stage.app.composer.text)
+        assert stage.app.talk.sandbox == sandbox
+
+
+async def test_a_turn_that_waits_for_an_answer_does_not_say_that_it_works() -> None:
+    model = ScriptedModel([call("asking", x=1)], [say("Done.")])
+    async with staged(model, ASKING, size=(100, 30)) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.shows("waiting for your answer")
+        assert "working" not in stage.screen()
+        await stage.presses("y")
+        await stage.shows("Done.")
+        await stage.hides("waiting for your answer")
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", ":q", " Exit ", "QUIT"])
+async def test_a_bare_exit_leaves(word: str) -> None:
+    async with staged(ScriptedModel([say("x")])) as stage:
+        await stage.says(word)
+        await stage.until(lambda: stage.app._exit, "the end")
+        assert not stage.app.talk.thread_id
+
+
+async def test_a_bare_help_opens_the_help_and_a_sentence_is_a_message() -> None:
+    model = ScriptedModel([say("Answered.")])
+    async with staged(model, size=(100, 30)) as stage:
+        await stage.says("help")
+        await stage.shows("shift+enter, ctrl+j")
+        await stage.presses("escape")
+        await stage.says("help me exit")
+        await stage.shows("Answered.")
+
+
+async def test_status_says_when_a_cost_is_not_known() -> None:
+    async with staged(ScriptedModel([say("x"), usage(input_tokens=10, output_tokens=5)]), size=(100, 30)) as stage:
+        await stage.says("/status")
+        await stage.shows("cost       nothing yet")
+        await stage.says("go")
+        await stage.until(lambda: stage.app.talk.spent.total, "tokens")
+        await stage.says("/status")
+        await stage.shows("cost       unknown: no price is known for scripted/test")
+
+
+async def test_undo_names_a_way_that_takes_new_files_too() -> None:
+    async with staged(ScriptedModel([say("x")]), size=(110, 30)) as stage:
+        await stage.says("/undo")
+        await stage.shows("!git stash -u sets all changes aside, new files too")
+
+
+def test_new_files_that_are_no_text_are_one_line() -> None:
+    diff = "".join(
+        f"diff --git a/{name} b/{name}\nnew file mode 100644\nindex 0..1\nBinary files /dev/null and b/{name} differ\n"
+        for name in ("pkg/__pycache__/a.cpython-312.pyc", "pkg/__pycache__/b.pyc", "logo.png")
+    )
+    text = "diff --git a/new.txt b/new.txt\nnew file mode 100644\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+a\n"
+    found = changed_files(diff + text)
+    block = WorkspaceChanges(FileChangeItem(id="", changes=found, status="completed"))
+    folded = [row.plain.rstrip() for row in block.draw(100, DARK_PALETTE)]
+    assert folded[-1] == "± 3 new binary files: pkg/__pycache__/a.cpython-312.pyc, pkg/__pycache__/b.pyc, logo.png"
+    assert sum("pyc" in row for row in folded) == 1
+    block.open = True
+    assert [row.plain.rstrip() for row in block.draw(100, DARK_PALETTE)][-3:] == [
+        "  pkg/__pycache__/a.cpython-312.pyc",
+        "  pkg/__pycache__/b.pyc",
+        "  logo.png",
+    ]
+
+
+@pytest.mark.needs("bwrap", "git")
+async def test_diff_says_that_it_reads_until_it_has_read(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "new.txt").write_text("a new line\n")
+    pipe = tmp_path / ".gitignore"
+    os.mkfifo(pipe)
+
+    def let_git_go_on() -> None:
+        with pipe.open("w"):  # git waits until somebody opens it for writing
+            pipe.unlink()
+
+    async with staged(ScriptedModel([say("x")]), size=(100, 30), cwd=tmp_path) as stage:
+        await stage.says("/diff")
+        await stage.shows("Reading the changes")
+        await anyio.to_thread.run_sync(let_git_go_on, abandon_on_cancel=True)
+        await stage.shows("new.txt new", "a new line")
+        await stage.hides("Reading the changes")
+
+
+@pytest.mark.needs("bwrap", "git")
+async def test_diff_says_when_there_is_nothing_to_show(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    async with staged(ScriptedModel([say("x")]), size=(100, 30), cwd=tmp_path) as stage:
+        await stage.says("/diff")
+        await stage.shows("No uncommitted changes")

@@ -40,13 +40,13 @@ async def test_a_refused_command_and_a_refused_change_show_why(tmp_path: Path) -
         real_engine(model, tmp_path) as the_engine,
         staged(the_engine, size=(100, 40), cwd=tmp_path / "ws") as stage,
     ):
-        await stage.presses("shift+tab", "shift+tab")
+        await stage.says("/approvals never")
         await stage.shows(POLICIES["never"].lower())
         await stage.says("go")
         await stage.shows(
             "Done.",
             "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
-            "│ protected files change only when a person agrees",
+            "│ this file is protected: it changes only after a person has agreed",
         )
 
 

@@ -227,7 +227,7 @@ def test_a_narrow_terminal_shortens_the_meter_before_the_model() -> None:
     talk.prices = {talk.model: {"input": 2.0, "output": 10.0, "cacheRead": 0.2}}
     talk.hear(spent)
     wide, narrow = (terms(talk, DARK_PALETTE, width=width).plain for width in (140, 80))
-    assert wide.endswith("▰▱▱▱▱ 26% full · 52.0k tokens · $0.10")
+    assert wide.endswith("context 26% full · 52.0k tokens · $0.10")
     assert wide.startswith("anthropic/claude-sonnet-5-5 ·")
     assert narrow.startswith("claude-sonnet-5-5 ·")
     assert narrow.endswith("26% · 52.0k · $0.10")

@@ -229,3 +229,38 @@ async def test_without_colour_everything_is_still_said(monkeypatch: pytest.Monke
         frame = {"#c5c8c6"}  # of the picture itself
         colours = set(re.findall(r"fill: (#[0-9a-f]{6})", svg.lower())) - frame
         assert all(colour[1:3] == colour[3:5] == colour[5:7] for colour in colours), colours
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/login", "hames login"),
+        ("/logout", "hames login PROVIDER --remove"),
+        ("/add-dir ../other", "writableRoots"),
+        ("/cost", "/status"),
+        ("/usage", "/status"),
+        ("/context", "/status"),
+        ("/memory", "AGENTS.md"),
+        ("/config", "hames config"),
+        ("/doctor", "hames doctor"),
+        ("/hooks", "no hooks"),
+        ("/agents", "no subagents"),
+        ("/rewind", "/undo"),
+        ("/vim", "ctrl+x ctrl+e"),
+        ("/sessions", "/threads"),
+        ("/mention", "@"),
+    ],
+)
+async def test_a_command_of_another_tool_gets_a_pointer(command: str, words: str) -> None:
+    async with an_engine("ok") as the_engine, staged(the_engine, size=(100, 30)) as stage:
+        await stage.says(command)
+        await stage.shows(words)
+        assert "Unknown command" not in stage.screen()
+        assert "Did you mean" not in stage.screen()
+
+
+async def test_an_unknown_command_is_not_taken_for_a_far_one() -> None:
+    async with an_engine("ok") as the_engine, staged(the_engine, size=(100, 30)) as stage:
+        await stage.says("/dctor")
+        await stage.shows("Unknown command /dctor")
+        assert "editor" not in stage.screen()

@@ -17,6 +17,7 @@ from hames.domain.items import FileUpdate
 from hames.domain.models import ModelCard, Price
 from hames.protocols.flint import greeting
 from hames.protocols.flint import items as wire
+from hames.protocols.flint import messages as m
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, fail, hang, notice, say, think, usage, wait_for
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
@@ -24,6 +25,7 @@ from hames.tui.blocks.actions import Command, FileChangeBlock, ToolBlock
 from hames.tui.blocks.messages import NoteBlock
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.server_process import Unreachable, spawn_server
+from hames.tui.session import Wishes
 from support import ASKING, ECHO, PlainTool, echo, engine
 
 
@@ -50,7 +52,7 @@ async def test_commands_show_their_output_and_file_changes_their_diff(tmp_path: 
         real_engine(model, tmp_path) as the_engine,
         staged(the_engine, size=(90, 50), cwd=tmp_path / "ws") as stage,
     ):
-        await stage.presses("shift+tab", "shift+tab")
+        await stage.says("/approvals never")
         await stage.shows("never ask")
         await stage.says("go")
         await stage.shows(
@@ -104,7 +106,9 @@ async def test_a_rejection_can_carry_a_word_to_the_model() -> None:
     async with staged(model, ASKING) as stage:
         await stage.says("go")
         await stage.asked()
-        await stage.presses("r", *"use a copy", "enter")
+        await stage.presses("r")
+        await stage.until(lambda: stage.app.query_one("#word").has_focus, "a line to type in")
+        await stage.presses(*"use a copy", "enter")
         await stage.shows("I see.", "› use a copy")
         told = [
             block.text for message in model.requests[-1].messages for block in message.blocks if hasattr(block, "text")
@@ -211,7 +215,7 @@ async def test_a_failed_turn_says_why_and_the_next_one_works() -> None:
 async def test_a_provider_s_notice_is_shown() -> None:
     async with staged(ScriptedModel([notice("limits", "half of today is used"), say("ok")])) as stage:
         await stage.says("go")
-        await stage.shows("! half of today is used")
+        await stage.shows("· half of today is used")
 
 
 async def test_tokens_context_and_plan_are_counted() -> None:
@@ -429,3 +433,10 @@ async def test_a_pasted_path_of_a_picture_becomes_a_picture(tmp_path: Path) -> N
     async with staged(ScriptedModel([say("x")]), cwd=tmp_path) as stage:
         stage.app.query_one(Composer).post_message(Paste(f"'{picture}'"))
         await stage.until(lambda: stage.app.composer.text == f"@{picture} ")
+
+
+async def test_a_prompt_from_the_command_line_that_is_refused_stays_in_the_composer() -> None:
+    wishes = Wishes(sandbox=m.WorkspaceWrite(writable_roots=["/nowhere/at/all"]))
+    async with staged(ScriptedModel([say("Here.")]), prompt="first words", wishes=wishes) as stage:
+        await stage.shows("no directory '/nowhere/at/all'")
+        await stage.until(lambda: stage.app.composer.text == "first words", "the prompt")

@@ -319,7 +319,7 @@ def test_tokens_cost_what_the_model_costs() -> None:
         input_tokens=1_000_000, output_tokens=500_000, cache_read_tokens=2_000_000, cache_write_tokens=400_000
     )
     sonnet = cost({"anthropic/claude-sonnet-5-5": usage}, models.find)
-    assert sonnet == Cost(dollars=2.0 + 5.0 + 0.4 + 1.0)
+    assert sonnet == Cost(dollars=2.0 + 5.0 + 0.2 + 1.0)
     both = cost({"anthropic/claude-sonnet-5-5": usage, "ollama/llama3.2": usage}, models.find)
     assert (both.dollars, both.unpriced) == (sonnet.dollars, ("ollama/llama3.2",))
     assert cost({}, models.find) == Cost()

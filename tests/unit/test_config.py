@@ -155,7 +155,7 @@ def test_what_other_programs_obey_means_nothing_here(home: dict[str, str], name:
         ("max_processes = 1.5", "wrong type"),
         ('approval_policy = "sometimes"', "must be one of never"),
         ('sandbox = "loose"', "must be one of readOnly"),
-        ('sandbox = { type = "workspaceWrite", networkAccess = "yes" }', "must be one of"),
+        ('sandbox = { type = "workspaceWrite", networkAccess = "yes" }', "cannot be used"),
         ('log_level = "loud"', "must be one of debug"),
         ("mcp_servers = { a = { command = 7 } }", "mcp_servers"),
         ("providers = 7", "table"),

@@ -103,6 +103,12 @@ def test_a_thread_is_previewed_by_its_first_words() -> None:
     assert state.preview == "Fix the bug"
 
 
+def test_a_preview_is_what_was_typed_and_not_what_was_added_to_it() -> None:
+    added = TextInput(text="Output of a command that I ran myself: 3 failed")
+    talk = UserMessage(id=ItemId("u"), step=0, content=(TextInput(text=" "), TextInput(text="Fix  it"), added))
+    assert _after(TurnStarted(turn_id=TURN), ItemStarted(turn_id=TURN, item=talk)).preview == "Fix it"
+
+
 def test_a_preview_is_short() -> None:
     talk = UserMessage(id=ItemId("u"), step=0, content=(TextInput(text="word " * 1000),))
     assert len(_after(TurnStarted(turn_id=TURN), ItemStarted(turn_id=TURN, item=talk)).preview) == PREVIEW_CHARS

@@ -7,7 +7,9 @@ import pytest
 
 from hames.core import toolcall
 from hames.domain.approvals import RunCommand
-from hames.domain.commands import ResolveApproval
+from hames.domain.commands import ReadThread, ResolveApproval
+from hames.domain.items import ToolItem
+from hames.domain.state import ThreadState
 from hames.ports import Verdict
 from hames.testing.fakes.model import ScriptedModel, call, say
 from support import PlainTool, created, echo, engine, question, started, turn_end
@@ -53,4 +55,19 @@ async def test_what_cannot_be_judged_in_time_is_asked_about(monkeypatch: pytest.
             assert approval.reason == "it could not be judged in time"
             trust.free.set()
             await running.execute(ResolveApproval(approval_id=approval.id, decision="once"))
+            await turn_end(watcher)
+
+
+async def test_a_command_is_not_shown_as_running_while_it_is_judged() -> None:
+    trust = SlowTrust()
+    async with engine(ScriptedModel([call("shell")], [say("done")]), SHELL, trust=trust) as running:
+        thread = await created(running)
+        watcher = await running.watch(thread.id)
+        await started(running, thread.id)
+        with anyio.fail_after(30):
+            await anyio.to_thread.run_sync(trust.asked.wait)
+            seen = await running.execute(ReadThread(thread_id=thread.id))
+            assert isinstance(seen, ThreadState)
+            assert [item for turn in seen.turns for item in turn.items if isinstance(item, ToolItem)] == []
+            trust.free.set()
             await turn_end(watcher)

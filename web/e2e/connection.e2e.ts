@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { House, python } from "./house.js";
-import { ask, box, eventually, open, talk } from "./stage.js";
+import { ask, box, eventually, open, talk, tryNow } from "./stage.js";
 
 describe.skipIf(python() === undefined)("a dead server", () => {
   let house: House;
@@ -27,7 +27,7 @@ describe.skipIf(python() === undefined)("a dead server", () => {
     await eventually(() => page.locator(".activity-time").count(), 0);
     await page.getByText("The server does not answer. Check that hames serve is running.").waitFor();
     await house.start();
-    await page.getByRole("button", { name: "Try now" }).click();
+    await tryNow(page);
     await page.locator(".banner").waitFor({ state: "hidden" });
     await talk(page)
       .getByRole("heading", { name: /turn failed/ })

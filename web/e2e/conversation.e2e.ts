@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { axe } from "./axe.js";
-import { ask, box, eventually, listening, onThread, open, queue, talk, words } from "./stage.js";
+import { ask, box, eventually, listening, onThread, open, queue, talk, tryNow, unfold, words } from "./stage.js";
 
 test("a first prompt leads to a finished turn", async () => {
   const { page } = await onThread();
@@ -170,7 +170,7 @@ test("while the server is away the page says so, keeps what it has, and sends la
   await talk(page).getByText("Will be sent when the connection is back").waitFor();
   await talk(page).getByText("Hello. What shall we do?").waitFor();
   server.away = false;
-  await page.getByRole("button", { name: "Try now" }).click();
+  await tryNow(page);
   await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
   expect(await talk(page).getByText("hello again").count()).toBe(1);
 });
@@ -197,7 +197,7 @@ test("long output starts at its end, and all of it is one button away", async ()
   const { page } = await onThread();
   await ask(page, "flood please");
   await talk(page).getByText("That was a lot.").waitFor();
-  await page.getByRole("button", { name: /seq 20000/ }).click();
+  await unfold(page.getByRole("button", { name: /seq 20000/ }));
   await page.getByRole("button", { name: /Show all/ }).click();
   const output = page.getByRole("group", { name: "Output" });
   await eventually(async () => (await output.innerText()).startsWith("1\n2\n3\n"), true);

@@ -84,7 +84,7 @@ test("a prompt of the outline is shown, with what is around it", async () => {
   await box(page).fill("hello");
   await box(page).press("Enter");
   await talk(page).getByText("Hello. What shall we do?").waitFor();
-});
+}, 180_000);
 
 test("words are found in messages that are not drawn", async () => {
   const { page } = await onLongThread();

@@ -186,6 +186,17 @@ test("files are offered after @ and sent along, commands after / and run", async
   expect(await box(page).inputValue()).toBe("");
 });
 
+test("Enter takes a file that fits what was typed, also while the list for it is on its way", async () => {
+  const { page } = await onThread();
+  await box(page).pressSequentially("see @");
+  await page.getByRole("option", { name: "pyproject.toml" }).waitFor();
+  await page.route("**/files?*", () => {}); // never answered
+  await box(page).pressSequentially("login");
+  await eventually(() => page.getByRole("option", { name: "pyproject.toml" }).count(), 0);
+  await box(page).press("Enter");
+  await eventually(() => box(page).inputValue(), "see @src/login.py ");
+});
+
 test("a pasted picture is uploaded, shown and sent", async () => {
   const { page, thread } = await onThread();
   await box(page).focus();
@@ -232,6 +243,7 @@ test("model, permissions and the server's own options are chosen from lists", as
   await page.keyboard.press("Enter");
   await eventually(() => thread.state.settings?.options, { effort: "high" });
   await page.getByRole("button", { name: /^Sandbox/ }).click();
+  await page.getByRole("option", { name: /network.*reach the internet, but not this machine/ }).waitFor();
   await page.getByRole("option", { name: /Read only/ }).click();
   await eventually(() => thread.state.settings?.sandbox, { type: "readOnly" });
 });

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { visible } from "../apps/page/src/panels/time-travel.js";
 import { axe } from "./axe.js";
 import { House, python } from "./house.js";
-import { ask, box, eventually, listening, open, queue, talk, words } from "./stage.js";
+import { ask, box, eventually, listening, open, queue, talk, unfold, words } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
@@ -223,7 +223,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     const { page } = await onThread();
     await ask(page, "flood please");
     await talk(page).getByText("That was a lot.").waitFor();
-    await page.getByRole("button", { name: /^seq 20000/ }).click();
+    await unfold(page.getByRole("button", { name: /^seq 20000/ }));
     await page.getByRole("button", { name: /Show all/ }).click();
     const output = page.getByRole("group", { name: "Output" });
     await eventually(async () => (await output.innerText()).startsWith("1\n2\n3\n"), true);

@@ -91,6 +91,20 @@ export async function listening(page: Page): Promise<void> {
   await page.locator("[data-approval][data-listening]").first().waitFor();
 }
 
+/** Reconnects now. The page may have done so by itself meanwhile: then there is nothing to press any more. */
+export async function tryNow(page: Page): Promise<void> {
+  const press = page.getByRole("button", { name: "Try now" }).click({ timeout: 5_000 });
+  await press.catch(async (problem: unknown) => {
+    if ((await page.locator(".banner").count()) > 0) throw problem;
+  });
+}
+
+/** Opens a card unless it is open: one that takes its time opens by itself. */
+export async function unfold(head: Locator): Promise<void> {
+  await head.waitFor();
+  if ((await head.getAttribute("aria-expanded")) !== "true") await head.click();
+}
+
 /** Nothing that axe complains about. */
 export async function axeFree(page: Page): Promise<void> {
   expect(await axe(page)).toEqual([]);

@@ -49,3 +49,30 @@ test.each([1, 9, 64])("a streamed reply looks as it does after a reload, in piec
   expect(live).toBe(await drawn());
   expect(await talk(page).locator(".markdown a").count()).toBe(6);
 });
+
+test("headings are not bold where the font has no weight between regular and bold", async () => {
+  const { page, thread } = await onThread();
+  const content = ["# One", "## Two", "### Three", "#### Four", "A **bold** word."].join("\n\n");
+  const messages = [
+    { ...blank, id: "m1", role: "user", content: "go", status: "complete" },
+    { ...blank, id: "m2", role: "assistant", content, status: "complete" },
+  ];
+  thread.commit([thread.set(["messages"], messages)]);
+  await talk(page).getByRole("heading", { name: "Four" }).waitFor();
+  const session = await page.context().newCDPSession(page);
+  await session.send("DOM.enable");
+  await session.send("CSS.enable");
+  const { root } = await session.send("DOM.getDocument");
+  const faces = async (selector: string) => {
+    const { nodeIds } = await session.send("DOM.querySelectorAll", { nodeId: root.nodeId, selector });
+    const found = await Promise.all(
+      nodeIds.map((nodeId) => session.send("CSS.getPlatformFontsForNode", { nodeId }).then(({ fonts }) => fonts)),
+    );
+    return found.flat().map(({ postScriptName }) => postScriptName);
+  };
+  const headings = await faces("h1, h2, h3, h4, h5, h6");
+  expect(headings.length).toBeGreaterThanOrEqual(5);
+  expect(headings.filter((face) => /bold/i.test(face))).toEqual([]);
+  // What is bold on purpose is.
+  expect(await faces(".markdown strong")).toEqual([expect.stringMatching(/bold/i)]);
+});

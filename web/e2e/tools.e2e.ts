@@ -136,6 +136,32 @@ describe.skipIf(python() === undefined)("tool calls", () => {
     expect(await page.evaluate(() => (window as unknown as { seen: string[] }).seen)).toEqual(["false"]);
   });
 
+  test.each([
+    ["run it", "`touch` is not on the list of commands that only read"],
+    ["variable please", "it uses a shell variable (`$HOME`), so what it reads cannot be known in advance"],
+  ])("the approval of %s says why it is asked, in plain words", async (prompt, reason) => {
+    const { page } = await onThread();
+    await ask(page, prompt);
+    const card = page.locator("[data-approval]");
+    await card.waitFor();
+    const words = (await card.innerText()).replaceAll(/\s+/g, " ");
+    expect(words.toLowerCase()).toContain(reason.toLowerCase());
+    // The reason does not say the command once more.
+    const command = prompt.startsWith("run") ? "touch done.txt && echo made" : "cat $HOME/notes.txt";
+    expect(words.split(command)).toHaveLength(2);
+  });
+
+  test("a thought says how long it took, also after a reload", async () => {
+    const { page } = await onThread();
+    await ask(page, "ponder please");
+    await talk(page).getByText("Pondered.").waitFor();
+    const thought = talk(page).getByRole("button", { name: /^Thought for [\d.]+ s/ });
+    await thought.waitFor();
+    expect(await thought.innerText()).toContain("Weighing it");
+    await page.reload();
+    await thought.waitFor();
+  });
+
   test("a thought shows its first words", async () => {
     const { page } = await onThread();
     await ask(page, "quick please");

@@ -17,17 +17,19 @@ from pathlib import Path
 import msgspec
 
 from hames.app import catalogue
-from hames.cli import flags
+from hames.cli import flags, login
 from hames.cli.paint import Paint
 from hames.config.credentials import Credentials
 from hames.config.options import SECRET, Options
 from hames.config.paths import user_config
+from hames.config.providers import usual_address, variable
 from hames.domain.display import visible
 from hames.domain.json import Json
 from hames.domain.notes import Note, complaint
 from hames.tools.notes import WorkspaceNotes
 
 HIDDEN = "(set, not shown)"
+NOT_SET = "(not set)"
 _IN_TEXT = re.compile(r"(?i)([?&;-][^=&\s]*(?:key|token|secret|password)[^=&\s]*=)[^&\s]+")
 ENDPOINTS = ("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")
 
@@ -78,12 +80,26 @@ def settings(options: Options, environment: Mapping[str, str]) -> list[dict[str,
             if name not in environment and saved.get(name) == options.environment[name]:
                 origin = str(credentials.file)
             rows.append({"name": name, "value": shown, "origin": origin})
+    rows += _missing(options)
     rows.append({"name": "notes", "value": [note.path for note in notes(options) if note.text], "origin": "files"})
     places = {"cwd": options.cwd, "data_dir": options.data_dir, "state_dir": options.state_dir}
     rows += [{"name": name, "value": str(path), "origin": "place"} for name, path in places.items()]
     there = "is there" if Path(user_config(environment)).exists() else "is not there"
     rows.append({"name": "config.toml", "value": user_config(environment), "origin": there})
     return rows
+
+
+def _missing(options: Options) -> list[dict[str, Json]]:
+    """The key and the address of the provider that new threads use, where nobody has set them."""
+    provider = (options.model or catalogue(options).default).partition("/")[0]
+    if provider not in login.providers():
+        return []
+    usual = {variable(provider, "api_key"): NOT_SET, variable(provider, "base_url"): usual_address(provider) or NOT_SET}
+    return [
+        {"name": name, "value": value, "origin": "default"}
+        for name, value in usual.items()
+        if not options.environment.get(name)
+    ]
 
 
 def notes(options: Options) -> tuple[Note, ...]:

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import anyio
 
+from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
+from hames.cli.wrapping import columns, fold
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_events import (
     ApprovalAsked,
@@ -36,6 +38,10 @@ from hames.protocols.flint import messages as m
 from hames.sandbox.local import LocalSandbox
 from hames.sandbox.processes.environment import SYSTEM_PATH
 
+WITHOUT_SANDBOX = (
+    "This machine has no sandbox, so the commands of this demo run as you and without one. They are written in the"
+    " script: they run the tests in the temporary directory. Nothing would keep other commands there."
+)
 TASK = "Make the tests pass, and tell me what was wrong."
 
 
@@ -60,10 +66,13 @@ async def _demo(directory: Path, ask: bool) -> int:
     script = _copy_sample(directory)
     walls = await LocalSandbox().walls()
     sandbox = "workspaceWrite" if walls.kind != "none" else "dangerFullAccess"
-    print(paint.bold("hames demo"), paint.dim(f"a scripted model, real tools, in {directory}"))
-    print(paint.dim(f"sandbox: {walls.sentence}"))
+    print(
+        paint.bold("hames demo"), paint.dim(fold(f"a scripted model, real tools, in {directory}", columns(sys.stdout)))
+    )
+    width = columns(sys.stdout)
+    print(paint.dim(fold(f"sandbox: {walls.sentence}", width)))
     if walls.kind == "none":
-        print(paint.warn("This machine has no sandbox, so the demo runs without one, in its own directory only."))
+        print(paint.warn(fold(WITHOUT_SANDBOX, width)))
     print(f"\n{paint.accent('›')} {paint.bold(TASK)}\n")
     words = ["app-server", "--cwd", str(directory / "shop"), "--data-dir", str(directory / "data")]
     words += ["--model", f"scripted/{script}", "--sandbox", sandbox]
@@ -126,7 +135,7 @@ class DemoScreen:
         if asked.always_covers:
             self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
         keys = "[y]es, [a]lways, [n]o" if asked.offers_always else "[y]es, [n]o"
-        answer = await anyio.to_thread.run_sync(input, f"  {keys}: ")
+        answer = await read_answer(f"  {keys}: ")
         words: dict[str, m.ApprovalWord] = {"y": "accept"}
         if asked.offers_always:
             words["a"] = "acceptForSession"

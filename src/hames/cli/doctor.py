@@ -1,7 +1,7 @@
 """Check what this machine offers, and say how to get what is missing.
 
-  hames doctor           one line each: Python, the sandbox (proved by trying to escape), programs, keys, directories,
-                         MCP servers (each is started and stopped)
+  hames doctor           one line each: Python, the configuration, the sandbox (proved by trying to escape), programs,
+                         the model provider (asked for its models), directories, MCP servers (started and stopped)
   hames doctor --json    the same as JSON
 
 Exit code: 0 when everything hames needs is there, 1 when something is missing.
@@ -17,13 +17,15 @@ import anyio
 import msgspec
 
 from hames import __version__
-from hames.app import sandbox_settings
-from hames.cli import flags
+from hames.app import catalogue, sandbox_settings
+from hames.cli import flags, login
 from hames.cli.config import notes
 from hames.cli.directories import usable
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
+from hames.cli.wrapping import columns, fold
 from hames.config.options import Options
+from hames.config.paths import user_config
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.domain.notes import complaint
@@ -32,8 +34,6 @@ from hames.domain.value import Value
 from hames.executables import find_program, find_ripgrep
 from hames.sandbox.local import LocalSandbox
 from hames.sandbox.proof.escape_test import prove
-
-KEYS = {"ANTHROPIC_API_KEY": "Claude", "OPENAI_API_KEY": "OpenAI"}
 
 
 class DoctorFinding(Value):
@@ -49,9 +49,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    options = flags.options(args)
-    findings = [*_machine(), *anyio.run(_sandbox, options), *_programs(), *_keys(options)]
-    findings += [*_places(options), *_servers(options)]
+    problems: list[str] = []
+    options = flags.options(args, problems=problems)
+    findings = [*_machine(), *_configuration(problems), *anyio.run(_sandbox, options), *_programs()]
+    findings += [*anyio.run(_provider, options), *_places(options), *_servers(options)]
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -60,10 +61,20 @@ def run(args: Namespace) -> int:
 
 
 def _show(findings: list[DoctorFinding]) -> None:
-    paint = Paint.for_stream(sys.stdout)
+    paint, width = Paint.for_stream(sys.stdout), columns(sys.stdout)
     for finding in findings:
         mark = paint.good("✓") if finding.good else paint.bad("✗") if finding.needed else paint.warn("–")
-        print(f"{mark} {paint.bold(f'{visible(finding.name):<12}')} {visible(finding.says)}")
+        name = f"{visible(finding.name):<12}"
+        print(f"{mark} {paint.bold(name)} {fold(visible(finding.says), width, indent=len(name) + 3)}")
+
+
+def _configuration(problems: list[str]) -> list[DoctorFinding]:
+    """What is wrong with the configuration, one line each. Everything else is checked with the defaults."""
+    file = Path(user_config(os.environ))
+    there = f"{file}" if file.exists() else f"{file} (not there; the defaults are used)"
+    if not problems:
+        return [DoctorFinding(name="config", good=True, says=there)]
+    return [DoctorFinding(name="config", good=False, says=problem) for problem in problems]
 
 
 def _machine() -> list[DoctorFinding]:
@@ -83,13 +94,13 @@ def _machine() -> list[DoctorFinding]:
 
 
 async def _sandbox(options: Options) -> list[DoctorFinding]:
-    """Which walls there are, and whether they hold: every known way out is tried, from inside."""
+    """Which sandbox there is, and whether it holds: every known way out is tried, from inside."""
     sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
     walls = await sandbox.walls()
     found = [DoctorFinding(name="sandbox", good=walls.kind != "none", says=walls.sentence)]
     if walls.kind == "none":
         return found
-    found.append(_home(sandbox.visible_of_home(str(options.cwd))))
+    found.append(_home(sandbox.visible_of_home(str(options.cwd)), options))
     tried_policies = {
         "readOnly": ReadOnly(),
         "workspaceWrite": WorkspaceWrite(),
@@ -99,23 +110,24 @@ async def _sandbox(options: Options) -> list[DoctorFinding]:
         try:
             tried = await prove(policy)
         except HarnessError as problem:
-            found.append(DoctorFinding(name="walls", good=False, says=f"{name}: {problem}"))
+            found.append(DoctorFinding(name="escapes", good=False, says=f"{name}: {problem}"))
             continue
         out = [one.attempt for one in tried if one.escaped and not one.known]
         known = [one.attempt for one in tried if one.escaped and one.known]
         says = f"{name}: {len(tried)} attempts to escape, {len(out)} got out"
         says += f": {', '.join(out)}" if out else ""
         says += f" (documented: {', '.join(known)})" if known else ""
-        found.append(DoctorFinding(name="walls", good=bool(tried) and not out, says=says))
+        found.append(DoctorFinding(name="escapes", good=bool(tried) and not out, says=says))
     return found
 
 
-def _home(names: list[str] | None) -> DoctorFinding:
+def _home(names: list[str] | None, options: Options) -> DoctorFinding:
     """What commands see of the home directory."""
     if names is None:
         says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
         return DoctorFinding(name="home", good=False, says=says, needed=False)
-    shown = ", ".join(names) or "nothing"
+    home = options.environment.get("HOME") or str(Path.home())
+    shown = ", ".join(name for name in names if Path(home, name).exists()) or "nothing"
     more = "extra_read and extra_cache in config.toml show more"
     return DoctorFinding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
@@ -132,17 +144,36 @@ def _programs() -> list[DoctorFinding]:
     ]
 
 
-def _keys(options: Options) -> list[DoctorFinding]:
-    """Whether they are there, never what they are."""
-    return [
-        DoctorFinding(
-            name=f"{whose} key",
-            good=bool(options.environment.get(name)),
-            says=f"{name} is set" if options.environment.get(name) else f"{name} is not set",
-            needed=False,
-        )
-        for name, whose in KEYS.items()
+async def _provider(options: Options) -> list[DoctorFinding]:
+    """Whether new threads can use their model: its provider has a key, and answers. Keys are never shown."""
+    models = catalogue(options)
+    try:
+        card = models.find(options.model or models.default)
+    except HarnessError as problem:
+        return [DoctorFinding(name="model", good=False, says=str(problem))]
+    # Nobody has chosen this one: without a key it is only what `hames setup` is for.
+    chosen = bool(options.model)
+    found = [DoctorFinding(name="model", good=True, says=f"{card.id} ({options.settings['model'].origin})")]
+    if card.provider not in login.providers():
+        return [*found, DoctorFinding(name=card.provider, good=True, says="needs no key")]
+    try:
+        with anyio.fail_after(login.TEST_SECONDS):
+            count = await models.refresh(card.provider)
+        says = f"answers, and lists {count} model{'s' * (count != 1)}"
+        found.append(DoctorFinding(name=card.provider, good=True, says=says))
+    except HarnessError as problem:
+        found.append(DoctorFinding(name=card.provider, good=False, says=str(problem), needed=chosen))
+    except TimeoutError:
+        says = f"did not answer within {login.TEST_SECONDS:g} s"
+        found.append(DoctorFinding(name=card.provider, good=False, says=says, needed=chosen))
+    finally:
+        await models.aclose()
+    others = [
+        name
+        for name, variable in login.providers().items()
+        if name != card.provider and options.environment.get(variable)
     ]
+    return [*found, *(DoctorFinding(name=name, good=True, says="has a key", needed=False) for name in others)]
 
 
 def _places(options: Options) -> list[DoctorFinding]:

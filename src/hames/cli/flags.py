@@ -23,6 +23,13 @@ SHARED = {
     "--log-file": ("FILE", "write logs there instead of stderr"),
     "--log-level": ("LEVEL", "debug, info, warning or error"),
 }
+ALIASES = {
+    "--cwd": ("-C", "--cd"),
+    "--model": ("-m",),
+    "--approval-policy": ("-a", "--ask-for-approval"),
+    "--sandbox": ("-s",),
+}
+"""Shorter names, and names that other tools have for the same."""
 WORKSPACE = ("--cwd",)
 THREADS = ("--cwd", "--data-dir")
 TERMS = ("--model", "--agent", "--approval-policy", "--sandbox")
@@ -32,7 +39,7 @@ TERMS = ("--model", "--agent", "--approval-policy", "--sandbox")
 def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED)) -> None:
     for name in names:
         value, words = SHARED[name]
-        parser.add_argument(name, metavar=value, help=words)
+        parser.add_argument(name, *ALIASES.get(name, ()), metavar=value, help=words)
 
 
 def given(args: Namespace, name: str) -> str | None:
@@ -40,8 +47,8 @@ def given(args: Namespace, name: str) -> str | None:
     return getattr(args, name.removeprefix("--").replace("-", "_"), None)
 
 
-def options(args: Namespace) -> Options:
-    """The effective configuration. Raises `Misconfigured`."""
+def options(args: Namespace, *, problems: list[str] | None = None) -> Options:
+    """The effective configuration. Raises `Misconfigured`; with a list of `problems` they go there instead."""
     said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
         from hames.agents.codex_command import codex_command
@@ -51,7 +58,7 @@ def options(args: Namespace) -> Options:
         if not codex_command(os.environ):
             raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
         said["model"] = f"{agent}/{said['model'] or 'default'}"
-    return load(said, os.environ)
+    return load(said, os.environ, problems=problems)
 
 
 def chosen_model(args: Namespace, options: Options) -> str | None:

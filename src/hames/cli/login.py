@@ -1,6 +1,6 @@
 """Save the API key of a model provider, after a test call to it.
 
-  hames login                          which providers there are, and which have a key
+  hames login                          which providers there are, and which have a key (also: hames login status)
   hames login anthropic                asks for the key without showing it
   echo "$KEY" | hames login openai     reads the key from stdin
   hames login openai --remove          forget the saved key
@@ -18,11 +18,14 @@ from getpass import getpass
 import anyio
 
 from hames.cli.paint import Paint
+from hames.cli.wrapping import columns, fold
 from hames.config.credentials import Credentials
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
 
 TEST_SECONDS = 30.0
+LIST_WORDS = ("status", "list")
+"""Words that other tools use for the list."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     credentials = Credentials.of_user(os.environ)
-    if args.provider is None:
+    if args.provider in (None, *LIST_WORDS):
         _list(credentials)
         return 0
     variable = key_variable(args.provider)
@@ -54,39 +57,44 @@ def run(args: Namespace) -> int:
 
 
 def providers() -> dict[str, str]:
-    """Providers that take a key, with the variable that holds it."""
-    from hames.providers.chat.servers import SERVERS
+    """Providers that take a key, with the variable that holds it: those built in, and those of config.toml."""
+    from hames.config.options import load
+    from hames.config.providers import KEYS, variable
 
-    own = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
-    return {**own, **{server.name: server.key_variable for server in SERVERS}}
+    return {name: variable(name, "api_key") for name in (*KEYS, *load({}, os.environ, problems=[]).own_providers)}
 
 
 def key_variable(provider: str) -> str:
     known = providers()
     if provider not in known:
-        raise InvalidCommand(f"no provider {provider!r}; there are: {', '.join(known)}")
+        raise InvalidCommand(
+            f"no provider {provider!r}; there are: {', '.join(known)}."
+            " Another server is set up with: hames setup --base-url ADDRESS"
+        )
     return known[provider]
 
 
-def read_key(provider: str) -> str:
-    """Typed without an echo, or a line of stdin where that is no terminal."""
+def read_key(provider: str, *, optional: bool = False) -> str:
+    """Typed without an echo, or a line of stdin where that is no terminal. Empty only where it is `optional`."""
     if sys.stdin.isatty():
-        key = getpass(f"API key of {provider} (not shown): ").strip()
+        key = getpass(f"API key of {provider} (not shown{'; Enter for none' if optional else ''}): ").strip()
     else:
         key = sys.stdin.readline().strip()
-    if not key:
+    if not key and not optional:
         raise InvalidCommand("no key was given")
     if not key.isprintable() or not key.isascii() or " " in key:
         raise InvalidCommand("that is not an API key: it has spaces or characters that keys do not have")
     return key
 
 
-async def try_key(provider: str, key: str) -> str:
-    """Asks the provider for its models. What is wrong, or nothing."""
+async def try_key(provider: str, key: str, address: str = "") -> str:
+    """Asks the provider for its models. What is wrong, or nothing. `address`: another one than is configured."""
     from hames.app import catalogue
     from hames.config.options import load
+    from hames.config.providers import variable
 
-    options = load({}, {**os.environ, key_variable(provider): key})
+    other = {variable(provider, "base_url"): address} if address else {}
+    options = load({}, {**os.environ, key_variable(provider): key, **other})
     models = catalogue(options)
     try:
         with anyio.fail_after(TEST_SECONDS):
@@ -112,4 +120,4 @@ def _list(credentials: Credentials) -> None:
         else:
             says, good = "no key", False
         mark = paint.good("✓") if good else paint.dim("–")
-        print(f"{mark} {paint.bold(f'{provider:<12}')} {visible(says)}")
+        print(f"{mark} {paint.bold(f'{provider:<12}')} {fold(visible(says), columns(sys.stdout), indent=15)}")

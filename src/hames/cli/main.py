@@ -31,7 +31,7 @@ COMMANDS = {
     "schema": "write JSON Schema and TypeScript types of the protocols",
     "mcp": "list, add, remove and test MCP servers",
     "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
-    "sandbox": "run a command the way a tool would, behind the walls",
+    "sandbox": "run a command the way a tool would, in the sandbox",
     "completion": "write the completions of a shell",
     "help": "show this list, or the help of a command",
 }
@@ -66,11 +66,11 @@ def _main(words: list[str]) -> int:
 
 
 def _run(words: list[str], start: object) -> int:
-    import argparse
     from importlib import import_module
 
     name = sys.argv[0].rpartition("/")[2]
     program = "bootstrap" if name == "bootstrap" else "hames"
+    typed = f"{program} {words[0]}" if words and words[0] in COMMANDS else program
     if _is_for_the_terminal(words):
         words = ["tui", *words]
     elif _is_prompt(words):
@@ -78,13 +78,12 @@ def _run(words: list[str], start: object) -> int:
     if not words or words[0] not in COMMANDS:
         return _help(program, words)
     module = import_module(f"hames.cli.{words[0].replace('-', '_')}")
-    parser = argparse.ArgumentParser(
-        prog=f"{program} {words[0]}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    from hames.cli.parsing import parsed, parser_for
+    from hames.cli.wrapping import columns, fold
+
+    parser = parser_for(typed, module.__doc__)
     module.add_arguments(parser)
-    args = parser.parse_args(words[1:])
+    args = parsed(parser, words[1:], prompts=words[0] in ("run", "tui"))
     args.start = start
 
     from hames.domain.display import printable
@@ -95,7 +94,7 @@ def _run(words: list[str], start: object) -> int:
     try:
         return module.run(args)
     except HarnessError as error:
-        print(f"{program}: {printable(str(error))}", file=sys.stderr)
+        print(fold(f"{program}: {printable(str(error))}", columns(sys.stderr)), file=sys.stderr)
         return 2 if isinstance(error, InvalidCommand | Misconfigured) else 1
 
 
@@ -117,24 +116,27 @@ def _has_terminal() -> bool:
 
 def _help(program: str, words: list[str]) -> int:
     from hames import __version__
+    from hames.cli.wrapping import columns, fold, fold_help
 
     if words[:1] in (["-V"], ["--version"]):
         print(f"hames {__version__}")
         return 0
     asked = words[:1] in (["-h"], ["--help"])
+    stream = sys.stdout if asked else sys.stderr
+    width = columns(stream)
     lines = [
-        f"usage: {program}                      open the terminal in this directory",
-        f'       {program} "PROMPT"             the same, with a first prompt',
+        fold_help(f"usage: {program}                      open the terminal in this directory", width),
+        fold_help(f'       {program} "PROMPT"             the same, with a first prompt', width),
         f"       {program} COMMAND [OPTIONS]",
         "",
         "commands:",
-        *(f"  {name:<12} {words}" for name, words in COMMANDS.items()),
+        *(f"  {name:<12} {fold(words, width, indent=15)}" for name, words in COMMANDS.items()),
         "",
-        f"{program} help COMMAND explains one. {program} --version shows the version.",
+        fold(f"{program} help COMMAND explains one. {program} --version shows the version.", width),
     ]
     if words and not asked:
-        lines = [f"{program}: no command {words[0]!r}; {_instead(program, words[0])}"]
-    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
+        lines = [fold(f"{program}: no command {words[0]!r}; {_instead(program, words[0])}", width)]
+    print("\n".join(lines), file=stream)
     return 0 if asked else 2
 
 
@@ -142,6 +144,12 @@ def _instead(program: str, word: str) -> str:
     """What somebody may have meant."""
     from difflib import get_close_matches
 
+    from hames.cli.other_tools import instead_of_command, setting_as_prompt
+
+    if instead := instead_of_command(word):
+        return f"use {instead}"
+    if problem := setting_as_prompt(word, after_continue=False):
+        return problem
     if near := get_close_matches(word, COMMANDS, n=1):
         return f"did you mean {program} {near[0]}?"
     return f"{program} --help lists the commands; {program} run {word!r} sends it to the agent"

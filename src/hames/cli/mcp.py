@@ -2,7 +2,11 @@
 
   hames mcp list                                    what is configured, and whether it works; --no-check starts nothing
   hames mcp add files npx -y some-server /data      a program to start
-  hames mcp add docs --url https://example.com/mcp  an address to reach
+  hames mcp add files --env KEY=VALUE -- npx -y some-server
+                                                    with a variable in its environment
+  hames mcp add docs --url https://example.com/mcp --header "Authorization: Bearer KEY"
+                                                    an address to reach
+  hames mcp get files                               its settings, and whether it works
   hames mcp test files                              start it, list its tools, stop it
   hames mcp remove files
 
@@ -12,43 +16,47 @@ Servers of a project (hames.toml, .mcp.json) are used only after `hames trust`.
 import json
 import logging
 import os
-import re
 import sys
-from argparse import REMAINDER, ArgumentParser, Namespace
+import tomllib
+from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from hames.app import mcp_servers
 from hames.cli import flags
 from hames.cli.config import without_secrets
+from hames.cli.mcp_add import USAGE, read_add
+from hames.config.mcp import McpServer
 from hames.config.options import Options
 from hames.config.paths import user_config
-from hames.config.user_file import write_user_file
+from hames.config.user_file import toml_text, write_user_file
 from hames.domain.display import printable, visible
 from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId, TurnId
+from hames.domain.json import Json
 from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
 from hames.tools.mcp.servers import McpServerSettings, probe
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.WORKSPACE)
-    what = parser.add_subparsers(dest="what", required=True, metavar="list|add|remove|test")
+    what = parser.add_subparsers(dest="what", required=True, metavar="list|add|get|remove|test")
     listing = what.add_parser("list", help="what is configured, and whether it works")
     listing.add_argument("--no-check", action="store_true", help="start nothing, only list")
-    add = what.add_parser("add", help="add a server to the user's file")
-    add.add_argument("name")
-    add.add_argument("--url", help="an address instead of a program")
-    add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the program's environment")
-    add.add_argument("program", nargs=REMAINDER, help="the program and its arguments")
-    for name, words in (("remove", "take one out of the user's file"), ("test", "start one and list its tools")):
-        what.add_parser(name, help=words).add_argument("name")
+    # No word is an option to this parser: `read_add` knows which belong to the program.
+    add = what.add_parser("add", help="add a server to the user's file", prefix_chars="\0", add_help=False)
+    add.add_argument("words", nargs=REMAINDER, help=SUPPRESS)
+    get = what.add_parser("get", help="show one: its settings, and whether it works")
+    get.add_argument("name")
+    get.add_argument("--no-check", action="store_true", help="start nothing, only show the settings")
+    what.add_parser("remove", aliases=["rm"], help="take one out of the user's file").add_argument("name")
+    what.add_parser("test", help="start one and list its tools").add_argument("name")
 
 
 def run(args: Namespace) -> int:
@@ -57,7 +65,9 @@ def run(args: Namespace) -> int:
             return _list(args)
         case "add":
             return _add(args)
-        case "remove":
+        case "get":
+            return _get(args)
+        case "remove" | "rm":
             return _remove(args)
         case _:
             return _test(args)
@@ -108,32 +118,71 @@ def _place(options: Options) -> Place:
 
 
 def _add(args: Namespace) -> int:
-    if not NAME.fullmatch(args.name):
-        raise Misconfigured(f"a server's name is letters, digits, - and _: {args.name!r} is not")
-    if bool(args.url) == bool(args.program):
-        raise Misconfigured("name a program to start, or an address with --url")
-    pairs = dict(pair.partition("=")[::2] for pair in args.env)
+    if {"-h", "--help"} & set(args.words[:1]):
+        print(f"usage: {USAGE}")
+        return 0
+    name, server = read_add(args.words)
     file = Path(user_config(os.environ))
-    text = file.read_text() if file.exists() else ""
-    if _section(args.name) in text:
-        raise Misconfigured(f"there is a server {args.name!r} already; hames mcp remove {args.name} first")
-    lines = [_section(args.name)]
-    lines += [f"url = {json.dumps(args.url)}"] if args.url else []
-    lines += [f"command = {json.dumps(args.program[0])}"] if args.program else []
-    lines += [f"args = {json.dumps(args.program[1:])}"] if args.program[1:] else []
-    lines += [f"env = {{ {', '.join(f'{k} = {json.dumps(v)}' for k, v in pairs.items())} }}"] if pairs else []
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if name in _configured(file, text):
+        raise Misconfigured(f"there is a server {name!r} already; hames mcp remove {name} first")
+    lines = [_section(name)]
+    lines += [f"url = {toml_text(server.url)}"] if server.url else []
+    lines += [f"command = {toml_text(server.command)}"] if server.command else []
+    lines += [f"args = [{', '.join(map(toml_text, server.args))}]"] if server.args else []
+    lines += [f"env = {_inline(server.env)}"] if server.env else []
+    lines += [f"headers = {_inline(server.headers)}"] if server.headers else []
     write_user_file(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
-    print(f"added {args.name} to {file}; hames mcp test {args.name} tries it")
+    print(f"added {name} to {file}; hames mcp test {name} tries it")
     return 0
+
+
+def _configured(file: Path, text: str) -> Json:
+    """The servers that the user's file names. Raises `Misconfigured`."""
+    try:
+        found: Json = tomllib.loads(text).get("mcp_servers", {})
+    except tomllib.TOMLDecodeError as problem:
+        raise Misconfigured(f"{file} is not valid TOML: {problem}") from None
+    return found
+
+
+def _inline(table: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{toml_text(name)} = {toml_text(value)}' for name, value in table.items())} }}"
+
+
+def _get(args: Namespace) -> int:
+    options = flags.options(args)
+    server = _named(options, args.name)
+    rows = {
+        key: without_secrets(list(value) if isinstance(value, tuple) else value, key)
+        for key, value in to_builtins(server).items()
+        if value or key == "enabled"
+    }
+    for key, value in rows.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        print(f"{key:<20} {visible(shown)}")
+    print(f"{'from':<20} {visible(options.settings['mcp_servers'].origin)}")
+    if server.enabled and not args.no_check:
+        status = check(replace(options, mcp_servers={args.name: server}))[args.name]
+        print(f"{'state':<20} {visible(described(status))}")
+    return 0
+
+
+def _named(options: Options, name: str) -> McpServer:
+    if name not in options.mcp_servers:
+        raise Misconfigured(f"no MCP server {name!r} is configured; hames mcp list shows what is")
+    return options.mcp_servers[name]
 
 
 def _remove(args: Namespace) -> int:
     file = Path(user_config(os.environ))
     text = file.read_text() if file.exists() else ""
     kept, inside, found = [], False, False
+    sections = (_section(args.name), f'[mcp_servers."{args.name}"]')
     for line in text.splitlines():
         if line.startswith("["):
-            inside = line.strip() == _section(args.name)
+            head = line.partition("#")[0].strip()
+            inside = head in sections or head.startswith(tuple(f"{section[:-1]}." for section in sections))
             found = found or inside
         if not inside:
             kept.append(line)
@@ -146,9 +195,7 @@ def _remove(args: Namespace) -> int:
 
 def _test(args: Namespace) -> int:
     options = flags.options(args)
-    if args.name not in options.mcp_servers:
-        raise Misconfigured(f"no MCP server {args.name!r} is configured; hames mcp list shows what is")
-    enabled = replace(options.mcp_servers[args.name], enabled=True)
+    enabled = replace(_named(options, args.name), enabled=True)
     status = check(replace(options, mcp_servers={args.name: enabled}))[args.name]
     if status.state == "failed":
         print(f"{args.name} does not work: {printable(status.reason)}", file=sys.stderr)

@@ -5,7 +5,7 @@
   hames models --refresh
   hames models --json | jq -r '.[].id'
 
-A price is in dollars per million tokens. Models need their provider's key in the environment.
+A price is in dollars per million tokens. Models that can be used now come first; the others need their provider's key.
 """
 
 import sys
@@ -22,7 +22,7 @@ from hames.client.appserver import AppServerClient
 from hames.config.options import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
-from hames.tui.text import described_model
+from hames.tui.text import NOT_SET_UP, described_model, is_usable
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,10 +57,17 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
         print(msgspec.json.encode({"models": models, "options": options} if args.options else models).decode())
         return 0
     paint = Paint.for_stream(sys.stdout)
+    usable = [model for model in models if is_usable(model)]
+    others = [model for model in models if not is_usable(model)]
     width = max((len(visible(model.id)) for model in models), default=0)
-    for model in models:
-        mark = "*" if model.id == chosen else " "
-        print(f"{mark} {paint.accent(visible(model.id).ljust(width))}  {paint.dim(visible(described_model(model)))}")
+    for group, heading in ((usable, ""), (others, f"\n{NOT_SET_UP}")):
+        if group and heading:
+            print(paint.bold(heading))
+        for model in group:
+            mark = "*" if model.id == chosen else " "
+            print(
+                f"{mark} {paint.accent(visible(model.id).ljust(width))}  {paint.dim(visible(described_model(model)))}"
+            )
     for option in options:
         print(f"\n{paint.bold(visible(option.id))}  {visible(option.description or option.name)}")
         for choice in option.options:

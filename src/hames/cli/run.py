@@ -32,8 +32,9 @@ from hames.cli import flags
 from hames.cli.ask_server import reader_left
 from hames.cli.in_process import in_process
 from hames.cli.output.json_lines import EventLines
-from hames.cli.output.terminal import Readable, Shows, next_step
+from hames.cli.output.terminal import Ending, Readable, Shows, next_step
 from hames.cli.paint import Paint
+from hames.cli.usage import dollars_of, total_usage
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient, text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Events
@@ -66,6 +67,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     how.add_argument("-q", "--quiet", action="store_true", help="nothing but the answer")
     parser.add_argument("--output-schema", metavar="FILE", help="answer as JSON that fits this JSON Schema")
     parser.add_argument(
+        "--output-last-message", metavar="FILE", help="write the agent's final message to this file, too"
+    )
+    parser.add_argument(
         "-o", "--option", metavar="ID=VALUE", action="append", default=[], help="a selector, as hames models lists them"
     )
     parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
@@ -94,8 +98,14 @@ def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[App
 
 def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
     asks = sys.stdin.isatty() and sys.stderr.isatty() and args.prompt != "-" and args.file != "-"
-    answer = None if alone else sys.stdout
-    return Readable(answer, None if quiet else sys.stderr, paint=Paint.for_stream(sys.stderr), asks=asks and not quiet)
+    shows = Readable(
+        None if alone or quiet else sys.stdout,
+        None if quiet else sys.stderr,
+        paint=Paint.for_stream(sys.stderr),
+        asks=asks and not quiet,
+    )
+    shows.final_only = quiet and not alone
+    return shows
 
 
 class Errand:
@@ -111,6 +121,11 @@ class Errand:
         self._outcome: int | None = None
         self._thread_id = ""
         self._turn_id = ""
+        self._question: anyio.CancelScope | None = None
+        """Around an approval that waits for its answer."""
+        self._used: dict[str, m.Usage] = {}
+        """By turn."""
+        self._price: dict[str, float] | None = None
 
     async def run(self, reach: AbstractAsyncContextManager[AppServerClient]) -> int:
         try:
@@ -189,7 +204,18 @@ class Errand:
             opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
         self._shows.opened(opened)
         self._thread_id = opened.thread.id
+        self._price = await self._price_of(client, opened.model)
         return opened.thread.id
+
+    async def _price_of(self, client: AppServerClient, model: str) -> dict[str, float] | None:
+        """Dollars for a million tokens, where they are known and somebody is shown them."""
+        if not self._args.json and not sys.stderr.isatty():
+            return None
+        for known in await client.models(hidden=True):
+            price = known.details.get("price") if known.id == model and isinstance(known.details, dict) else None
+            if isinstance(price, dict):
+                return price
+        return None
 
     async def _turns(self, client: AppServerClient, thread_id: str, events: Events) -> int:
         turn = await self._turn(client, thread_id, events, self._parts)
@@ -217,6 +243,8 @@ class Errand:
             match event:
                 case told.ApprovalAsked():
                     await self._decide(client, event)
+                case told.UsageUpdated(turn_id=turn_id, usage=usage):
+                    self._used[turn_id] = usage
                 case told.TurnCompleted(turn=ended) if ended.id == turn.id:
                     self._turn_id = ""
                     return ended
@@ -228,7 +256,11 @@ class Errand:
         return None
 
     async def _decide(self, client: AppServerClient, asked: told.ApprovalAsked) -> None:
-        decision = await self._shows.decide(asked)
+        decision = None
+        with anyio.CancelScope() as self._question:
+            decision = await self._shows.decide(asked)
+        if self._outcome == INTERRUPTED:
+            return  # by a signal, and so is the turn
         if decision is not None:
             await client.answer(asked.request_id, decision)
             return
@@ -243,6 +275,8 @@ class Errand:
                     everything.cancel()
                     return
                 self._outcome = INTERRUPTED
+                if self._question is not None:
+                    self._question.cancel()
                 await client.interrupt_turn(thread_id, self._turn_id)
 
     def _ended(self, turn: m.Turn | None, *, answer: Json = None) -> int:
@@ -255,11 +289,18 @@ class Errand:
             code = self._outcome
         info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
         hint = next_step(info, self._thread_id) if code == FAILED else ""
+        if code == NEEDS_APPROVAL:
+            why = "this needs an approval, and nobody is here to give it"
+            hint = next_step("NeedsApproval", self._thread_id)
         return self._end(code, why, said=text_of(turn), answer=answer, hint=hint)
 
     def _end(self, code: int, why: str = "", *, said: str = "", answer: Json = None, hint: str = "") -> int:
         self._outcome = code
-        self._shows.ended(code, why, said=said, answer=answer, hint=hint)
+        if self._args.output_last_message:
+            _write_message(self._args.output_last_message, said)
+        usage = total_usage(self._used.values())
+        cost = None if usage is None or self._price is None else dollars_of(usage, self._price)
+        self._shows.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
         return code
 
 
@@ -326,8 +367,17 @@ def _schema(name: str | None) -> Json:
     return found
 
 
+def _write_message(name: str, text: str) -> None:
+    try:
+        Path(name).expanduser().write_text(text + "\n" if text else "", encoding="utf-8", errors="replace")
+    except OSError as failure:
+        print(f"hames: cannot write {name!r}: {failure.strerror}", file=sys.stderr)
+
+
 def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals and value):
-        raise InvalidCommand(f"an option is written ID=VALUE, not {word!r}")
+        raise InvalidCommand(
+            f"an option is written ID=VALUE, not {word!r}; a file for the final message: --output-last-message {word}"
+        )
     return name, value

@@ -29,6 +29,8 @@ from hames import __version__, logs
 from hames.agents.runner import STALL_SECONDS, RunnerAgent, RunnerShelf
 from hames.app import catalogue, open_engine, sandbox_settings
 from hames.cli import flags
+from hames.cli.own_addresses import own_addresses
+from hames.cli.wrapping import columns, fold
 from hames.clock_and_ids import SystemClock
 from hames.config.options import Options
 from hames.core.engine import Engine
@@ -47,6 +49,12 @@ from hames.transports.server import Extras, Server, serving
 from hames.transports.server_listener import Address
 
 PORT = 4800
+OTHER_DEVICES = "only this one. To let others in: hames serve --host 0.0.0.0 --token"
+PLAIN_HTTP = (
+    "others on this network can come in with the token. This is plain HTTP: whoever can watch the network can read"
+    " everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a VPN, or a"
+    " proxy with HTTPS"
+)
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -120,7 +128,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
         serving(engine, address, _extras(options, engine), token=token) as server,
         _traced(engine, options),
     ):
-        await _welcome(server, options, engine)
+        await _welcome(server, options, engine, address)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
         await until_stopped()
@@ -174,18 +182,29 @@ async def until_stopped() -> None:
     alarm.start()
 
 
-async def _welcome(server: Server, options: Options, engine: Engine) -> None:
+async def _welcome(server: Server, options: Options, engine: Engine, address: Address) -> None:
     report = await _sandbox(options)
-    lines = [
-        f"Hames listens on {server.url}",
-        f"  page       {server.link()}" + ("  (this link works once)" if server.service.keyring else ""),
-        f"  workspace  {visible(str(options.cwd))}",
-        f"  model      {engine.rules.defaults.model}",
-        f"  sandbox    {'ready' if report.ok else report.message}",
-        *(f"  warning    {visible(warning)}" for warning in options.warnings),
-        "Ctrl+C stops it.",
+    width = columns(sys.stdout)
+    rows = [
+        *(("page", link) for link in _links(server, address)),
+        *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
+        ("workspace", visible(str(options.cwd))),
+        ("model", engine.rules.defaults.model),
+        ("sandbox", "ready" if report.ok else report.message),
+        *(("warning", visible(warning)) for warning in options.warnings),
+        ("devices", OTHER_DEVICES if address.is_loopback else PLAIN_HTTP),
     ]
-    print("\n".join(lines), flush=True)
+    lines = [f"  {name:<10} {fold(says, width, indent=13)}" for name, says in rows]
+    print("\n".join([f"Hames listens on {server.url}", *lines, "Ctrl+C stops it."]), flush=True)
+
+
+def _links(server: Server, address: Address) -> list[str]:
+    """The page's address: by name, and by each of this machine's addresses where other devices may come in."""
+    link = server.link()
+    if address.host not in ("0.0.0.0", "::"):
+        return [link]
+    port = server.url.rpartition(":")[2]
+    return [link, *(link.replace(server.url, f"http://{own}:{port}", 1) for own in own_addresses())]
 
 
 def _show(url: str) -> None:

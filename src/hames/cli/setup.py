@@ -3,9 +3,10 @@
   hames setup                                      asks for everything it needs
   hames setup --provider anthropic < key.txt       no questions; the key comes from stdin
   hames setup --provider ollama --model qwen3      a local server needs no key
+  hames setup --base-url http://127.0.0.1:8080/v1  any server that speaks the OpenAI chat API
 
-Nothing is changed that is not said: the key goes where `hames login` puts it, the model into your configuration file,
-and shell completion is installed only if you agree.
+Nothing is changed that is not said: the key goes where `hames login` puts it, the model and the address of a server
+into your configuration file, and shell completion is installed only if you agree.
 Exit code: 0 when hames is ready, 1 when the key is refused or the sandbox does not hold, 2 for a bad option.
 """
 
@@ -18,10 +19,12 @@ import anyio
 
 from hames.cli import login
 from hames.cli.paint import Paint
+from hames.cli.wrapping import columns, fold, say
 from hames.config.credentials import Credentials
 from hames.config.options import load
 from hames.config.paths import user_config
-from hames.config.user_file import set_value
+from hames.config.providers import address_problem, usual_address, variable
+from hames.config.user_file import set_in_table, set_value
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.policy import WorkspaceWrite
@@ -31,7 +34,11 @@ OFFERED = {
     "openai": "GPT, with an API key",
     "openrouter": "many models, with one API key",
     "ollama": "models on this machine, no key",
+    "local": "another server on this machine, such as llama.cpp on port 8080, no key",
+    "compatible": "any other server that speaks the OpenAI chat API; you give its address",
 }
+SERVICES = ("anthropic", "openai")
+EXAMPLE = "http://127.0.0.1:8080/v1"
 COMPLETIONS = {
     "bash": ".local/share/bash-completion/completions/hames",
     "zsh": ".zfunc/_hames",
@@ -42,13 +49,20 @@ SHOWN_MODELS = 8
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--provider", metavar="PROVIDER", help="such as anthropic, openai or ollama")
-    parser.add_argument("--model", metavar="MODEL", help="the model that new threads use")
+    parser.add_argument("--base-url", metavar="ADDRESS", help=f"the address of the model server, such as {EXAMPLE}")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model that new threads use")
     parser.add_argument("--no-test", action="store_true", help="save the key without a test call")
     parser.add_argument("--no-sandbox-check", action="store_true", help="do not try to break out of the sandbox")
 
 
 def run(args: Namespace) -> int:
-    if args.provider is None and not sys.stdin.isatty():
+    if args.base_url and (problem := address_problem(args.base_url)):
+        raise InvalidCommand(f"--base-url: {problem}")
+    if args.base_url and args.provider is None:
+        args.provider = "compatible"
+    if args.provider is not None:
+        login.key_variable(args.provider)
+    elif not sys.stdin.isatty():
         raise InvalidCommand("there is no terminal to ask on; name a provider: hames setup --provider anthropic")
     return _Setup(args).run()
 
@@ -58,27 +72,33 @@ class _Setup:
         self._args = args
         self._paint = Paint.for_stream(sys.stdout)
         self._asks = args.provider is None
+        self._typed_address = ""
+        self._address_used = ""
 
     def run(self) -> int:
         provider = self._args.provider or self._chosen_provider()
-        if provider == "":
-            print("\nNo provider was chosen. `hames demo` shows a task on a scripted model, without a key.")
-        elif not (self._key(provider) and self._model(provider)):
+        if provider and not (self._access(provider) and self._model(provider)):
             return 1
         held = self._sandbox()
         if self._asks:
             self._completion()
-        print(f'\n{self._paint.bold("Ready.")} Start `hames` in a project, or try: hames run "What is this project?"')
+        if not provider:
+            say("\nNo provider was chosen. `hames demo` shows a task on a scripted model; `hames setup` asks again.")
+        else:
+            print(f"\n{self._paint.bold('Ready.')}", end=" ")
+            say('Start `hames` in a project, or try: hames run "What is this project?"')
         return 0 if held else 1
 
     def _chosen_provider(self) -> str:
         print(self._paint.bold("Which model provider do you want to use?"))
         names = list(OFFERED)
+        width = columns(sys.stdout)
         for number, name in enumerate(names, 1):
             has_key = self._paint.good("  (has a key)") if _has_key(name) else ""
-            print(f"  {number}  {name:<12} {OFFERED[name]}{has_key}")
+            print(f"  {number}  {name:<12} {fold(OFFERED[name], width, indent=18)}{has_key}")
+        print(f"  {len(names) + 1}  none for now")
         others = ", ".join(name for name in login.providers() if name not in OFFERED)
-        print(f"  or type another name: {others}\n  {len(names) + 1}  none for now")
+        say(f"Or type another name ({others}), or the address of a server.")
         preferred = next((at for at, name in enumerate(names, 1) if _has_key(name)), 1)
         while True:
             answer = _ask(f"Number or name [{preferred}]: ") or str(preferred)
@@ -86,29 +106,88 @@ class _Setup:
                 return ""
             if answer.isdecimal() and 1 <= int(answer) <= len(names):
                 return names[int(answer) - 1]
-            if answer in login.providers():
-                return answer
-            print(f"{visible(answer)!r} is not one of them.")
+            if answer.lower() in login.providers():
+                return answer.lower()
+            if "://" in answer:
+                if not (problem := address_problem(answer)):
+                    self._typed_address = answer
+                    return "compatible"
+                say(visible(problem))
+            else:
+                say(f"{visible(answer)!r} is not one of them.")
 
-    def _key(self, provider: str) -> bool:
-        """Whether the provider can be used."""
-        variable = login.key_variable(provider)
-        if _has_key(provider) or not _needs_key(provider):
-            key = load({}, os.environ).environment.get(variable, "")
-            return self._tested(provider, key)
+    def _access(self, provider: str) -> bool:
+        """Whether the provider can be used. Asks for what is missing: its address, its key."""
+        address = self._address(provider)
         while True:
-            key = login.read_key(provider)
-            if self._tested(provider, key):
-                where = Credentials.of_user(os.environ).save(variable, key)
-                self._good(f"The key is saved in {where}")
-                return True
-            if not self._asks or _ask("Try another key? [Y/n] ").lower().startswith("n"):
+            key = self._environment().get(login.key_variable(provider), "")
+            asked = not key and (_needs_key(provider) or not usual_address(provider))
+            if asked:
+                key = login.read_key(provider, optional=not _needs_key(provider))
+            if self._tested(provider, key, address):
+                break
+            again = "another key" if _needs_key(provider) else "another address or key" if asked else "another address"
+            if not self._asks or (not asked and _needs_key(provider)):
                 return False
+            if _ask(f"Try {again}? [Y/n] ").lower().startswith("n"):
+                return False
+            if not _needs_key(provider):
+                address = self._ask_address(address)
+        self._save(provider, address, key if asked else "")
+        return True
 
-    def _tested(self, provider: str, key: str) -> bool:
+    def _address(self, provider: str) -> str:
+        """The address to use and to save. Empty: the provider's usual one, or the one that is in the file already."""
+        if chosen := self._args.base_url or self._typed_address:
+            return chosen
+        name = variable(provider, "base_url")
+        configured = self._environment().get(name, "").strip()
+        if configured:
+            if (problem := address_problem(configured)) and name in os.environ:
+                raise InvalidCommand(f"{name} in the environment: {problem}")
+            return configured if name in os.environ and provider not in SERVICES else ""
+        if usual_address(provider):
+            return ""
+        if not sys.stdin.isatty():
+            raise InvalidCommand(
+                f"the address of the server is missing: hames setup --provider {provider} --base-url {EXAMPLE}"
+            )
+        return self._ask_address("")
+
+    def _ask_address(self, before: str) -> str:
+        say(f"The address of the server ends before /chat/completions. An example: {EXAMPLE}")
+        while True:
+            answer = _ask(f"Address [{before}]: " if before else "Address: ") or before
+            if not (problem := address_problem(answer)):
+                return answer
+            say(visible(problem))
+
+    def _save(self, provider: str, address: str, key: str) -> None:
+        if address:
+            file = Path(user_config(os.environ))
+            set_in_table(file, f"providers.{provider}", "base_url", address)
+            self._good(f"The address is saved in {file}")
+            self._warn_of_variable(variable(provider, "base_url"), "address", address)
+            self._address_used = address
+        elif os.environ.get(variable(provider, "base_url")):
+            say(f"  The address comes from {variable(provider, 'base_url')}, which every shell must set.")
+        name = login.key_variable(provider)
+        if key:
+            self._good(f"The key is saved in {Credentials.of_user(os.environ).save(name, key)}")
+        elif os.environ.get(name) and name not in Credentials.of_user(os.environ).values():
+            say(f"  The key comes from {name}, which every shell must set; `hames login {provider}` saves it instead.")
+
+    def _warn_of_variable(self, name: str, what: str, saved: str) -> None:
+        if os.environ.get(name, saved) != saved:
+            say(f"  {name} is set in this shell and is used instead of the saved {what}.")
+
+    def _environment(self) -> dict[str, str]:
+        return load({}, os.environ).environment
+
+    def _tested(self, provider: str, key: str, address: str) -> bool:
         if self._args.no_test:
             return True
-        problem = anyio.run(login.try_key, provider, key)
+        problem = anyio.run(login.try_key, provider, key, address)
         if problem:
             self._bad(printable(problem))
             return False
@@ -119,7 +198,10 @@ class _Setup:
         """Writes the model of new threads into the user's configuration."""
         from hames.app import catalogue
 
-        models = catalogue(load({}, os.environ))
+        # The address that was just saved counts here, even where a variable names another one.
+        name = variable(provider, "base_url")
+        used = {name: self._address_used} if self._address_used else {}
+        models = catalogue(load({}, {**os.environ, **used}))
         offered = [card for card in models.cards() if card.provider == provider and not card.successor]
         usual = models.find(models.default)
         default = usual.id if usual.provider == provider else offered[0].id if offered else ""
@@ -127,7 +209,7 @@ class _Setup:
             self._chosen_model([card.id for card in offered], default) if self._asks else default
         )
         if not wanted:
-            self._bad(f"{provider} lists no models: name one with --model")
+            self._bad(f"{provider} lists no models: name one with hames setup --provider {provider} --model MODEL")
             return False
         try:
             card = models.find(wanted if wanted.startswith(f"{provider}/") else f"{provider}/{wanted}")
@@ -169,10 +251,10 @@ class _Setup:
         self._good(f"Completion works in the next {shell} you open")
 
     def _good(self, sentence: str) -> None:
-        print(f"{self._paint.good('✓')} {visible(sentence)}", flush=True)
+        print(f"{self._paint.good('✓')} {fold(visible(sentence), columns(sys.stdout), indent=2)}", flush=True)
 
     def _bad(self, sentence: str) -> None:
-        print(f"{self._paint.bad('✗')} {visible(sentence)}", flush=True)
+        print(f"{self._paint.bad('✗')} {fold(visible(sentence), columns(sys.stdout), indent=2)}", flush=True)
 
 
 async def _proved() -> tuple[bool, str]:
@@ -199,8 +281,9 @@ def _has_key(provider: str) -> bool:
 def _needs_key(provider: str) -> bool:
     from hames.providers.chat.servers import SERVERS
 
-    server = next((server for server in SERVERS if server.name == provider), None)
-    return server is None or server.needs_key
+    if provider in SERVICES:
+        return True
+    return any(server.needs_key for server in SERVERS if server.name == provider)
 
 
 def _ask(question: str) -> str:

@@ -17,13 +17,14 @@ import time
 from argparse import ArgumentParser, Namespace
 from unicodedata import combining, east_asian_width
 
-import anyio
 import msgspec
 
 from hames.cli import flags
+from hames.cli.answers import read_answer
 from hames.cli.ask_server import ServerRefused, ask_server
 from hames.cli.export import as_json, as_markdown
 from hames.cli.paint import Paint
+from hames.cli.wrapping import columns
 from hames.client.appserver import AppServerClient
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
@@ -31,6 +32,9 @@ from hames.protocols.flint import messages as m
 ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm")
 PAGE = 100
 TITLE_CELLS = 60
+LEAST_TITLE_CELLS = 16
+WHEN_CELLS = 20
+"""The column of the date, with what is around it."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -121,15 +125,17 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
         print(msgspec.json.encode([{**msgspec.to_builtins(thread), "turns": None} for thread in page.data]).decode())
         return 0
     paint = Paint.for_stream(sys.stdout)
-    titles = [_title(thread) for thread in page.data]
     ids = max((len(thread.id) for thread in page.data), default=0)
+    models = max((_cells(visible(thread.model)) for thread in page.data), default=0)
+    room, with_model = _room(columns(sys.stdout) - ids - WHEN_CELLS, models)
+    titles = [_title(thread, room) for thread in page.data]
     width = max((_cells(title) for title in titles), default=0)
     for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
         padded = title + " " * (width - _cells(title))
         whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
-        model = paint.dim(visible(thread.model))
-        print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}  {model}{whose}")
+        model = f"  {paint.dim(visible(thread.model))}" if with_model else ""
+        print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}{model}{whose}".rstrip())
     if not page.data:
         print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
     elif isinstance(page.next_cursor, str):
@@ -137,12 +143,20 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
     return 0
 
 
-def _title(thread: m.Thread) -> str:
-    """One line of at most `TITLE_CELLS`."""
+def _room(room: int, model: int) -> tuple[int, bool]:
+    """How many columns a title gets, and whether the model stands beside it. Without a terminal `room` is below 0."""
+    if room <= 0:
+        return TITLE_CELLS, True
+    beside = room - model - 2
+    return (min(TITLE_CELLS, beside), True) if beside >= LEAST_TITLE_CELLS else (max(1, min(TITLE_CELLS, room)), False)
+
+
+def _title(thread: m.Thread, most: int) -> str:
+    """One line of at most so many columns."""
     title = " ".join(visible((thread.name or thread.preview or "(no messages yet)").replace("\n", " ")).split())
-    if _cells(title) <= TITLE_CELLS:
+    if _cells(title) <= most:
         return title
-    while _cells(title) > TITLE_CELLS - 1:
+    while _cells(title) > most - 1:
         title = title[:-1]
     return f"{title}…"
 
@@ -158,7 +172,7 @@ async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> i
             raise ServerRefused("removing a thread asks first, and there is no terminal; --yes does without")
         thread = await client.read_thread(thread_id)
         print(f"{thread_id}: {printable(thread.name or thread.preview)[:200]}")
-        answer = await anyio.to_thread.run_sync(input, "Remove it for good? [y/N] ")
+        answer = await read_answer("Remove it for good? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("kept")
             return 1

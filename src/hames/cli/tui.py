@@ -18,6 +18,7 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -117,16 +118,20 @@ def _problem(options: Options) -> str:
     return ""
 
 
-def _mcp_servers(args: Namespace) -> str:
+def _mcp_servers(args: Namespace, states: Mapping[str, str]) -> str:
     """Read again each time: the file may have changed since the start."""
+    from hames.cli.config import without_secrets
+
     try:
         options = flags.options(args)
     except HarnessError as problem:
         return str(problem)
-    lines = [
-        f"{name}  {server.url or ' '.join([server.command, *server.args])}{'' if server.enabled else '  (disabled)'}"
-        for name, server in options.mcp_servers.items()
-    ]
+    lines: list[str] = []
+    for name, server in options.mcp_servers.items():
+        target = without_secrets(server.url) if server.url else " ".join([server.command, *server.args])
+        state = states.get(name, "starts with the next thread") if server.enabled else "disabled"
+        lines.append(f"{name}  {target}  ({state})")
+    lines += [f"{name}  ({state})" for name, state in states.items() if name not in options.mcp_servers]
     lines = ["MCP servers:", *lines, "To try one: hames mcp test NAME"] if lines else []
     if options.untrusted:
         names = ", ".join(options.untrusted)

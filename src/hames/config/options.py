@@ -3,15 +3,19 @@
 Keys and endpoints come from the process environment or the user's own file, never from a workspace.
 """
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from hames.config import words
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
+from hames.config.providers import read_providers
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.policy import (
@@ -57,7 +61,7 @@ class Options(Value):
     model: str = ""
     """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
-    """When you are asked first: `never`, for what is not known to be harmless (`unlessTrusted`), or `always`."""
+    """When you are asked first: `never`, for risky actions (`unlessTrusted`), or every time (`always`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
     """What commands may touch: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
@@ -77,19 +81,22 @@ class Options(Value):
     extra_cache: tuple[str, ...] = ()
     """Directories that they may read, and change in a private copy that is thrown away."""
     max_memory_mb: int | None = None
-    """Of one command with everything it starts. None: three quarters of the machine's. 0: no limit."""
+    """Megabytes of memory that a command may use with everything it starts. `"auto"` is three quarters of the machine's
+    memory, 0 is no limit."""
     max_file_mb: int = 16_384
-    """Of one file that a command writes. 0: no limit."""
+    """Megabytes that one file may have which a command writes. 0 is no limit."""
     max_processes: int = 4096
-    """Of one command. 0: no limit."""
+    """How many processes a command may have at a time. 0 is no limit."""
     search_command: tuple[str, ...] = ()
     """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers whose tools the model is offered, by name."""
+    own_providers: tuple[str, ...] = ()
+    """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}
     """Every effective value with its origin, for people."""
     untrusted: tuple[str, ...] = ()
-    """Files of the workspace that are not obeyed because it is not trusted."""
+    """Files of the workspace that are ignored because it is not trusted."""
     warnings: tuple[str, ...] = ()
     """What of the workspace's configuration is ignored, and why: a sentence each."""
 
@@ -140,52 +147,102 @@ DEFAULTS: Final[dict[str, Json]] = {
 }
 
 
-def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
-    """Raises `Misconfigured` with one sentence; nothing is written."""
+T = TypeVar("T")
+
+
+class ManyProblems(Misconfigured):
+    """Everything that is wrong with the configuration, so that it can be mended in one go."""
+
+    def __init__(self, problems: list[str]) -> None:
+        head = "" if len(problems) == 1 else f"the configuration has {len(problems)} problems:\n  "
+        super().__init__(head + "\n  ".join(problems))
+        self.problems = tuple(problems)
+
+
+def load(flags: Mapping[str, Json], environment: Mapping[str, str], *, problems: list[str] | None = None) -> Options:
+    """Raises `Misconfigured` with a sentence for everything that is wrong; nothing is written.
+
+    With a list of `problems` they go there instead, and what is wrong has its default.
+    """
     cwd = _directory(flags.get("cwd"))
+    found = problems if problems is not None else []
+    options = _load(cwd, flags, environment, found)
+    if found and problems is None:
+        raise ManyProblems(found)
+    return options
+
+
+def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], problems: list[str]) -> Options:
     state = Path(user_state(environment))
     settings = {name: Setting(value=value, origin="default") for name, value in DEFAULTS.items()}
     path = Path(user_config(environment))
-    user = _toml(_bytes(path), str(path))
-    providers = _table(user.pop("providers", {}), "providers", str(path))
-    _take(settings, user, str(path))
+
+    def tried(read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except Misconfigured as problem:
+            problems.append(str(problem))
+            return otherwise
+
+    def valued(name: str, read: Callable[[Setting], T]) -> T:
+        """A setting's value; its default's where it makes no sense."""
+        default = Setting(value=DEFAULTS[name], origin="default")
+        try:
+            return read(settings[name])
+        except Misconfigured as problem:
+            problems.append(str(problem))
+            settings[name] = default
+            return read(default)
+
+    user = tried(lambda: _toml(_bytes(path), str(path)), {})
+    by_file, own_providers = read_providers(user.pop("providers", {}), str(path), problems)
+    _take(settings, user, str(path), problems)
     trust = ProjectTrust(state)
     if trust.trusts(cwd):
-        project = _toml(read_obeyed(cwd, PROJECT_CONFIG), PROJECT_CONFIG)
+        project = tried(lambda: _toml(read_obeyed(cwd, PROJECT_CONFIG), PROJECT_CONFIG), {})
         if private := {name for name in project if _is_private(name)}:
-            raise Misconfigured(
+            problems.append(
                 f"{PROJECT_CONFIG} may not set {', '.join(sorted(private))}: that belongs in the user's own file"
             )
-        _take(settings, project, PROJECT_CONFIG, known=OF_PROJECTS)
-        shared = read_mcp_json(read_obeyed(cwd, MCP_JSON))
+        public = {name: value for name, value in project.items() if name not in private}
+        _take(settings, public, PROJECT_CONFIG, problems, known=OF_PROJECTS)
+        shared = tried(lambda: read_mcp_json(read_obeyed(cwd, MCP_JSON)), {})
         if shared:
-            _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON)
+            _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON, problems)
     untrusted = tuple(trust.asks_for(cwd))
     warnings = ignored(cwd, untrusted, changed=trust.trusted_before(cwd))
-    _take(settings, _by_environment(environment), "environment")
-    _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag")
+    _take(settings, _by_environment(environment), "environment", problems)
+    _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag", problems)
+    home = environment.get("HOME") or str(Path.home())
+    sandbox = valued("sandbox", sandbox_policy)
+    sandbox = tried(lambda: _with_roots(sandbox, settings["sandbox"], home), WorkspaceWrite())
+    policy = valued("approval_policy", _approval_policy)
+    settings["approval_policy"] = replace(settings["approval_policy"], value=policy)
+    if isinstance(name := settings["sandbox"].value, str):
+        settings["sandbox"] = replace(settings["sandbox"], value=words.sandbox_name(name))
     return Options(
         cwd=cwd,
         data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
         notes_dir=path.parent,
-        environment={**_saved_keys(environment), **_provider_environment(providers, environment)},
+        environment={**tried(lambda: _saved_keys(environment), {}), **by_file, **environment},
         model=settings["model"].value,
-        approval_policy=_approval_policy(settings["approval_policy"]),
-        sandbox=sandbox_policy(settings["sandbox"]),
+        approval_policy=policy,
+        sandbox=sandbox,
         allow_degraded=settings["allow_degraded"].value,
         instructions=settings["instructions"].value,
         max_steps=settings["max_steps"].value,
         log_file=settings["log_file"].value,
-        log_level=_log_level(settings["log_level"]),
+        log_level=valued("log_level", _log_level),
         extra_path=tuple(settings["extra_path"].value),
-        extra_read=_shown("extra_read", settings["extra_read"], environment),
-        extra_cache=_shown("extra_cache", settings["extra_cache"], environment),
-        max_memory_mb=None if settings["max_memory_mb"].value == "auto" else _limit("max_memory_mb", settings),
-        max_file_mb=_limit("max_file_mb", settings),
-        max_processes=_limit("max_processes", settings),
-        search_command=_search_command(settings["search_command"]),
-        mcp_servers=_mcp_servers(settings["mcp_servers"]),
+        extra_read=valued("extra_read", lambda setting: _shown("extra_read", setting, home)),
+        extra_cache=valued("extra_cache", lambda setting: _shown("extra_cache", setting, home)),
+        max_memory_mb=valued("max_memory_mb", lambda setting: _limit("max_memory_mb", setting)),
+        max_file_mb=valued("max_file_mb", lambda setting: _limit("max_file_mb", setting)) or 0,
+        max_processes=valued("max_processes", lambda setting: _limit("max_processes", setting)) or 0,
+        search_command=valued("search_command", _search_command),
+        mcp_servers=valued("mcp_servers", _mcp_servers),
+        own_providers=own_providers,
         settings=settings,
         untrusted=untrusted,
         warnings=tuple(warnings),
@@ -193,15 +250,40 @@ def load(flags: Mapping[str, Json], environment: Mapping[str, str]) -> Options:
 
 
 def sandbox_policy(setting: Setting) -> SandboxPolicy:
-    """By name, or as a table with `type`."""
-    value = setting.value
-    if isinstance(value, str) and value in SANDBOXES:
-        return SANDBOXES[value]
-    try:
-        return msgspec.convert(value, SandboxPolicy, strict=True)
-    except msgspec.ValidationError:
-        names = ", ".join(SANDBOXES)
-        raise Misconfigured(f"sandbox is {value!r} ({setting.origin}); it must be one of {names}") from None
+    """By name, or as a table with `type`. Spellings of other tools are understood."""
+    value, where = setting.value, f"sandbox is {setting.value!r} ({setting.origin})"
+    if isinstance(value, str) and (name := words.sandbox_name(value)) is not None:
+        return SANDBOXES[name]
+    if isinstance(value, dict):
+        try:
+            value = words.sandbox_table(value)
+        except Misconfigured as problem:
+            raise Misconfigured(f"sandbox ({setting.origin}) {problem}") from None
+        if value.get("type") in SANDBOXES:
+            try:
+                return msgspec.convert(value, SandboxPolicy, strict=True)
+            except msgspec.ValidationError as problem:
+                raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
+        raise Misconfigured(f"{where}; its type must be one of {', '.join(SANDBOXES)}")
+    raise Misconfigured(f"{where}; it must be one of {', '.join(SANDBOXES)}")
+
+
+def _with_roots(policy: SandboxPolicy, setting: Setting, home: str) -> SandboxPolicy:
+    """The policy with its writable roots as absolute paths to directories that exist."""
+    if not isinstance(policy, WorkspaceWrite) or not policy.writable_roots:
+        return policy
+    roots: list[str] = []
+    for root in policy.writable_roots:
+        where = f"writableRoots of sandbox ({setting.origin}) names {root!r}"
+        full = os.path.join(home, root[2:]) if root.startswith("~/") else root  # noqa: PTH118
+        if "\0" in full or not full.startswith("/"):
+            raise Misconfigured(f"{where}; it must be a path from the root, or from the home directory with '~/'")
+        if not Path(full).exists():
+            raise Misconfigured(f"{where}, which does not exist. Create it, or remove it from the list")
+        if not Path(full).is_dir():
+            raise Misconfigured(f"{where}, which is not a directory. Remove it from the list")
+        roots.append(full)
+    return replace(policy, writable_roots=tuple(roots))
 
 
 def _directory(named: Json) -> Path:
@@ -235,69 +317,75 @@ def _toml(data: bytes, origin: str) -> dict[str, Json]:
         raise Misconfigured(f"{origin} is not valid TOML: {problem}") from None
 
 
-def _table(value: Any, name: str, origin: str) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise Misconfigured(f"{name} in {origin} must be a table")
-    return value
-
-
 def _is_private(name: str) -> bool:
     """Nothing a repository may have a say in, however it is spelled."""
     known = name in NAMES or name == "providers" or any(word in name for word in SECRET)
     return known and name not in OF_PROJECTS
 
 
+OTHER_TOOLS: Final = {
+    "sandbox_mode": 'Here it is called sandbox: sandbox = "workspaceWrite"',
+    "sandbox_workspace_write": (
+        'Write: sandbox = { type = "workspaceWrite", writableRoots = ["/path"], networkAccess = true }'
+    ),
+    "model_provider": 'The provider is a part of the model: model = "PROVIDER/MODEL"',
+    "model_providers": "Here the tables are called [providers.NAME]",
+    "model_reasoning_effort": "Choose it with `hames run --option reasoning_effort=high`",
+    "profiles": "There are no profiles; HAMES_CONFIG names another file",
+    "profile": "There are no profiles; HAMES_CONFIG names another file",
+    "mcpServers": "Here the tables are called [mcp_servers.NAME]",
+    "permissions": "See approval_policy and sandbox",
+    "env": "Set variables in your shell, or in the env of an MCP server",
+    "provider": 'The provider is a part of the model: model = "PROVIDER/MODEL"',
+}
+"""Keys of other tools' files, and what to write here instead."""
+
+
 def _take(
     settings: dict[str, Setting],
     values: Mapping[str, Json],
     origin: str,
+    problems: list[str],
     *,
     known: Collection[str] = (*NAMES, "providers"),
 ) -> None:
     for name, value in values.items():
         kind = NAMES.get(name)
         if kind is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, known, n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
-            raise Misconfigured(
-                f"{origin} sets {name!r}, which is not a known key.{meant} The keys are: {', '.join(sorted(known))}"
-            )
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise Misconfigured(f"{name} is {value!r} ({origin}), which is the wrong type")
-        merged: Json = value
-        if isinstance(value, dict) and name == "mcp_servers":
-            _check_servers(value, origin)
-            merged = {**settings[name].value, **value}
-        settings[name] = Setting(value=merged, origin=origin)
+            problems.append(_unknown(name, origin, known))
+        elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            problems.append(f"{name} is {value!r} ({origin}), which is the wrong type")
+        elif isinstance(value, dict) and name == "mcp_servers":
+            good = {server: table for server, table in value.items() if _checked(server, table, origin, problems)}
+            settings[name] = Setting(value={**settings[name].value, **good}, origin=origin)
+        else:
+            settings[name] = Setting(value=value, origin=origin)
 
 
-def _check_servers(servers: dict[str, Json], origin: str) -> None:
-    """A key nobody reads is a mistake, and is said to be one."""
+def _unknown(name: str, origin: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    if name in OTHER_TOOLS:
+        meant += f" {OTHER_TOOLS[name]}."
+    return f"{origin} sets {name!r}, which is not a known key.{meant} The keys are: {', '.join(sorted(known))}"
+
+
+def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool:
+    """Whether an MCP server's table can be used. A key nobody reads is a mistake, and is said to be one."""
     known = [field.name for field in msgspec.structs.fields(McpServer)]
-    for server, table in servers.items():
-        unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
-        if unknown:
-            raise Misconfigured(
-                f"{origin} sets {unknown[0]!r} in mcp_servers.{server}, which is not a known key."
-                f" The keys are: {', '.join(sorted(known))}"
-            )
+    unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
+    problems += [
+        f"{origin} sets {key!r} in mcp_servers.{server}, which is not a known key."
+        f" The keys are: {', '.join(sorted(known))}"
+        for key in unknown
+    ]
+    return not unknown
 
 
 def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:
     return {name: environment[variable] for variable, name in BY_ENVIRONMENT.items() if environment.get(variable)}
-
-
-def _provider_environment(providers: Mapping[str, Json], environment: Mapping[str, str]) -> dict[str, str]:
-    """The user's file in the words of the environment; the environment itself wins."""
-    found: dict[str, str] = {}
-    for provider, table in providers.items():
-        for name, value in _table(table, f"providers.{provider}", "the user's file").items():
-            if not isinstance(value, str):
-                raise Misconfigured(f"providers.{provider}.{name} must be text")
-            found[f"{provider}_{name}".upper().replace("-", "_")] = value
-    return {**found, **environment}
 
 
 def _saved_keys(environment: Mapping[str, str]) -> dict[str, str]:
@@ -308,11 +396,10 @@ def _saved_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _approval_policy(setting: Setting) -> ApprovalPolicy:
-    for policy in get_args(ApprovalPolicy):
-        if policy == setting.value:
-            return policy
-    names = ", ".join(get_args(ApprovalPolicy))
-    raise Misconfigured(f"approval_policy is {setting.value!r} ({setting.origin}); it must be one of {names}")
+    try:
+        return words.approval_policy(setting.value)
+    except Misconfigured as problem:
+        raise Misconfigured(f"approval_policy is {setting.value!r} ({setting.origin}); {problem}") from None
 
 
 def _log_level(setting: Setting) -> str:
@@ -322,10 +409,9 @@ def _log_level(setting: Setting) -> str:
     return setting.value
 
 
-def _shown(name: str, setting: Setting, environment: Mapping[str, str]) -> tuple[str, ...]:
+def _shown(name: str, setting: Setting, home: str) -> tuple[str, ...]:
     """Paths that a sandbox is to show. A typo must not open everything."""
     where = f"{name} ({setting.origin})"
-    home = environment.get("HOME") or str(Path.home())
     for path in setting.value:
         if not isinstance(path, str) or "\0" in path:
             raise Misconfigured(f"{where} must be a list of texts, each a path")
@@ -337,11 +423,14 @@ def _shown(name: str, setting: Setting, environment: Mapping[str, str]) -> tuple
     return tuple(setting.value)
 
 
-def _limit(name: str, settings: Mapping[str, Setting]) -> int:
-    value = settings[name].value
+def _limit(name: str, setting: Setting) -> int | None:
+    """None: "auto", which only the limit of memory can be."""
+    value = setting.value
+    auto = ', or "auto"' if name == "max_memory_mb" else ""
+    if auto and value == "auto":
+        return None
     if not isinstance(value, int) or value < 0:
-        auto = ', or "auto"' if name == "max_memory_mb" else ""
-        raise Misconfigured(f"{name} is {value!r} ({settings[name].origin}); it must be a number, 0 for no limit{auto}")
+        raise Misconfigured(f"{name} is {value!r} ({setting.origin}); it must be a number, 0 for no limit{auto}")
     return value
 
 
@@ -361,7 +450,8 @@ def _mcp_servers(setting: Setting) -> dict[str, McpServer]:
         servers = msgspec.convert(setting.value, dict[str, McpServer], strict=True)
     except msgspec.ValidationError as problem:
         raise Misconfigured(f"mcp_servers ({setting.origin}): {problem}") from None
-    for name, server in servers.items():
-        if bool(server.command) == bool(server.url):
-            raise Misconfigured(f"the MCP server {name!r} ({setting.origin}) needs a command or a url, and not both")
+    wrong = [name for name, server in servers.items() if bool(server.command) == bool(server.url)]
+    if wrong:
+        names = ", ".join(map(repr, wrong))
+        raise Misconfigured(f"the MCP server {names} ({setting.origin}) needs a command or a url, and not both")
     return servers

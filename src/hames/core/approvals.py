@@ -92,11 +92,11 @@ def _command(
         return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{again}{why}")
     if policy == "never" or granted:
         return Ruling(action="allow", sandbox=sandbox)
-    reason = changed or verdict.reason or "every command is asked about here"
+    reason = changed or verdict.reason or "you chose to be asked about every command"
     if policy == "unlessTrusted" and verdict.trusted:
         if walled or not verdict.sandbox_only:
             return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
-        reason = "it is only run unasked inside the sandbox, and here there is none"
+        reason = "this runs without a question only inside the sandbox, and there is no sandbox here"
     return Ruling(action="ask", sandbox=sandbox, reason=reason)
 
 
@@ -117,8 +117,14 @@ def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, 
         return Ruling(action="deny", sandbox=sandbox, reason="the sandbox policy is readOnly: no file may be changed")
     if intent.protected:
         if policy == "never":
-            return Ruling(action="deny", sandbox=sandbox, reason="protected files change only when a person agrees")
-        return Ruling(action="ask", sandbox=sandbox, reason="changes files that guard this workspace")
+            return Ruling(
+                action="deny",
+                sandbox=sandbox,
+                reason="this file is protected: it changes only after a person has agreed",
+            )
+        return Ruling(
+            action="ask", sandbox=sandbox, reason="changes protected files, which can make other programs act"
+        )
     if policy == "never" or is_granted(intent, grants):
         return Ruling(action="allow", sandbox=sandbox)
     return Ruling(action="ask", sandbox=sandbox, reason="changes files")

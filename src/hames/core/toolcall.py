@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -17,13 +18,14 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import Event, ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
 from hames.domain.ids import ApprovalId, ItemId
-from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
+from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult, not_run
 from hames.domain.json import Json
 from hames.domain.schema import check
 from hames.ports import Job, Tool, ToolFailed, Verdict, Work
 
 log = logging.getLogger(__name__)
 
+NOT_RUN_SECONDS = 1.0
 JUDGE_SECONDS = 2.0
 """How long the trust in a command may be looked for. After that a person is asked."""
 
@@ -37,7 +39,9 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
     tool = work.tools.get(call.name)
     if tool is None:
         offered = ", ".join(sorted(work.tools)) or "none"
-        return await _failed(work, call, _shown(call), f"there is no tool {call.name!r}; the tools are: {offered}")
+        mode = "" if work.settings.agent == "code" else f" in {work.settings.agent} mode"
+        reason = f"there is no tool {call.name!r}{mode}; the tools are: {offered}"
+        return await _failed(work, call, _shown(call), reason)
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as problem:
@@ -51,8 +55,9 @@ async def carry_out(work: TurnWork, call: Call) -> bool:
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
         return await _failed(work, call, arguments, str(reason))
-    await work.start(prepared.item)
+    # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(work, prepared)
+    await work.start(prepared.item)
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
         return await _refused(work, item_id, "failed", refusal)
@@ -125,7 +130,12 @@ async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolResult | N
         intent=intent,
         reason=ruling.reason,
     )
-    answer = await work.questions.ask(work.thread, approval)
+    try:
+        answer = await work.questions.ask(work.thread, approval)
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(NOT_RUN_SECONDS, shield=True), suppress(HarnessError):
+            await work.complete(not_run(work.item(prepared.item.id)))
+        raise
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED

@@ -101,7 +101,7 @@ class ApprovalRequested(Value, tag_field="type", tag="approval_requested"):
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved", kw_only=True):
-    """`grant` is what an `always` allows from now on; `note` is a word to the model; `content` is a form filled in."""
+    """`grant` is what an `always` allows from now on; `note` goes to the model; `content` is a form filled in."""
 
     turn_id: TurnId
     approval_id: ApprovalId

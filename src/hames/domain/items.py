@@ -251,6 +251,19 @@ def closed(item: Item, status: ItemStatus) -> Item:
     return item if item.status != "running" else replace(item, status=status)
 
 
+OUTPUT_HEAD = "Output of a command that I ran myself"
+"""Begins a text that was added to a message and not typed: what a user's own command printed."""
+NOT_RUN = "not run: nobody approved it"
+"""The reason of a call whose turn ended while it waited for an approval."""
+
+
+def not_run(item: Item) -> Item:
+    """A call that waited for an approval when its turn ended: it did nothing."""
+    if not isinstance(item, ToolItem) or item.status != "running":
+        return closed(item, "interrupted")
+    return replace(item, status="interrupted", result=ToolResult(text=NOT_RUN, failed=True, reason=NOT_RUN))
+
+
 REASON_CHARS = 2000
 
 

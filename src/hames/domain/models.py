@@ -27,6 +27,8 @@ class ModelCard(Value):
     price: Price | None = None
     successor: str = ""
     """Set when the provider has retired it: what to use instead."""
+    usable: bool = True
+    """False: its provider has no key, or no address, and cannot be asked."""
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from hames.domain.value import Value
 
 ApprovalPolicy = Literal["never", "unlessTrusted", "always"]
-"""`never` asks nothing, `unlessTrusted` asks for what is not known to be harmless, `always` asks for everything."""
+"""`never` asks nothing, `unlessTrusted` asks for risky actions, `always` asks for everything."""
 
 Decision = Literal["once", "always", "reject", "void"]
 """`void` is nobody's answer: the turn or the process ended before anyone gave one, or a form was put aside."""

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from hames.domain.approvals import Approval
+from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
@@ -38,7 +38,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import Call, Item, TextInput, UserInput, UserMessage, closed, extended
+from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, closed, extended, not_run
 from hames.domain.json import NOTHING, Json
 from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
@@ -282,8 +282,9 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
 def _previewed(state: ThreadState, item: Item) -> ThreadState:
     if state.preview or not isinstance(item, UserMessage):
         return state
-    words = " ".join(part.text for part in item.content if isinstance(part, TextInput)).split()
-    return replace(state, preview=" ".join(words)[:PREVIEW_CHARS])
+    texts = [part.text for part in item.content if isinstance(part, TextInput)]
+    typed = " ".join(text for text in texts if not text.startswith(OUTPUT_HEAD)).split()
+    return replace(state, preview=" ".join(typed)[:PREVIEW_CHARS])
 
 
 def summary(state: ThreadState) -> ThreadSummary:
@@ -307,13 +308,14 @@ def endings(state: ThreadState, why: str) -> list[Event]:
     turn = state.running
     if turn is None:
         return []
+    waiting = {approval.item_id for approval in state.approvals if not isinstance(approval.intent, Elicit)}
     return [
         *(
             ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void")
             for a in state.approvals
         ),
         *(
-            ItemCompleted(turn_id=turn.id, item=closed(item, "interrupted"))
+            ItemCompleted(turn_id=turn.id, item=not_run(item) if item.id in waiting else closed(item, "interrupted"))
             for item in turn.items
             if item.id in turn.open
         ),

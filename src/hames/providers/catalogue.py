@@ -70,7 +70,7 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for source in self._sources_with_lists() for card in source.cards()]
+        return [_marked(source, card) for source in self._sources_with_lists() for card in source.cards()]
 
     def selectors(self) -> Sequence[Selector]:
         """One of each: sources that offer the same choice offer it together."""
@@ -87,10 +87,10 @@ class Catalogue:
         provider, slash, model = name.partition("/")
         sources = self._sources_with_lists()
         if slash and provider in self._sources:
-            return self._sources[provider].named(model)
+            return _marked(self._sources[provider], self._sources[provider].named(model))
         for source in sources:
             if (card := source.known(name)) is not None:
-                return card
+                return _marked(source, card)
         raise UnknownModel(f"no model {name!r}; {self._suggestion(name)}")
 
     def provider(self, card: ModelCard) -> ModelService:
@@ -207,6 +207,11 @@ def _cassette_source() -> PathSource:
         description="Plays what was recorded; no key, no network",
         load=load,
     )
+
+
+def _marked(source: ModelSource, card: ModelCard) -> ModelCard:
+    """The card, which says whether its provider has what it takes to be asked. Whether it answers is not known here."""
+    return card if getattr(source, "usable", True) else replace(card, usable=False)
 
 
 def _anything(provider: str) -> ModelCard:

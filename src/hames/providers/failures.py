@@ -1,6 +1,6 @@
 """What went wrong with a model service, as one sentence that says what to do.
 
-Dialects say it differently; they hand a `Refusal` over and get the error a client sees.
+Dialects say it differently; they hand a `ServiceRefusal` over and get the error a client sees.
 Services like to echo what they were sent, so nothing leaves here with a key in it.
 """
 
@@ -19,7 +19,7 @@ RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 
 _SECRETS = re.compile(
     r"(?i)(?:x-api-key|api[_-]?key|authorization)[\"']?\s*[:=]\s*[\"']?(?:Bearer\s+)?[^\s\"',}]+"
-    r"|\bsk-[a-z0-9_-]{8,}|\bBearer\s+(?=[^\s\"',}]*[\d._-])[^\s\"',}]{8,}"
+    r"|\bsk-[\w*.-]{3,}\w|\b[\w-]{2,}\*{3,}[\w-]*|\bBearer\s+(?=[^\s\"',}]*[\d._-])[^\s\"',}]{8,}"
 )
 _TOO_LONG = re.compile(
     r"(?i)prompt is too long|exceed\w* (?:the )?context|context (?:window|length|limit|size)|too many tokens"
@@ -37,6 +37,8 @@ class ServiceInfo(Value):
     key_variable: str
     url: str
     url_variable: str
+    provider: str = ""
+    """What it is called in `provider/model`."""
     models: tuple[str, ...] = ()
     """Worth suggesting when the one asked for is gone."""
     secrets: tuple[str, ...] = ()
@@ -46,6 +48,22 @@ class ServiceInfo(Value):
         """The URL as people may see it: without a name and password in it."""
         parts = urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def no_key(title: str, provider: str, variable: str) -> str:
+    """What to do about a key that is missing."""
+    return (
+        f"no key for {title}: run `hames setup` or `hames login {provider}`, or set {variable}"
+        " (`hames demo` needs no key)"
+    )
+
+
+def no_address(provider: str, variable: str) -> str:
+    """What to do about an address that is missing."""
+    return (
+        f"the address of the model server {provider!r} is not set: run `hames setup --provider {provider}`, or write"
+        f' base_url = "http://127.0.0.1:8080/v1" below [providers.{provider}] in config.toml, or set {variable}'
+    )
 
 
 class ServiceRefusal(Value):
@@ -88,21 +106,25 @@ def _judged(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, b
     ):
         return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
     if status == 401 or "authentication" in kind:
-        return "Unauthorized", False, f"{name} refused the key; set {service.key_variable} to a valid one"
+        return "Unauthorized", False, _refused_key(service, said)
     if status == 403:
         return "Unauthorized", False, f"{name} does not allow this to the key in {service.key_variable}: {said}"
     if status == 404 and refusal.kind and _NO_MODEL.search(said):
         current = ", ".join(service.models) or "another one"
-        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}"
+        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}{_its(said)}"
     if status == 404 and refusal.kind == "invalid_request_error":
         return "BadRequest", False, f"{name} does not know what the request speaks of: {said}"
     if status == 404:
-        return "HttpConnectionFailed", False, f"nothing answers at {service.address}; check {service.url_variable}"
+        return (
+            "HttpConnectionFailed",
+            False,
+            f"nothing answers at {service.address}; check {service.url_variable}{_its(said)}",
+        )
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
         return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
     if status == 529 or "overloaded" in kind or "slow_down" in kind:
-        return "ServerOverloaded", True, f"{name} is overloaded; try again later"
+        return "ServerOverloaded", True, f"{name} is overloaded; try again later{_its(said)}"
     if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
         return "InternalServerError", True, f"{name} failed with status {status or 500}; try again later: {said}"
     if "policy" in kind:
@@ -112,6 +134,16 @@ def _judged(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, b
     if 300 <= status < 400:
         return "HttpConnectionFailed", False, f"{service.address} points somewhere else; check {service.url_variable}"
     return "BadRequest", False, f"{name} refused the request: {said}"
+
+
+def _refused_key(service: ServiceInfo, said: str) -> str:
+    login = f"run `hames login {service.provider}`, or " if service.provider else ""
+    return f"{service.name} refused the key; {login}set {service.key_variable} to a valid one{_its(said)}"
+
+
+def _its(said: str) -> str:
+    """The service's own words, if there are any. A web page is not meant for people to read here."""
+    return f": {said}" if said and not said.startswith("<") else ""
 
 
 def _broke(status: int, said: str) -> bool:

@@ -7,7 +7,7 @@ has the keyboard whatever is clicked, except while an approval or a list is open
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -18,14 +18,15 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import OptionList
 
 from hames.domain.display import printable
-from hames.protocols.flint import messages as m
 from hames.tui import editor
 from hames.tui.approval import Answered
-from hames.tui.commands import Commands
+from hames.tui.commands import BARE_COMMANDS, Commands
 from hames.tui.composer import Composer, Suggestions
+from hames.tui.conversation import AGENT_OPTION
 from hames.tui.first_frame import FirstFrame
 from hames.tui.help import COMMANDS, help_text
 from hames.tui.keys import BINDINGS
+from hames.tui.modes import next_mode
 from hames.tui.pickers import Help, Picker
 from hames.tui.screen import ConversationScreen
 from hames.tui.server_process import ConnectToServer, Unreachable
@@ -54,14 +55,15 @@ class HamesApp(ConversationScreen):
         prompt: str = "",
         wishes: Wishes | None = None,
         check: Callable[[], str] | None = None,
-        mcp_servers: Callable[[], str] | None = None,
+        mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
         `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
-        `mcp_servers` describes those that are configured; `first_frame` is on the screen already;
+        `mcp_servers` describes those that are configured, with the states it is given;
+        `first_frame` is on the screen already;
         `warnings` are shown at once.
         """
         super().__init__(cwd, wishes or Wishes(), state_dir=state_dir, dark=dark)
@@ -79,6 +81,7 @@ class HamesApp(ConversationScreen):
         self._leaving_at = 0.0
         self._touched = 0.0
         self._met = False
+        self._changing_mode = anyio.Lock()
         self._begun = anyio.Event()
         """Set once there is somebody to talk to, or certainly nobody."""
         self.commands = Commands(self, self.session)
@@ -169,11 +172,18 @@ class HamesApp(ConversationScreen):
                 self.note(warning, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
                 self.note(hint, meaning="warn")
-            if self._prompt:
+                self._keep_prompt()
+            elif self._prompt:
                 await session.send(self._prompt, queued=False)
 
-        await self.report_failure(begin())
+        if not await self.report_failure(begin()):
+            self._keep_prompt()
         self._begun.set()
+
+    def _keep_prompt(self) -> None:
+        """A prompt of the command line that cannot be sent yet waits in the composer."""
+        if self._prompt and not self.composer.text:
+            self.composer.put(self._prompt)
 
     # -- what the session shows
 
@@ -194,6 +204,12 @@ class HamesApp(ConversationScreen):
                 self._find_files()
             else:
                 self.note("Type a shell command after the exclamation mark, for example: !git status", meaning="warn")
+            return
+        if command := BARE_COMMANDS.get(message.typed.strip().lower()):
+            await self.report_failure(self.commands.run(command))
+            return
+        if command := BARE_COMMANDS.get(message.typed.strip().lower()):
+            await self.report_failure(self.commands.run(command))
             return
         if self.session.client is None and self._begun.is_set():
             # It died. Another one goes on where it stood: nothing that was seen is lost.
@@ -230,9 +246,9 @@ class HamesApp(ConversationScreen):
 
     @work
     async def action_policy(self) -> None:
-        order: list[m.ApprovalPolicy] = ["unlessTrusted", "always", "never"]
-        following = order[(order.index(self.talk.policy) + 1) % len(order)]
-        await self.report_failure(self.session.change(policy=following))
+        async with self._changing_mode:  # two quick presses are two steps
+            agent, policy = next_mode(self.talk.config.get(AGENT_OPTION, "code"), self.talk.policy)
+            await self.report_failure(self.session.change_mode(agent, policy))
 
     def action_interrupt(self) -> None:
         if self._user_commands.is_running:
@@ -288,12 +304,15 @@ class HamesApp(ConversationScreen):
     def leave(self) -> None:
         self.exit(0)
 
-    def mcp_servers(self) -> str:
-        return self._mcp_servers() if self._mcp_servers is not None else "No MCP servers are configured"
+    def mcp_servers(self, states: Mapping[str, str]) -> str:
+        return self._mcp_servers(states) if self._mcp_servers is not None else "No MCP servers are configured"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):
             self.composer.complete_with(event.option_list.names[event.option_index])
+
+    def on_composer_help_wanted(self) -> None:
+        self.action_help()
 
     def on_composer_editor_wanted(self) -> None:
         self.edit_message()

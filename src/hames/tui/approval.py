@@ -26,6 +26,8 @@ from hames.tui.palette import Palette
 from hames.tui.text import json_on_one_line
 
 ARM_SECONDS = 0.3
+BURST_SECONDS = 0.15
+"""A letter that is followed by another one within this time is part of a word, not an answer."""
 A_WORD = "why not, or what to do instead; enter rejects and sends it, esc goes back"
 
 
@@ -48,6 +50,14 @@ class Answered(Message):
         self.word = word
 
 
+class Overheard(Message):
+    """Letters that were typed at a question and belong to the message."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
 class ApprovalPanel(Vertical, can_focus=True):
     DEFAULT_CSS = """
     ApprovalPanel { display: none; height: auto; max-height: 70%; border: round $warning; padding: 0 1; }
@@ -65,6 +75,8 @@ class ApprovalPanel(Vertical, can_focus=True):
         self._complaint = ""
         """What is wrong with the form as it was filled in."""
         self._form: Form | None = None
+        self._pending: events.Key | None = None
+        """An answer that counts unless another letter follows at once."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="why", markup=False)
@@ -89,6 +101,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         self._form = Form(asked.params) if isinstance(asked.params, m.ElicitationParams) else None
         self._elsewhere, self._complaint = elsewhere, ""
         self._shown_at = time.monotonic()
+        self._pending = None
         self.display = True
         self.border_title = Text(visible(question(asked))).markup
         self.border_subtitle = f"{more} more after this" if more else ""
@@ -110,9 +123,20 @@ class ApprovalPanel(Vertical, can_focus=True):
         self.query_one("#exact", Static).update(Text("\n").join(exact(asked, width, palette)))
         self.query_one("#keys", Static).update(self._keys())
 
+    def listen(self) -> None:
+        """Takes the keys; they count after a moment."""
+        self._shown_at = time.monotonic()
+        self._pending = None
+        self.focus()
+
     def dismiss(self) -> None:
-        self.asked = None
+        self.asked = self._pending = None
         self.display = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether no letter waits to become an answer or a part of a word."""
+        return self._pending is None
 
     @property
     def armed(self) -> bool:
@@ -152,8 +176,36 @@ class ApprovalPanel(Vertical, can_focus=True):
                 word.display = False
                 self.focus()
             return
-        if not self.armed:
+        letter = event.character if event.is_printable else None
+        if letter is not None and (self._pending is not None or not self.armed):
             event.stop()
+            event.prevent_default()
+            before, self._pending = self._pending, None
+            self._shown_at = time.monotonic()  # the letters that follow belong to the same word
+            self.post_message(Overheard((before.character or "" if before else "") + letter))
+        elif not self.armed:
+            event.stop()
+        elif letter is not None and letter != " ":
+            event.stop()
+            event.prevent_default()
+            self._pending = event
+            self.set_timer(BURST_SECONDS, lambda: self._settle(event))
+        else:
+            self._act(event)
+
+    def _settle(self, event: events.Key) -> None:
+        """Behind the keys that came meanwhile: first those that the application has, then those that wait here."""
+
+        def settle() -> None:
+            if self._pending is event:
+                self._pending = None
+                self._act(event)
+
+        self.app.call_later(self.call_later, settle)
+
+    def _act(self, event: events.Key) -> None:
+        asked = self.asked
+        if asked is None:
             return
         decisions: dict[str, m.ApprovalWord] = {
             "y": "accept",
@@ -162,31 +214,32 @@ class ApprovalPanel(Vertical, can_focus=True):
             "escape": "cancel",
         }
         what = self.query_one("#what", VerticalScroll)
+        event.stop()
+        event.prevent_default()
+        fillable = self._form is not None and bool(self._form.fields)
         match event.key:
-            case "a" if not asked.offers_always:
-                return
             case "y" if self._form is not None and self._form.as_it_stands:
-                return
-            case "f" if self._form is not None and self._form.fields:
-                event.stop()
-                event.prevent_default()
+                self._hint("This form has fields that must be filled in: press f")
+            case "f" if self._form is not None and fillable:
                 self._form.again()
                 self._type(self._form.wanted)
-            case "y" | "a" | "n" | "escape":
-                event.stop()
+            case "y" | "n" | "escape":
                 self.post_message(Answered(asked, decisions[event.key]))
+            case "a" if asked.offers_always:
+                self.post_message(Answered(asked, decisions["a"]))
             case "r":
-                event.stop()
-                event.prevent_default()
                 self._type(A_WORD)
             case "down" | "pagedown" | "space":
-                event.stop()
                 what.scroll_relative(y=1 if event.key == "down" else 8, animate=False)
             case "up" | "pageup":
-                event.stop()
                 what.scroll_relative(y=-1 if event.key == "up" else -8, animate=False)
+            case _ if event.is_printable or event.key == "enter":
+                self._hint("Press f to fill it in, n to decline" if fillable else "Press y to allow it, n to reject it")
             case _:
-                return
+                pass
+
+    def _hint(self, words: str) -> None:
+        self.border_subtitle = words
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

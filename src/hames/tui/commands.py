@@ -1,7 +1,7 @@
 """The slash commands."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol, get_args
@@ -11,7 +11,7 @@ from textual.theme import Theme
 
 from hames.client.appserver import text_of
 from hames.client.appserver_link import AppServerError, ConnectionClosed
-from hames.domain.display import printable
+from hames.domain.display import printable, visible
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import FileChangeItem
@@ -23,16 +23,17 @@ from hames.tui.git_changes import NoDiff, uncommitted_changes
 from hames.tui.help import COMMANDS
 from hames.tui.lines import cut
 from hames.tui.modes import (
+    APPROVAL_MODES,
     MODE_DETAILS,
     MODES,
     POLICIES,
-    POLICY_DETAILS,
     SANDBOX_DETAILS,
     SANDBOXES,
     effective_sandbox,
     sandbox_name,
     sandbox_of,
     shown_sandbox,
+    writable_roots,
 )
 from hames.tui.pickers import Line, Picked, Picker, PickerChoice
 from hames.tui.prompt_history import PromptHistory
@@ -40,7 +41,33 @@ from hames.tui.session import Session
 from hames.tui.status import tokens
 from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group
 
-OTHER_NAMES = {"policy": "approvals", "q": "quit"}
+OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "quit"}
+BARE_COMMANDS = {"exit": "/exit", "quit": "/exit", ":q": "/exit", "help": "/help"}
+"""Whole messages that nobody means for the agent."""
+
+POINTERS = {
+    "add-dir": "Writable directories are set in config.toml: "
+    'sandbox = { type = "workspaceWrite", writableRoots = ["DIR"] }',
+    "agents": "There are no subagents. /plan plans, /review reviews; hames --agent codex lets Codex do the work",
+    "bug": "Report it where you got Hames; --log-level debug --log-file FILE writes a log",
+    "config": "Settings are in config.toml; in a shell, hames config shows each of them and where it comes from",
+    "context": "/status shows how much of the model's context is used; /compact makes room",
+    "cost": "/status shows tokens and cost",
+    "doctor": "In a shell: hames doctor",
+    "hooks": "There are no hooks",
+    "login": "In a shell: hames login PROVIDER saves a key; hames setup chooses provider and model",
+    "logout": "In a shell: hames login PROVIDER --remove",
+    "memory": "Notes for the agent are in AGENTS.md (or CLAUDE.md) in the project; /init writes a first version",
+    "mention": "Type @ and the name of a file",
+    "output-style": "Say in AGENTS.md how the agent should write",
+    "rewind": "Files and conversation cannot be rewound here yet. /undo says what you can do",
+    "sessions": "/threads lists the threads",
+    "skills": "There are no skills. Notes for the agent are in AGENTS.md",
+    "tokens": "/status shows tokens and cost",
+    "usage": "/status shows tokens and cost",
+    "vim": "ctrl+x ctrl+e writes the message in your editor",
+}
+"""Commands of other tools, and what to do here."""
 
 
 INIT = """\
@@ -50,9 +77,10 @@ how the code is organised, and the conventions that the code itself shows. Keep 
 If an AGENTS.md exists already, improve it instead of replacing what is still true."""
 
 UNDO = """\
-Hames cannot undo file changes yet. What there is:
+Hames cannot undo file changes yet. What you can do:
 /diff shows what has changed since the last commit.
-!git restore FILE brings one file back to the last commit; !git stash sets all changes aside.
+!git restore FILE brings one file back to the last commit.
+!git stash -u sets all changes aside, new files too; !git stash pop brings them back.
 /fork continues in a copy of this thread; the files stay as they are.
 ctrl+_ undoes typing in the message box."""
 
@@ -71,15 +99,16 @@ class Face(Protocol):
     @property
     def available_themes(self) -> dict[str, Theme]: ...
 
-    def note(self, words: str, *, meaning: str = ..., mark: str = ...) -> None: ...
+    def note(self, words: str, *, meaning: str = ...) -> None: ...
     def show_theme(self, name: str) -> None: ...
     def action_help(self) -> None: ...
     def leave(self) -> None: ...
     def say(self, words: str) -> None: ...
     def show_blocks(self, blocks: Iterable[Block]) -> None: ...
+    def show_change(self, block: Block) -> None: ...
     def show_end(self) -> None: ...
     def edit_message(self) -> None: ...
-    def mcp_servers(self) -> str: ...
+    def mcp_servers(self, states: Mapping[str, str]) -> str: ...
     def copy_to_clipboard(self, text: str) -> None: ...
     async def choose(self, screen: ModalScreen[Any]) -> Any: ...
 
@@ -94,8 +123,11 @@ class Commands:
         name, *words = text.removeprefix("/").split(maxsplit=1) or [""]
         name = OTHER_NAMES.get(name, name)
         method = getattr(self, f"_{name}", None) if name in COMMANDS else None
+        if name in POINTERS:
+            self._app.note(POINTERS[name], meaning="warn")
+            return
         if method is None:
-            near = get_close_matches(name, COMMANDS, n=1)
+            near = get_close_matches(name, COMMANDS, n=1, cutoff=0.75)
             meant = f"Did you mean /{near[0]}? " if near else ""
             self._app.note(f"Unknown command /{name}. {meant}/help lists all commands", meaning="warn")
             return
@@ -260,35 +292,39 @@ class Commands:
 
     async def _approvals(self, rest: str) -> None:
         if not rest:
+            talk = self._session.talk
+            current = "plan" if talk.config.get(AGENT_OPTION) == "plan" else talk.policy
             choices = [
-                PickerChoice(
-                    id=name, label=words, detail=POLICY_DETAILS[name], current=name == self._session.talk.policy
-                )
-                for name, words in POLICIES.items()
+                PickerChoice(id=name, label=f"{label} · {name}", detail=detail, current=name == current)
+                for name, (label, detail) in APPROVAL_MODES.items()
             ]
             picked = await self._pick(Picker("Approvals", choices))
             rest = picked.id if picked else ""
         policy = next((name for name in get_args(ApprovalPolicy) if name == rest), None)
-        if policy is not None:
-            await self._session.change(policy=policy)
+        if rest == "plan":
+            await self._session.change_mode("plan", None)
+        elif policy is not None:
+            await self._session.change_mode("code", policy)
         elif rest:
-            self._app.note(f"Unknown approval mode {rest!r}. Choose one of: {', '.join(POLICIES)}", meaning="warn")
+            names = ", ".join(APPROVAL_MODES)
+            self._app.note(f"Unknown approval mode {rest!r}. Choose one of: {names}", meaning="warn")
 
     async def _sandbox(self, rest: str) -> None:
+        now = self._session.talk.sandbox
         if not rest:
+            details = dict(SANDBOX_DETAILS)
+            if roots := writable_roots(now):
+                details["workspaceWrite"] += f". Also writable: {', '.join(roots)}"
             choices = [
                 PickerChoice(
-                    id=name,
-                    label=words,
-                    detail=SANDBOX_DETAILS[name],
-                    current=name == sandbox_name(self._session.talk.sandbox),
+                    id=name, label=f"{words} · {name}", detail=details[name], current=name == sandbox_name(now)
                 )
                 for name, words in SANDBOXES.items()
             ]
             picked = await self._pick(Picker("Sandbox", choices))
             rest = picked.id if picked else ""
         if rest in SANDBOXES:
-            await self._session.change(sandbox=sandbox_of(rest))
+            await self._session.change(sandbox=sandbox_of(rest, now))
         elif rest:
             self._app.note(f"Unknown sandbox {rest!r}. Choose one of: {', '.join(SANDBOXES)}", meaning="warn")
 
@@ -339,23 +375,21 @@ class Commands:
 
     async def _diff(self, _: str) -> None:
         app = self._app
+        block = WorkspaceChanges(FileChangeItem(id="", changes=[], status="inProgress"))
+        app.show_blocks([block])
+        app.show_end()
         try:
             changes = await uncommitted_changes(Path(self._session.talk.cwd or Path.cwd()))
+            block.finish(FileChangeItem(id="", changes=changes, status="completed"))
         except NoDiff as why:
-            app.note(str(why), meaning="warn")
-            return
-        if changes:
-            item = FileChangeItem(id="", changes=changes, status="completed")
-            app.show_blocks([WorkspaceChanges(item)])
-            app.show_end()
-        else:
-            app.note("No uncommitted changes")
+            block.fail(str(why))
+        app.show_change(block)
 
     async def _undo(self, _: str) -> None:
-        self._app.note(UNDO, mark="·")
+        self._app.note(UNDO)
 
     async def _mcp(self, _: str) -> None:
-        self._app.note(self._app.mcp_servers(), mark="·")
+        self._app.note(self._app.mcp_servers(await self._session.mcp_states()))
 
     async def _editor(self, _: str) -> None:
         self._app.edit_message()
@@ -383,11 +417,15 @@ class Commands:
         sandbox = shown_sandbox(effective_sandbox(talk))
         if talk.mode in MODES:
             sandbox += f" ({MODES[talk.mode].lower()}; otherwise {shown_sandbox(talk.sandbox)})"
+        else:
+            roots = writable_roots(talk.sandbox)
+            sandbox += f": {', '.join(visible(root) for root in roots)}" if roots else ""
+            sandbox += f" ({sandbox_name(talk.sandbox)})"
         lines = [
             f"thread     {talk.thread_id or 'not started'}",
             f"model      {talk.model}",
             f"mode       {talk.mode}: {MODE_DETAILS.get(talk.mode, '')}",
-            f"approvals  {POLICIES[talk.policy].lower()}",
+            f"approvals  {POLICIES[talk.policy].lower()} ({talk.policy})",
             f"sandbox    {sandbox}",
             f"directory  {talk.cwd or Path.cwd()}",
             f"notes      {', '.join(talk.notes) or ('none' if talk.thread_id else 'read with the first prompt')}",
@@ -397,6 +435,14 @@ class Commands:
             lines.append(f"tokens     {tokens(total.input_tokens)} in{cached}, {tokens(total.output_tokens)} out")
         if talk.spent.window:
             lines.append(f"context    {tokens(talk.spent.context)} of {tokens(talk.spent.window)} tokens used")
+        lines.append(f"cost       {self._cost()}")
+        self._app.note("\n".join(lines))
+
+    def _cost(self) -> str:
+        talk = self._session.talk
+        if talk.spent.total is None:
+            return "nothing yet"
         if (cost := talk.cost) is not None:
-            lines.append(f"cost       ${cost:.4f}")
-        self._app.note("\n".join(lines), mark="·")
+            return f"${cost:.4f}"
+        models = ", ".join(sorted(talk.spent.without_price(talk.prices))) or talk.model
+        return f"unknown: no price is known for {visible(models)}"

@@ -105,6 +105,9 @@ class Composer(TextArea):
     class Escaped(Message):
         pass
 
+    class HelpWanted(Message):
+        """A question mark and nothing else."""
+
     class EditorWanted(Message):
         """The prompt is to be written in the user's own editor."""
 
@@ -168,6 +171,8 @@ class Composer(TextArea):
                 self.insert("\n")
             case "enter":
                 self._entered()
+            case "question_mark" if not self.text:
+                self.post_message(self.HelpWanted())
             case "tab" if choosing:
                 self._complete()
             case "tab":

@@ -40,6 +40,10 @@ class Spent:
             return None
         return sum(_cost(count, prices[model]) for model, count in self._by_model.items())
 
+    def without_price(self, prices: Prices) -> set[str]:
+        """The models that were used and whose price nobody here knows."""
+        return set(self._by_model) - set(prices)
+
 
 def _cost(count: m.TokenCount, price: Mapping[str, float]) -> float:
     """Prices are per million tokens. What came from a cache is part of the input, and cheaper."""

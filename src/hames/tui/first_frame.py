@@ -55,6 +55,8 @@ class FirstFrame:
         raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
         termios.tcsetattr(0, termios.TCSANOW, raw)
         columns, rows = os.get_terminal_size(1)
+        if not columns or not rows:  # a terminal that does not know its size, such as a serial line
+            columns, rows = 80, 24
         self._asked_at = time.monotonic()
         drawn = frame(columns, rows, directory, version, status).encode(errors="replace")
         _write(ENTER + drawn + (QUERY if self._asked else b""))

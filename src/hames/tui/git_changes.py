@@ -11,6 +11,7 @@ import anyio
 
 from hames.executables import hames_command
 from hames.protocols.flint.items import FileUpdateChange
+from hames.tui.blocks.actions import BINARY_DIFF
 
 GIT_SECONDS = 20.0
 MOST_CHARACTERS = 2_000_000
@@ -66,7 +67,7 @@ def changed_files(diff: str) -> list[FileUpdateChange]:
         path = (old if new in ("", "/dev/null") else new) or head.rpartition(" ")[2]
         gone, came = "\ndeleted file mode" in f"\n{rest}", "\nnew file mode" in f"\n{rest}"
         kind = "delete" if gone else "add" if came else "modify"
-        body = rest if "\n@@" in f"\n{rest}" else "@@ -0,0 +0,0 @@\n binary file or no text changed\n"
+        body = rest if "\n@@" in f"\n{rest}" else BINARY_DIFF
         made.append(FileUpdateChange(path=_unquoted(path), kind=kind, diff=body))
     return made
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "model": "choose the model",
     "plan": "plan mode on or off: the agent reads and plans, changes nothing",
     "approvals": "choose when the agent must ask you",
+    "permissions": "the same as /approvals",
     "sandbox": "choose what commands can reach",
     "options": "all options of the model and the agent",
     "compact": "replace the conversation so far by a summary, to save context",
@@ -58,7 +59,7 @@ KEYS = {
     "ctrl+z": "suspend Hames; fg in the shell brings it back",
     "ctrl+c": "copy the selected text, else clear the message, else stop the turn; twice: close Hames",
     "ctrl+d": "close Hames",
-    "f1": "this help",
+    "f1, ?": "this help (? only in an empty message box)",
 }
 
 

@@ -29,12 +29,26 @@ SANDBOX_DETAILS: dict[str, str] = {
     "dangerFullAccess": "Commands run with all your rights",
     "externalSandbox": "This machine is a sandbox already; Hames adds none",
 }
+SHIFT_TAB: tuple[tuple[str, ApprovalPolicy | None], ...] = (
+    ("code", "unlessTrusted"),
+    ("code", "always"),
+    ("plan", None),
+)
+"""The agent and the policy that Shift+Tab goes through; None leaves the policy as it is. `never` is not among them:
+a key pressed once too often must not switch the questions off."""
 MODES: dict[str, str] = {"plan": "Plan mode", "review": "Review mode"}
 MODE_DETAILS: dict[str, str] = {
     "code": "Reads, writes and runs commands",
     "plan": "Reads and plans, changes nothing",
     "review": "Reads and judges, changes nothing",
 }
+APPROVAL_MODES: dict[str, tuple[str, str]] = {
+    "unlessTrusted": (POLICIES["unlessTrusted"], POLICY_DETAILS["unlessTrusted"]),
+    "always": (POLICIES["always"], POLICY_DETAILS["always"]),
+    "plan": ("Plan only", MODE_DETAILS["plan"]),
+    "never": (POLICIES["never"], POLICY_DETAILS["never"]),
+}
+"""The list of approval modes, in its order: the policies, and plan mode. Each has a name and an explanation."""
 
 
 def sandbox_name(policy: m.SandboxPolicy) -> str:
@@ -49,7 +63,8 @@ def sandbox_name(policy: m.SandboxPolicy) -> str:
             return "externalSandbox"
 
 
-def sandbox_of(name: str) -> m.SandboxPolicy:
+def sandbox_of(name: str, before: m.SandboxPolicy) -> m.SandboxPolicy:
+    """The policy of that name. Writable directories that were configured stay."""
     match name:
         case "readOnly":
             return m.ReadOnly()
@@ -58,13 +73,31 @@ def sandbox_of(name: str) -> m.SandboxPolicy:
         case "externalSandbox":
             return m.ExternalSandbox()
         case _:
-            return m.WorkspaceWrite()
+            return m.WorkspaceWrite(writable_roots=writable_roots(before) or None)
+
+
+def next_mode(agent: str, policy: ApprovalPolicy) -> tuple[str, ApprovalPolicy | None]:
+    """The agent and the policy that Shift+Tab changes to."""
+    now = next((at for at, (its, asks) in enumerate(SHIFT_TAB) if its == agent and asks in (None, policy)), -1)
+    return SHIFT_TAB[(now + 1) % len(SHIFT_TAB)]
 
 
 def effective_sandbox(talk: Conversation) -> m.SandboxPolicy:
     return m.ReadOnly() if talk.mode in MODES else talk.sandbox
 
 
+def writable_roots(policy: m.SandboxPolicy) -> list[str]:
+    """Directories outside the workspace that commands can write in, too."""
+    return policy.writable_roots or [] if isinstance(policy, m.WorkspaceWrite) else []
+
+
 def shown_sandbox(policy: m.SandboxPolicy) -> str:
+    """
+    >>> shown_sandbox(m.WorkspaceWrite()), shown_sandbox(m.WorkspaceWrite(writable_roots=["/a"], network_access=True))
+    ('workspace only', 'workspace + 1 directory + network')
+    """
     network = isinstance(policy, m.WorkspaceWrite) and policy.network_access
-    return SANDBOXES[sandbox_name(policy)] + (" + network" if network else "")
+    named = SANDBOXES[sandbox_name(policy)]
+    if count := len(writable_roots(policy)):
+        named = f"workspace + {count} {'directory' if count == 1 else 'directories'}"
+    return named + (" + network" if network else "")

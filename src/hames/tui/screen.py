@@ -15,7 +15,7 @@ from hames.client.appserver_link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui import markdown
-from hames.tui.approval import ApprovalPanel
+from hames.tui.approval import ApprovalPanel, Overheard
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.messages import NoteBlock
 from hames.tui.completing import files_below
@@ -142,13 +142,13 @@ class ConversationScreen(App[int]):
         if (turn.duration_ms or 0) > LONG_TURN_MS:
             self.bell()
 
-    def note(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
-        self.transcript.append(NoteBlock(words, meaning=meaning, mark="✗" if meaning == "bad" else mark))
+    def note(self, words: str, *, meaning: str = "quiet") -> None:
+        self.transcript.append(NoteBlock(words, meaning=meaning))
 
     def show_question(self) -> None:
         """The oldest question that waits for an answer, or none."""
         panel, asked = self.query_one(ApprovalPanel), self.session.asked
-        self.query_one(Activity).asking = bool(asked)
+        self.query_one(Activity).asking = any(one.thread_id == self.talk.thread_id for one in asked)
         if not asked:
             if panel.asked is not None:
                 panel.dismiss()
@@ -173,7 +173,17 @@ class ConversationScreen(App[int]):
             self.set_timer(left, self._take_keys)
         else:
             self.composer.display = False
-            panel.focus()
+            panel.listen()
+
+    def on_overheard(self, message: Overheard) -> None:
+        """Somebody types: the message box gets the letters, and the question waits until they pause."""
+        composer = self.composer
+        composer.display = True
+        composer.focus()
+        composer.insert(message.text, composer.document.end)
+        composer.move_cursor(composer.document.end)
+        composer.typed_at = time.monotonic()
+        self._take_keys()
 
     @property
     def is_screen_top(self) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+import anyio
+
 from hames.client import appserver_events as told
 from hames.client.appserver import AppServerClient
 from hames.client.appserver_link import AppServerError, ConnectionClosed, Filled
@@ -17,6 +19,9 @@ from hames.tui.blocks.block import Block
 from hames.tui.completing import inputs
 from hames.tui.conversation import AGENT_OPTION, Conversation, Prices
 from hames.tui.user_shell import Ran, as_context
+
+MCP_START_SECONDS = 20.0
+MCP_LOOK_SECONDS = 0.2
 
 
 class SessionView(Protocol):
@@ -36,7 +41,7 @@ class SessionView(Protocol):
         ...
 
     def show_ending(self, turn: m.Turn) -> None: ...
-    def note(self, words: str, *, meaning: str = ..., mark: str = ...) -> None: ...
+    def note(self, words: str, *, meaning: str = ...) -> None: ...
 
 
 class Wishes(Value):
@@ -130,6 +135,15 @@ class Session:
                 await self.connected.change_settings(talk.thread_id, config=dict(talk.config))
         finally:
             self._caught_up()
+
+    async def mcp_states(self) -> dict[str, str]:
+        """How each MCP server is, in a few words. Those of the thread are waited for while they start."""
+        found = await self.connected.mcp_servers(self.talk.thread_id or None)
+        with anyio.move_on_after(MCP_START_SECONDS):
+            while any(server.status == "starting" for server in found):
+                await anyio.sleep(MCP_LOOK_SECONDS)
+                found = await self.connected.mcp_servers(self.talk.thread_id or None)
+        return {server.name: _state(server) for server in found}
 
     async def learn_models(self) -> None:
         self.models = await self.connected.models(hidden=True)
@@ -251,6 +265,13 @@ class Session:
         """`code`, `plan` or `review`, for the turns to come."""
         await self.set_option(AGENT_OPTION, mode)
 
+    async def change_mode(self, mode: str, policy: m.ApprovalPolicy | None) -> None:
+        """The agent, and the policy unless it stays as it is."""
+        if mode != self.talk.config.get(AGENT_OPTION, "code"):
+            await self.set_mode(mode)
+        if policy is not None and policy != self.talk.policy:
+            await self.change(policy=policy)
+
     async def set_option(self, option_id: str, value: str) -> None:
         """For the turns to come. A thread that does not exist yet remembers it."""
         talk = self.talk
@@ -279,3 +300,15 @@ class Session:
         talk.policy = policy or talk.policy
         talk.sandbox = sandbox or talk.sandbox
         self._view.show_terms()
+
+
+def _state(server: m.McpServerStatus) -> str:
+    match server.status:
+        case "failed":
+            return f"failed: {server.error or 'it does not say why'}"
+        case "ready":
+            return f"ready: {len(server.tools)} tool{'s' * (len(server.tools) != 1)}"
+        case "starting":
+            return "starting"
+        case _:
+            return "starts with your next message"

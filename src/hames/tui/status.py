@@ -125,8 +125,7 @@ def _meter(talk: Conversation, palette: Palette, *, short: bool = False) -> Text
     if spent.window:
         share = min(1.0, spent.context / spent.window)
         style = palette.bad if share > 0.9 else palette.warn if share > 0.7 else palette.quiet
-        full = round(share * 5)
-        made.append(f"{share:.0%}" if short else "▰" * full + "▱" * (5 - full) + f" {share:.0%} full", style)
+        made.append(f"{share:.0%}" if short else f"context {share:.0%} full", style)
     if spent.total is not None:
         made.append(f" · {tokens(spent.total.total_tokens)}{'' if short else ' tokens'}", palette.quiet)
     if (cost := talk.cost) is not None:
@@ -144,7 +143,7 @@ class Activity(Static):
         self.palette = palette
         self._talk = Conversation()
         self.asking = False
-        """Whether a question is on the screen."""
+        """Whether the turn waits for an answer of the user."""
         self._since = 0.0
         self._rows = 0
         self._width = 0
@@ -167,22 +166,28 @@ class Activity(Static):
         if event.size.width != self._width:
             self._draw()
 
+    def _working(self, width: int) -> Text:
+        frame = self._spinner.render(time.monotonic())
+        row = Text(frame.plain if isinstance(frame, Text) else "·", self.palette.accent, no_wrap=True)
+        row.append(f" working {time.monotonic() - self._since:.0f} s", self.palette.text)
+        row.append_text(self._step(width))
+        return row.append("  esc stop · enter send to this turn · tab queue", self.palette.faint)
+
+    def _waiting(self, width: int) -> Text:
+        row = Text("? ", self.palette.warn, no_wrap=True)
+        return row.append("waiting for your answer", self.palette.warn).append_text(self._step(width))
+
+    def _step(self, width: int) -> Text:
+        """The step of the plan that is worked on."""
+        step = next((entry.step for entry in self._talk.plan if entry.status == "inProgress"), "")
+        return Text(f" · {cut(visible(step), max(8, width - 62))}" if step else "", self.palette.quiet)
+
     def _draw(self) -> None:
         self._width = self.size.width
         talk, palette, width = self._talk, self.palette, max(10, self.app.size.width - 4)
         rows: list[Text] = []
         if talk.running:
-            frame = self._spinner.render(time.monotonic())
-            row = Text(frame.plain if isinstance(frame, Text) else "·", palette.accent, no_wrap=True)
-            row.append(f" working {time.monotonic() - self._since:.0f} s", palette.text)
-            step = next((entry.step for entry in talk.plan if entry.status == "inProgress"), "")
-            if step:
-                row.append(f" · {cut(visible(step), max(8, width - 62))}", palette.quiet)
-            if self.asking:
-                row.append(" · waiting for your answer", palette.warn)
-            else:
-                row.append("  esc stop · enter send to this turn · tab queue", palette.faint)
-            rows.append(row)
+            rows.append(self._waiting(width) if self.asking else self._working(width))
         if talk.waiting and talk.held and not talk.running:
             rows.append(Text("Queue paused after stop. Send a message to continue, or /drop to clear it", palette.warn))
         for number, prompt in enumerate(talk.waiting[:MOST_QUEUED], 1):

@@ -46,13 +46,21 @@ def described_model(model: m.Model) -> str:
 def model_group(model: m.Model) -> str:
     """The heading a model stands under in a list. Those that a provider has retired come last."""
     details = model.details if isinstance(model.details, dict) else {}
+    if not is_usable(model):
+        return NOT_SET_UP
     if model.hidden or details.get("successor"):
         return "Retired, or soon to be"
     description = model.description if isinstance(model.description, str) else ""
     return "Earlier versions" if description.startswith("Before ") else "Current"
 
 
-MODEL_GROUPS = ("Current", "Earlier versions", "Retired, or soon to be")
+NOT_SET_UP = "Not set up: run `hames setup`, or `hames login PROVIDER`"
+MODEL_GROUPS = ("Current", "Earlier versions", "Retired, or soon to be", NOT_SET_UP)
+
+
+def is_usable(model: m.Model) -> bool:
+    """Whether its provider has a key, or needs none."""
+    return not (isinstance(model.details, dict) and model.details.get("usable") is False)
 
 
 def ago(seconds: float) -> str:

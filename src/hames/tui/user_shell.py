@@ -15,6 +15,7 @@ from typing import Literal
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from hames.domain.items import OUTPUT_HEAD
 from hames.domain.value import Value
 
 SHOWN_CHARACTERS = 1 << 20
@@ -25,7 +26,6 @@ PIPE_SECONDS = 0.5
 """How long output is awaited after the command itself has ended: something it started may hold the pipe for ever."""
 STOP_SECONDS = 2.0
 THROTTLE_SECONDS = 0.01
-HEAD = "Output of a command that I ran myself"
 
 
 class Ran(Value):
@@ -135,7 +135,7 @@ def as_context(ran: Ran) -> str:
         half = SENT_CHARACTERS // 2
         output = f"{output[:half]}\n[… {size - SENT_CHARACTERS} characters left out …]\n{output[-half:]}"
     code = f"exit code {ran.exit_code}" if ran.exit_code is not None else "not started"
-    return f"{HEAD} ({code}):\n\n$ {ran.command}\n{output or '(no output)'}"
+    return f"{OUTPUT_HEAD} ({code}):\n\n$ {ran.command}\n{output or '(no output)'}"
 
 
 def context_label(text: str) -> str | None:
@@ -145,6 +145,6 @@ def context_label(text: str) -> str | None:
     '[output of !ls]'
     """
     head, found, rest = text.partition(":\n\n$ ")
-    if not found or not head.startswith(f"{HEAD} ("):
+    if not found or not head.startswith(f"{OUTPUT_HEAD} ("):
         return None
     return f"[output of !{rest.partition(chr(10))[0]}]"

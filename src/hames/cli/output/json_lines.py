@@ -5,6 +5,7 @@ from typing import TextIO
 import anyio
 import msgspec
 
+from hames.cli.output.terminal import Ending
 from hames.client import appserver_events as told
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
@@ -73,19 +74,23 @@ class EventLines:
     def answer(self, answer: Json) -> None:
         """It is in the result."""
 
-    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:
+    def ended(self, ending: Ending) -> None:
         told_of: dict[str, Json] = {
             "threadId": self._thread_id,
-            "outcome": OUTCOMES.get(code, "failed"),
-            "exitCode": code,
-            "answer": said,
+            "outcome": OUTCOMES.get(ending.code, "failed"),
+            "exitCode": ending.code,
+            "answer": ending.said,
         }
-        if why:
-            told_of["error"] = why
-        if hint:
-            told_of["hint"] = hint
-        if answer is not None:
-            told_of["json"] = answer
+        if ending.why:
+            told_of["error"] = ending.why
+        if ending.hint:
+            told_of["hint"] = ending.hint
+        if ending.answer is not None:
+            told_of["json"] = ending.answer
+        if ending.usage is not None:
+            told_of["usage"] = ending.usage
+        if ending.cost is not None:
+            told_of["costUsd"] = round(ending.cost, 6)
         self._write("result", **told_of)
 
     async def progress(self) -> None:

@@ -2,16 +2,22 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Protocol, TextIO
 
 import anyio
 import msgspec
 
+from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
+from hames.cli.usage import in_dollars, short_count
+from hames.cli.wrapping import columns, fold
 from hames.client import appserver_events as told
 from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
+from hames.domain.items import NOT_RUN
 from hames.domain.json import Json
+from hames.domain.value import Value
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 
@@ -21,15 +27,38 @@ WHY_CHARS = 400
 """Of a reason, in one line."""
 
 
+class Ending(Value):
+    """How a run ended. `hint` is what to do after a failure, `cost` is in dollars."""
+
+    code: int
+    why: str = ""
+    said: str = ""
+    answer: Json = None
+    hint: str = ""
+    usage: m.Usage | None = None
+    cost: float | None = None
+
+    @property
+    def used(self) -> str:
+        """
+        >>> Ending(code=0, usage=m.Usage(input_tokens=1200, output_tokens=30), cost=0.02).used
+        '1.2k tokens in, 30 out · $0.02'
+        """
+        if self.usage is None:
+            return ""
+        cached = (self.usage.cache_read_tokens, self.usage.cache_write_tokens)
+        count = self.usage.input_tokens + sum(part for part in cached if isinstance(part, int))
+        words = f"{short_count(count)} tokens in, {short_count(self.usage.output_tokens)} out"
+        return words if self.cost is None else f"{words} · {in_dollars(self.cost)}"
+
+
 class Shows(Protocol):
     """Where a run is shown."""
 
     def opened(self, opened: m.ThreadOpened) -> None: ...
     def hear(self, event: told.AgentEvent) -> None: ...
     def answer(self, answer: Json) -> None: ...
-    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:
-        """`hint` is what to do after a failure."""
-        ...
+    def ended(self, ending: "Ending") -> None: ...
 
     async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
         """None: nobody is here to answer."""
@@ -56,6 +85,11 @@ def next_step(info: str, thread_id: str) -> str:
             return f"`hames doctor` says what is missing; then {again}"
         case "StepLimitReached":
             return f"{again}; `max_steps` in config.toml allows more model calls"
+        case "NeedsApproval":
+            return (
+                f"to decide yourself, go on in the terminal: hames --thread {thread_id}; to go on without questions,"
+                f" in the sandbox: hames run --thread {thread_id} --approval-policy never PROMPT"
+            )
         case _:
             return again
 
@@ -74,12 +108,15 @@ class Readable:
         self._drawn = False
         self._half = False
         """Whether the agent's last line is still open."""
+        self.final_only = False
+        """Of the agent's words only the last message is shown, at the end."""
 
     def opened(self, opened: m.ThreadOpened) -> None:
         self._thread_id = opened.thread.id
-        self._line(self._paint.dim(f"{visible(opened.model)} in {visible(opened.cwd)} · {opened.thread.id}"))
+        head = f"{visible(opened.model)} in {visible(opened.cwd)} · {opened.thread.id}"
+        self._line(self._paint.dim(fold(head, columns(sys.stderr))))
         if opened.thread.foreign:
-            self._always(self._paint.warn(f"! {FOREIGN}"))
+            self._always(f"! {FOREIGN}", self._paint.warn)
 
     def hear(self, event: told.AgentEvent) -> None:
         match event:
@@ -102,7 +139,7 @@ class Readable:
                 self._line(self._paint.warn(f"! {visible(words)}"))
             case told.Unknown(params={"message": str(words)}) if words:
                 self._doing = visible(words)
-                self._line(self._paint.dim(f"! {printable(words)}"))
+                self._line(self._paint.dim(f"· {printable(words)}"))
             case _:
                 pass
 
@@ -126,10 +163,13 @@ class Readable:
         self._clear()
         if asked.always_covers:
             self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
-        sys.stderr.write("  [y]es, [a]lways, [n]o: " if asked.offers_always else "  [y]es, [n]o: ")
-        sys.stderr.flush()
-        answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-        self._moving = moving
+        try:
+            answer = await read_answer("  [y]es, [a]lways, [n]o: " if asked.offers_always else "  [y]es, [n]o: ")
+        except anyio.get_cancelled_exc_class():
+            sys.stderr.write("\n")
+            raise
+        finally:
+            self._moving = moving
         words: dict[str, m.ApprovalWord] = {"y": "accept"}
         if asked.offers_always:
             words["a"] = "acceptForSession"
@@ -140,20 +180,27 @@ class Readable:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
         sys.stdout.flush()
 
-    def ended(self, code: int, why: str, *, said: str, answer: Json, hint: str = "") -> None:  # noqa: ARG002 - shown as it came
+    def ended(self, ending: "Ending") -> None:
         self._end_line()
         self._clear()
-        if code == 1:
-            self._always(self._paint.bad(f"failed: {visible(why or 'the turn failed')}"))
-            if hint:
-                self._always(hint)
-        elif code == 2:
-            self._always(f"hames: {visible(why)}")
-        elif code == 3:
-            self._always(self._paint.warn("stopped: this needs an approval, and nobody is here to give it"))
-            self._always(f"go on with: hames run --thread {self._thread_id} --approval-policy never PROMPT")
-        elif code == 130:
-            self._always(self._paint.warn("interrupted"))
+        if self.final_only and ending.said:
+            sys.stdout.write(printable(ending.said).removesuffix("\n") + "\n")
+            sys.stdout.flush()
+        match ending.code:
+            case 1:
+                self._always(f"failed: {visible(ending.why or 'the turn failed')}", self._paint.bad)
+            case 2:
+                self._always(f"hames: {visible(ending.why)}")
+            case 3:
+                self._always(f"stopped: {visible(ending.why)}", self._paint.warn)
+            case 130:
+                self._always("interrupted", self._paint.warn)
+            case _:
+                pass
+        if ending.hint and ending.code in (1, 3):
+            self._always(ending.hint)
+        if ending.usage is not None and self._aside is not None and self._aside.isatty():
+            self._line(self._paint.dim(ending.used))
 
     async def progress(self) -> None:
         while True:
@@ -208,7 +255,7 @@ class Readable:
         if item.status == "completed" or not isinstance(item.status, str):
             return
         why = one_line(wire.reason_of(item), WHY_CHARS)
-        if item.outcome == "skipped":
+        if item.outcome == "skipped" or why == NOT_RUN:
             self._line(self._paint.dim(f"  – {why or 'skipped'}"))
             return
         code = item.exit_code if isinstance(item, wire.CommandExecutionItem) else None
@@ -240,8 +287,8 @@ class Readable:
             self._aside.write(text + "\n")
             self._aside.flush()
 
-    def _always(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
+    def _always(self, text: str, paint: Callable[[str], str] = str) -> None:
+        sys.stderr.write(paint(fold(text, columns(sys.stderr))) + "\n")
         sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -398,6 +398,8 @@ def model(card: ModelCard, selectors: Sequence[Selector], default: str) -> m.Mod
         }
     if card.successor:
         details["successor"] = card.successor
+    if not card.usable:
+        details["usable"] = False
     return m.Model(
         id=card.id,
         model=card.id,

@@ -49,9 +49,10 @@ class AnthropicProvider(HttpProvider[bool]):
         """Raises `Misconfigured`."""
         api_key, auth_token = (checked_key(key, "ANTHROPIC_API_KEY") for key in (api_key, auth_token))
         if not api_key and not auth_token:
-            raise Misconfigured("no key for Anthropic; set ANTHROPIC_API_KEY (scripted/hello is a model without one)")
+            raise Misconfigured(failures.no_key("Anthropic", self.name, "ANTHROPIC_API_KEY"))
         service = ServiceInfo(
             name="the Anthropic API",
+            provider=self.name,
             key_variable="ANTHROPIC_API_KEY",
             url=base_url,
             url_variable="ANTHROPIC_BASE_URL",

@@ -30,6 +30,10 @@ class AnthropicSource(ServiceSource):
     def url(self) -> str:
         return self._environment.get("ANTHROPIC_BASE_URL", "") or models.BASE_URL
 
+    @property
+    def usable(self) -> bool:
+        return any(self._environment.get(name, "").strip() for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"))
+
     def selectors(self) -> Sequence[Selector]:
         cards = self.cards()
         effort = effort_selector(cards)

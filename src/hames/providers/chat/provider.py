@@ -54,16 +54,19 @@ class ChatProvider(HttpProvider[RequestForm]):
         """Raises `Misconfigured`."""
         api_key, url = checked_key(api_key, server.key_variable), url.strip() or server.url
         if not url:
-            raise Misconfigured(f"no address for {server.title}; set {server.url_variable}")
+            raise Misconfigured(failures.no_address(server.name, server.url_variable))
         if not api_key and server.needs_key:
-            raise Misconfigured(f"no key for {server.title}; set {server.key_variable}")
+            raise Misconfigured(failures.no_key(server.title, server.name, server.key_variable))
         service = ServiceInfo(
             name=server.title,
+            provider=server.name,
             key_variable=server.key_variable,
             url=url,
             url_variable=server.url_variable,
             secrets=(api_key,) if api_key else (),
         )
+        if not server.url:  # nobody knows its name: its address says which one it is
+            service = replace(service, name=f"{server.title} at {service.address}")
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         super().__init__(service, headers, clock=clock, patience=patience)
         self.name = server.name

@@ -18,16 +18,20 @@ class ChatServer(Value):
     """How this server is brought to call tools, for people whose model did not."""
 
     @property
+    def _prefix(self) -> str:
+        return self.name.upper().replace("-", "_")
+
+    @property
     def url_variable(self) -> str:
-        return f"{self.name.upper()}_BASE_URL"
+        return f"{self._prefix}_BASE_URL"
 
     @property
     def key_variable(self) -> str:
-        return f"{self.name.upper()}_API_KEY"
+        return f"{self._prefix}_API_KEY"
 
     @property
     def extra_variable(self) -> str:
-        return f"{self.name.upper()}_EXTRA_BODY"
+        return f"{self._prefix}_EXTRA_BODY"
 
 
 SERVERS: tuple[ChatServer, ...] = (
@@ -43,7 +47,7 @@ SERVERS: tuple[ChatServer, ...] = (
         url="http://127.0.0.1:8080/v1",
         tools_hint=" (llama-server needs --jinja)",
     ),
-    ChatServer(name="compatible", title="the model server at COMPATIBLE_BASE_URL"),
+    ChatServer(name="compatible", title="the model server"),
     ChatServer(name="lmstudio", title="LM Studio", url="http://127.0.0.1:1234/v1"),
     ChatServer(
         name="vllm",

@@ -35,6 +35,11 @@ class ChatSource:
     def url(self) -> str:
         return self._environment.get(self._server.url_variable, "").strip() or self._server.url
 
+    @property
+    def usable(self) -> bool:
+        has_key = bool(self._environment.get(self._server.key_variable, "").strip())
+        return bool(self.url) and (has_key or not self._server.needs_key)
+
     def cards(self) -> Sequence[ModelCard]:
         return [self._card(model) for model in dict.fromkeys((*self._listed, *self._asked))]
 

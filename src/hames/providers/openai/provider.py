@@ -34,9 +34,10 @@ class OpenAIProvider(HttpProvider[bool]):
         """Raises `Misconfigured`."""
         api_key = checked_key(api_key, "OPENAI_API_KEY")
         if not api_key:
-            raise Misconfigured("no key for OpenAI; set OPENAI_API_KEY")
+            raise Misconfigured(failures.no_key("OpenAI", self.name, "OPENAI_API_KEY"))
         service = ServiceInfo(
             name="the OpenAI API",
+            provider=self.name,
             key_variable="OPENAI_API_KEY",
             url=base_url,
             url_variable="OPENAI_BASE_URL",

@@ -20,6 +20,10 @@ class OpenAISource(ServiceSource):
     def url(self) -> str:
         return self._environment.get("OPENAI_BASE_URL", "") or models.BASE_URL
 
+    @property
+    def usable(self) -> bool:
+        return bool(self._environment.get("OPENAI_API_KEY", "").strip())
+
     def selectors(self) -> Sequence[Selector]:
         cards = self.cards()
         return [effort_selector(cards), web_search_selector(cards)]

@@ -22,7 +22,8 @@ from hames.sandbox.walls.view.system import system_mounts
 _TRIAL_SECONDS = 10.0
 
 KNOWINGLY = (
-    "or run without walls knowingly: the policy dangerFullAccess, or externalSandbox where something else holds them"
+    "or run without a sandbox: --sandbox dangerFullAccess (commands can then change anything you can), or"
+    " --sandbox externalSandbox if a container or a virtual machine isolates hames already"
 )
 _INSTALL = "install bubblewrap (apt install bubblewrap, dnf install bubblewrap, or pip install 'hames[bins]')"
 _APPARMOR = (

@@ -11,6 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from hames.domain.display import printable, visible
+from hames.domain.items import NOT_RUN
 from hames.protocols.flint import items as wire
 from hames.tui.ansi import Output
 from hames.tui.blocks.block import INDENT, Block, bars, folded
@@ -29,6 +30,8 @@ STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": 
 
 
 WAITING = "waiting for approval"
+BINARY_DIFF = "@@ -0,0 +0,0 @@\n binary file or no text changed\n"
+"""Stands for a diff where git shows none."""
 
 
 class Command(Block):
@@ -90,6 +93,8 @@ class Command(Block):
         match item.status:
             case "inProgress":
                 return WAITING if self.waiting else "running", palette.warn
+            case "failed" if _is_skipped(item):
+                return "– not run", palette.quiet
             case "completed" | "failed":
                 code = item.exit_code if isinstance(item.exit_code, int) else None
                 good = item.status == "completed" and not code
@@ -123,12 +128,12 @@ class UserCommand(Command):
             )
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        words = "ran as you, outside the sandbox · the output goes with your next message"
+        words = "ran as you, outside the sandbox · the output goes with your next message; until then it is not saved"
         if self._item.status == "inProgress":
             words = "runs as you, outside the sandbox · esc stops it"
         elif self._stopped:
             words = "stopped · its output is not sent"
-        return [*super().draw(width, palette), line((f"  {cut(words, width - 2)}", palette.faint))]
+        return [*super().draw(width, palette), *indented(paragraphs(words, palette.faint, width - 2), Text("  "))]
 
     def _ending(self, palette: Palette) -> tuple[str, Style]:
         return (f"{STATUS['interrupted']} stopped", palette.warn) if self._stopped else super()._ending(palette)
@@ -174,10 +179,36 @@ class FileChangeBlock(Block):
 
 
 class WorkspaceChanges(FileChangeBlock):
-    """Changes that are there already, of whoever made them."""
+    """`/diff`: changes that are there already, of whoever made them. New files without text come last, in one line."""
+
+    _problem = ""
+
+    def fail(self, why: str) -> None:
+        self._problem = why
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        return [row for change in self._item.changes for row in change_lines(change, width, palette, whole=self.open)]
+        if self._problem:
+            return indented(paragraphs(visible(self._problem), palette.warn, width - 2), line(("! ", palette.warn)))
+        if self._item.status == "inProgress":
+            return [line(("± ", palette.accent), ("Reading the changes …", palette.quiet))]
+        binary = [change.path for change in self._item.changes if _is_new_binary(change)]
+        shown = [change for change in self._item.changes if len(binary) < 2 or not _is_new_binary(change)]
+        rows = [row for change in shown for row in change_lines(change, width, palette, whole=self.open)]
+        if len(binary) > 1:
+            rows += self._binary(binary, width, palette)
+        return rows or [line(("± ", palette.accent), ("No uncommitted changes", palette.quiet))]
+
+    def _binary(self, paths: list[str], width: int, palette: Palette) -> list[Text]:
+        head = f"{len(paths)} new binary files"
+        if self.open:
+            named = [line((f"  {visible(path)}", palette.quiet)) for path in paths]
+            return [line(("± ", palette.accent), (head, palette.strong)), *named]
+        listed = cut(visible(", ".join(paths)), max(12, width - len(head) - 4))
+        return [line(("± ", palette.accent), (head, palette.strong), (f": {listed}", palette.quiet))]
+
+
+def _is_new_binary(change: wire.FileUpdateChange) -> bool:
+    return change.kind == "add" and change.diff == BINARY_DIFF
 
 
 def change_lines(
@@ -316,7 +347,8 @@ def reason_lines(item: wire.ThreadItem, width: int, palette: Palette, *, whole: 
 
 
 def _is_skipped(item: wire.ThreadItem) -> bool:
-    return isinstance(item, wire.ToolItem) and item.outcome == "skipped"
+    """It never began."""
+    return isinstance(item, wire.ToolItem) and (item.outcome == "skipped" or wire.reason_of(item) == NOT_RUN)
 
 
 def shorten_path(path: str, width: int) -> str:

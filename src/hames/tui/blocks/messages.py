@@ -181,11 +181,12 @@ class NoteBlock(Block):
 
     compact = True
 
-    def __init__(self, words: str, *, meaning: str = "quiet", mark: str = "!") -> None:
+    def __init__(self, words: str, *, meaning: str = "quiet", mark: str = "") -> None:
+        """Without a `mark` of its own, only what needs attention carries an exclamation mark."""
         super().__init__("")
         self._words = printable(words)
         self._meaning = meaning
-        self._mark = mark
+        self._mark = mark or {"bad": "✗", "warn": "!"}.get(meaning, "·")
 
     def size(self) -> int:
         return len(self._words)

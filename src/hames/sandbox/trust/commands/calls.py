@@ -45,15 +45,37 @@ def check_call(name: str, words: list[str], *, fed: bool) -> ReadingCall:
         return special(words, fed)
     program = PROGRAMS.get(name)
     if program is None:
-        raise Doubt(f"`{name}` is not on the list of commands that only read")
+        raise Doubt(f"`{name}` {_effect(name)}")
     return _table(name, program, words, fed=fed)
+
+
+_EFFECTS = {
+    "runs code, which may change files": "bash bun bundle cargo ctest deno dotnet go gradle java just make mvn ninja "
+    "node nox npm npx perl php pipenv pnpm poetry pytest python rake ruby rspec sh tox uv uvx yarn zsh",
+    "deletes files": "rm rmdir shred unlink",
+    "moves or renames files": "mv rename",
+    "writes files": "cp dd install ln rsync tee truncate",
+    "creates a directory": "mkdir mktemp",
+    "creates a file": "touch",
+    "changes permissions": "chgrp chmod chown",
+    "stops processes": "kill killall pkill",
+    "uses the network": "curl ftp nc ping scp sftp ssh telnet wget",
+    "installs programs": "apk apt apt-get brew dnf pacman pip pipx yum",
+}
+_EFFECT_OF = {name: effect for effect, names in _EFFECTS.items() for name in names.split()}
+
+
+def _effect(name: str) -> str:
+    """What people should know of a program that is asked about."""
+    base = name.rpartition("/")[2] if name.startswith(("/usr/", "/bin/")) or "/" not in name else name
+    return _EFFECT_OF.get(re.sub(r"[\d.]+$", "", base), "may change files")
 
 
 def _table(name: str, program: ReadingProgram, words: list[str], *, fed: bool) -> ReadingCall:
     options = read_options(name, program, words)
     plain = options.operands
     if not program.least <= len(plain) <= program.most or (program.operands == "none" and plain):
-        raise Doubt(f"called with these words, `{name}` can do more than read")
+        raise Doubt(f"`{name}` called like this may do more than read files")
     paths = plain
     if program.operands == "pattern" and not options.has(*program.pattern_flags):
         if not plain:
@@ -99,7 +121,7 @@ def check_search(options: CallOptions) -> None:
         return
     patterns = options.values("e", "regexp") or options.operands[:1]
     if options.has("v", "invert-match", "passthru") or any(map(_matches_everything, patterns)):
-        raise Doubt("it would show every line of every file")
+        raise Doubt("it would show every line of every file, secrets included")
 
 
 def _matches_everything(pattern: str) -> bool:
@@ -131,14 +153,14 @@ _PLAIN_ESCAPE = re.compile(r"\\[nt\\]")
 def _printf(words: list[str], _fed: bool) -> ReadingCall:
     # -v assigns to a variable whose subscript is evaluated; %n assigns too, to PATH if you like.
     if not words or words[0].startswith("-") or "%" in _CONVERSION.sub("", words[0]) or "$(" in "".join(words):
-        raise Doubt("this form of `printf` can do more than print")
+        raise Doubt("`printf` called like this may do more than print")
     _check_escapes("printf", words)
     return NOTHING
 
 
 def _check_escapes(name: str, words: list[str]) -> None:
     if any("\\" in _PLAIN_ESCAPE.sub("", word) for word in words):
-        raise Doubt(f"`{name}` could print characters here that control a terminal")
+        raise Doubt(f"`{name}` could print characters that control the terminal")
 
 
 def _find(words: list[str], _fed: bool) -> ReadingCall:
@@ -153,22 +175,48 @@ def _find(words: list[str], _fed: bool) -> ReadingCall:
         elif word in FIND_TESTS_WITH_PATH and rest:
             paths.append(rest.pop(0))
         elif word not in FIND_TESTS_ALONE:
-            raise Doubt(f"`{word}` of `find` is not on the list of tests that only look")
+            raise Doubt(f"`find {word}` may do more than search")
     return ReadingCall(paths=tuple(paths), reads=False)
 
 
 def _sed(words: list[str], fed: bool) -> ReadingCall:
     """`sed [-n] [-E] SCRIPT FILE…`, in this order. A later `-f` or `-e` would turn the script into a file."""
+    if changed := _sed_in_place(words):
+        raise Doubt(f"changes {changed} in place")
     flags: list[str] = []
     rest = list(words)
     while rest and rest[0] in ("-n", "-E", "-r", "-nE", "-En", "-nr"):
         flags.append(rest.pop(0))
     if not rest or not scripts.is_plain_sed(rest[0]):
-        raise Doubt("this `sed` script can do more than print lines")
+        raise Doubt("this `sed` script may do more than print lines")
     files = rest[1:]
     if any(word.startswith("-") for word in files) or not (files or fed):
-        raise Doubt("this form of `sed` can do more than print lines")
+        raise Doubt("`sed` called like this may do more than print lines")
     return ReadingCall(paths=tuple(files))
+
+
+def _sed_in_place(words: list[str]) -> str:
+    """The files that `sed -i` changes, in words; empty for any other call."""
+    plain: list[str] = []
+    in_place = has_script = False
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        flags = re.match(r"-[nErszu]*([ief]?)", word)
+        if word.startswith("--"):
+            in_place |= word.startswith("--in-place")
+            has_script |= word.startswith(("--expression", "--file"))
+            del rest[: word in ("--expression", "--file")]
+        elif flags and word != "-":
+            in_place |= flags[1] == "i"
+            has_script |= flags[1] in ("e", "f")
+            del rest[: flags[1] in ("e", "f") and flags.end() == len(word)]
+        else:
+            plain.append(word)
+    files = plain if has_script else plain[1:]
+    if not in_place:
+        return ""
+    return " and ".join(files) if 1 <= len(files) <= 3 else f"{len(files)} files" if files else "files"
 
 
 def _awk(words: list[str], fed: bool) -> ReadingCall:
@@ -179,10 +227,10 @@ def _awk(words: list[str], fed: bool) -> ReadingCall:
     elif rest and re.fullmatch(r"-F.{1,8}", rest[0]):
         del rest[0]
     if not rest or not scripts.is_plain_awk(rest[0]):
-        raise Doubt("this `awk` script can do more than print fields")
+        raise Doubt("this `awk` script may do more than print fields")
     files = rest[1:]
     if any(word.startswith("-") or "=" in word for word in files) or not (files or fed):
-        raise Doubt("this form of `awk` can do more than print fields")
+        raise Doubt("`awk` called like this may do more than print fields")
     return ReadingCall(paths=tuple(files))
 
 
@@ -200,7 +248,7 @@ _DATE = ReadingProgram(
 def _date(words: list[str], _fed: bool) -> ReadingCall:
     plain = read_options("date", _DATE, words).operands
     if len(plain) > 1 or not all(word.startswith("+") for word in plain):
-        raise Doubt("this form of `date` would set the clock")
+        raise Doubt("`date` called like this would set the clock")
     return NOTHING
 
 
@@ -211,14 +259,14 @@ def _seq(words: list[str], _fed: bool) -> ReadingCall:
     numbers = [word for word in words if re.fullmatch(r"-?\d{1,7}(\.\d{1,6})?", word)]
     plain = read_options("seq", _SEQ, [word for word in words if word not in numbers]).operands
     if plain or not 1 <= len(numbers) <= 3:
-        raise Doubt("this form of `seq` could go on for ever")
+        raise Doubt("`seq` called like this could go on for ever")
     return NOTHING
 
 
 def _jq(words: list[str], fed: bool) -> ReadingCall:
     plain = read_options("jq", JQ, words).operands
     if not plain or not _is_simple_filter(plain[0]):
-        raise Doubt("this filter of `jq` can do more than pick values")
+        raise Doubt("this `jq` filter may do more than pick values")
     return _table("jq", JQ, words, fed=fed)
 
 
@@ -232,7 +280,7 @@ def _is_simple_filter(text: str) -> bool:
 
 def _strings(words: list[str], fed: bool) -> ReadingCall:
     if any(word.startswith("@") for word in words):
-        raise Doubt("`strings` would take options from a file")
+        raise Doubt("`strings` would read its options from a file")
     return _table("strings", PROGRAMS["strings"], words, fed=fed)
 
 
@@ -245,7 +293,7 @@ def _command(words: list[str], _fed: bool) -> ReadingCall:
 def _test(words: list[str], _fed: bool) -> ReadingCall:
     """One question about one file. `-v` and `-eq` would evaluate their words."""
     if len(words) != 2 or words[0] not in ("-d", "-e", "-f", "-r", "-s", "-x") or words[1].startswith("-"):
-        raise Doubt("this form of `test` can do more than look at a file")
+        raise Doubt("`test` called like this may do more than look at a file")
     return ReadingCall(paths=(words[1],), reads=False)
 
 

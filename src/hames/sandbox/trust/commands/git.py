@@ -265,13 +265,13 @@ def check_git(words: list[str]) -> GitCall:
     subcommand, *arguments = rest
     program = _SUBCOMMANDS.get(subcommand)
     if program is None:
-        raise Doubt(f"`git {subcommand}` is not on the list of git commands that only read")
+        raise Doubt(f"`git {subcommand}` may change the repository")
     if subcommand in _SECOND_WORDS:
         arguments = _after_second_word(subcommand, arguments)
     options = read_options(f"git {subcommand}", program, arguments)
     operands = _operands(subcommand, options)
     if not program.least <= len(operands) <= program.most or (program.operands == "none" and operands):
-        raise Doubt(f"called with these words, `git {subcommand}` can do more than read")
+        raise Doubt(f"`git {subcommand}` called like this may do more than read")
     _check_formats(options)
     if subcommand == "grep":
         check_search(options)
@@ -292,9 +292,9 @@ def _operands(subcommand: str, options: CallOptions) -> tuple[str, ...]:
     if subcommand in _NEEDS_LIST and operands and not options.has(*_NEEDS_LIST[subcommand]):
         if options.has("contains", "no-contains", "merged", "no-merged") and len(operands) == 1:
             return operands
-        raise Doubt(f"`git {subcommand} {operands[0]}` would make a new {subcommand}")
+        raise Doubt(f"`git {subcommand} {operands[0]}` would create a {subcommand}")
     if subcommand == "config" and not (operands and _READABLE_KEYS.fullmatch(operands[0])):
-        raise Doubt("`git config` could show a password or change a setting here")
+        raise Doubt("`git config` called like this could show a password or change a setting")
     return operands
 
 
@@ -304,7 +304,7 @@ def _after_second_word(subcommand: str, arguments: list[str]) -> list[str]:
         return arguments[1:]
     if subcommand not in _READS_ALONE or not all(word.startswith("-") and word != "--" for word in arguments):
         what = " ".join(("git", subcommand, *arguments[:1]))
-        raise Doubt(f"`{what}` is not on the list of git commands that only read")
+        raise Doubt(f"`{what}` may change the repository")
     return arguments
 
 
@@ -323,5 +323,5 @@ def _paths(subcommand: str, operands: tuple[str, ...], options: CallOptions) -> 
     lines = [value.rpartition(":")[2] for value in options.values("L")] if subcommand != "blame" else []
     for word in (*searched, *lines):
         if subcommand not in _NAMES_ONLY and any(map(is_secret_path, word.split(":"))):
-            raise Doubt(f"`{word}` looks like a secret")
+            raise Doubt(f"the file `{word}` may hold a secret")
     return (*searched, *filter(None, lines))

@@ -47,7 +47,7 @@ def follow(commands: list[SimpleCommand], judge: CommandJudge) -> frozenset[Shel
         if running:
             states = (states - running) | _after(pipeline, running)
         if len({state.place for state in states}) > MAX_PLACES:
-            raise Doubt(f"it can end up in more than {MAX_PLACES} directories")
+            raise Doubt(f"it changes directory so often that it could end in more than {MAX_PLACES} places")
     return states
 
 
@@ -114,9 +114,9 @@ class WorkspaceJudge:
 
     def _check_cd(self, command: SimpleCommand, words: list[ShellWord], place: str) -> None:
         if command.piped:
-            raise Doubt("`cd` in a pipeline changes nothing")
+            raise Doubt("it uses `cd` in a pipeline")
         if len(words) != 1 or words[0].stars or not words[0].text or words[0].text.startswith("-"):
-            raise Doubt("this form of `cd` leads to a directory that cannot be known in advance")
+            raise Doubt("where this `cd` leads cannot be known in advance")
         enter_directory(words[0].text, place, self.workspace)
 
     def _expanded(self, name: str, words: list[ShellWord], place: str) -> list[str]:
@@ -155,7 +155,7 @@ class WorkspaceJudge:
         for directory in call.directories:
             place = enter_directory(directory, place, self.workspace)
         if place not in (self.cwd, self.workspace):
-            raise Doubt("git runs in another directory here, which can hold another repository")
+            raise Doubt("git would run in another directory, which can hold another repository")
         self._check_call(call, place)
         if (place, call.shows_remotes) in self._repositories:
             return

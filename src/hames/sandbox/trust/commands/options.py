@@ -43,7 +43,7 @@ def read_options(name: str, program: ReadingProgram, words: list[str]) -> CallOp
 
 
 def unknown_option(name: str, option: str) -> Doubt:
-    return Doubt(f"the option `{option}` of `{name}` is not on the list of those that only read")
+    return Doubt(f"`{name} {option}` may do more than read files")
 
 
 def _long(name: str, program: ReadingProgram, word: str, rest: list[str]) -> tuple[str, str | None]:
@@ -54,7 +54,7 @@ def _long(name: str, program: ReadingProgram, word: str, rest: list[str]) -> tup
         if given:
             return flag, value
         if not rest:
-            raise Doubt(f"the option `--{flag}` of `{name}` has no value")
+            raise Doubt(f"`{name} --{flag}` has no value")
         return flag, rest.pop(0)
     raise unknown_option(name, f"--{flag}")
 
@@ -67,7 +67,7 @@ def _short(name: str, program: ReadingProgram, word: str, rest: list[str]) -> li
         attached = word[at + 1 :]
         if letter in program.values:
             if not attached and not rest:
-                raise Doubt(f"the option `-{letter}` of `{name}` has no value")
+                raise Doubt(f"`{name} -{letter}` has no value")
             return [*used, (letter, attached or rest.pop(0))]
         if letter in program.maybe:
             return [*used, (letter, attached or None)]

@@ -40,7 +40,7 @@ def check_path(path: str, place: str, workspace: str, *, reads: bool = True, fil
     names = (*path.split("/"), *below.split("/"))
     reads = reads and not is_directory
     if any(map(is_secret_directory, names)) or (reads and (is_secret_path(path) or is_secret_path(below))):
-        raise Doubt(f"`{path}` looks like a secret")
+        raise Doubt(f"the file `{path}` may hold a secret")
     if files_only and is_directory:
         raise Doubt(f"`{path}` is a directory")
 

@@ -76,7 +76,7 @@ def find_repository(place: str, workspace: str) -> Repository | None:
         marker = directory / ".git"
         if os.path.lexists(marker):
             if not is_inside(str(directory), workspace):
-                raise Doubt(f"its repository starts at `{directory}`, outside the workspace")
+                raise Doubt(f"the git repository starts at `{directory}`, outside the workspace")
             return open_repository(str(directory), workspace)
         if _is_bare(directory):
             raise Doubt(f"`{directory}` is a bare repository, whose settings git would obey")
@@ -154,7 +154,7 @@ def _read_config(path: Path) -> Iterator[tuple[str, str]]:
         if not os.path.lexists(path):
             return
         if not path.is_file():  # a pipe would never end
-            raise Doubt(f"the settings of the repository are no file (`{path.name}`)")
+            raise Doubt(f"the settings of the repository are not a regular file (`{path.name}`)")
         with path.open("rb") as file:
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:

@@ -309,7 +309,7 @@ class _WordReader:
         inner = line[self.at + 1 : end]
         opens = character == "{" and end > 0 and line[self.at - 1] in "@^" and _IN_BRACES.fullmatch(inner)
         if not opens and not (character == "}" and self._braces == 1):
-            raise Doubt("the shell would expand what stands in braces")
+            raise Doubt("the shell would expand the braces (`{…}`)")
         self._braces = 1 if opens else 0
 
     def _refuse(self, character: str) -> NoReturn:

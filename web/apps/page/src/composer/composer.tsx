@@ -153,7 +153,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
   /** From the mode that was asked for last, not the one that the server has confirmed: two quick presses are two steps. */
   const goToNextMode = (now: Settings) => {
     const asked = askedMode.current;
-    const next = nextMode(asked && modeOf(now).id !== asked.id ? { ...now, ...asked.set } : now);
+    const next = nextMode(asked ?? modeOf(now));
     askedMode.current = next;
     configure(next.set);
   };

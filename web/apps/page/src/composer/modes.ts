@@ -7,12 +7,17 @@ import type { MenuItem } from "../shell/menu.js";
 
 export type Mode = MenuItem & { set: Configuration };
 
+/** The word that flags, configuration files and the documentation use, beside the plain one. */
+function withFlag(words: string, flag: string | undefined): string {
+  return flag ? `${words} · ${flag}` : words;
+}
+
 const ICONS: Record<string, IconName> = { plan: "plan", never: "alert" };
 
 export const MODES: readonly Mode[] = MODE_TABLE.map(({ id, name, words, set }) => ({
   id,
   name,
-  description: words,
+  description: withFlag(words, (set as Configuration).approvalPolicy),
   icon: ICONS[id] ?? "shield",
   set: set as Configuration,
 }));
@@ -35,36 +40,36 @@ export function modeOf({ agent, approvalPolicy }: Pick<Settings, "agent" | "appr
 }
 
 /** What Shift+Tab goes to. "Never ask" is not reached by a key pressed once too often. */
-export function nextMode(settings: Pick<Settings, "agent" | "approvalPolicy">): Mode {
+export function nextMode(mode: Mode): Mode {
   const cycle = MODES.filter(({ id }) => MODE_TABLE.find((row) => row.id === id)?.shiftTab);
-  return cycle[(cycle.indexOf(modeOf(settings)) + 1) % cycle.length]!;
+  return cycle[(cycle.indexOf(mode) + 1) % cycle.length]!;
 }
 
-type SandboxItem = MenuItem & { set: SandboxPolicy };
+type SandboxItem = MenuItem & { description: string; set: SandboxPolicy };
 
 const SANDBOXES: readonly SandboxItem[] = [
   {
     id: "readOnly",
     name: "Read only",
-    description: "Commands can read files; nothing can be written, no network",
+    description: "Commands can read files; nothing can be written, no network · readOnly",
     set: { type: "readOnly" },
   },
   {
     id: "workspaceWrite",
     name: "Workspace",
-    description: "Commands can write in the workspace, no network",
+    description: "Commands can write in the workspace, no network · workspaceWrite",
     set: { type: "workspaceWrite" },
   },
   {
     id: "workspaceNetwork",
     name: "Workspace + network",
-    description: "Commands can also use the network, including services on this machine",
+    description: "Commands can also reach the internet, but not this machine or the local network · networkAccess",
     set: { type: "workspaceWrite", networkAccess: true },
   },
   {
     id: "dangerFullAccess",
     name: "No sandbox",
-    description: "Commands run with all your permissions",
+    description: "Commands run with all your permissions · dangerFullAccess",
     icon: "alert",
     set: { type: "dangerFullAccess" },
   },
@@ -75,12 +80,16 @@ export function sandboxOf(policy: SandboxPolicy): string {
   return policy.type;
 }
 
+/** Writable directories outside the workspace are named with the choices they belong to. */
 export function sandboxItems(policy: SandboxPolicy): readonly SandboxItem[] {
-  if (policy.type !== "externalSandbox") return SANDBOXES;
-  return [
-    { id: "externalSandbox", name: "External", description: "Another program isolates the commands", set: policy },
-    ...SANDBOXES,
-  ];
+  const roots = policy.type === "workspaceWrite" ? (policy.writableRoots ?? []) : [];
+  const also = roots.length > 0 ? `. Also writable: ${roots.join(", ")}` : "";
+  const items = SANDBOXES.map((item) =>
+    item.set.type === "workspaceWrite" ? { ...item, description: item.description + also } : item,
+  );
+  if (policy.type !== "externalSandbox") return items;
+  const description = "Another program isolates the commands · externalSandbox";
+  return [{ id: "externalSandbox", name: "External", description, set: policy }, ...items];
 }
 
 /** The policy for a choice; the writable roots that were there stay. */

@@ -1,6 +1,6 @@
 /** The list above the caret: commands after `/`, files after `@`. */
 
-import { useEffect, useId, useState } from "react";
+import { useEffect, useId, useMemo, useState } from "react";
 import { api } from "../api.js";
 import { Icon, type IconName } from "../shell/icons.js";
 import type { SlashCommand } from "./commands.js";
@@ -17,30 +17,40 @@ export type Suggestions = {
   setActive: (index: number) => void;
 };
 
+type Found = { kind: Trigger["kind"] | undefined; query: string; items: readonly Suggestion[] };
+
+/** Until the list for what was typed last is there, what of the one before it fits: Enter takes nothing that does not. */
+function fitting({ kind, query, items }: Found, nowKind: Found["kind"], nowQuery: string): readonly Suggestion[] {
+  if (kind !== nowKind) return [];
+  if (query === nowQuery) return items;
+  return items.filter(({ name }) => name.toLowerCase().includes(nowQuery.toLowerCase()));
+}
+
 export function useSuggestions(
   trigger: Trigger | null,
   threadId: string,
   commands: readonly SlashCommand[],
 ): Suggestions {
   const listId = useId();
-  const [items, setItems] = useState<readonly Suggestion[]>([]);
+  const [found, setFound] = useState<Found>({ kind: undefined, query: "", items: [] });
   const [active, setActive] = useState(0);
   const kind = trigger?.kind;
   const query = trigger?.query ?? "";
 
   useEffect(() => {
     setActive(0);
-    if (kind === undefined) return setItems([]);
+    const show = (items: readonly Suggestion[]) => setFound({ kind, query, items });
+    if (kind === undefined) return show([]);
     if (kind === "command") {
-      const fitting = commands.filter(({ id }) => id.startsWith(query));
-      return setItems(fitting.map(({ id, description, icon }) => ({ id, name: `/${id}`, description, icon })));
+      const known = commands.filter(({ id }) => id.startsWith(query));
+      return show(known.map(({ id, description, icon }) => ({ id, name: `/${id}`, description, icon })));
     }
     const abort = new AbortController();
     const timer = setTimeout(() => {
       api.files(threadId, query, abort.signal).then(
-        (files) => setItems(files.map((file) => ({ id: file.path, name: file.path, description: "", icon: "file" }))),
+        (files) => show(files.map((file) => ({ id: file.path, name: file.path, description: "", icon: "file" }))),
         // A file list that does not come is no reason to disturb somebody who types.
-        () => setItems([]),
+        () => show([]),
       );
     }, FILE_DELAY_MS);
     return () => {
@@ -48,6 +58,7 @@ export function useSuggestions(
       abort.abort();
     };
   }, [kind, query, threadId, commands]);
+  const items = useMemo(() => fitting(found, kind, query), [found, kind, query]);
 
   return { listId, items, active: Math.min(active, items.length - 1), setActive };
 }

@@ -15,7 +15,7 @@ export const UsageMeter = memo(function UsageMeter({ usage }: { usage: Usage | u
     contextWindow > 0
       ? `${percent}% of the context window is used (${tokens(contextTokens)} of ${tokens(contextWindow)} tokens)`
       : `${tokens(contextTokens)} tokens of context`;
-  const detail = `${words}. Thread: ${tokens(usage.inputTokens)} in, ${tokens(usage.cacheReadTokens)} from cache, ${tokens(usage.outputTokens)} out${cost == null ? "" : `, ${dollars(cost)}`}`;
+  const detail = `${words}. Thread: ${tokens(usage.inputTokens)} in, ${tokens(usage.cacheReadTokens)} from cache, ${tokens(usage.outputTokens)} out, ${cost == null ? "cost unknown" : dollars(cost)}`;
   return (
     <div className="usage" role="img" aria-label={detail} title={detail} data-full={share > 0.85 || undefined}>
       <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">

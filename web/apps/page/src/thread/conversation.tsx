@@ -82,9 +82,15 @@ export function Conversation({ ref, state, skipped = 0, onSkipped, commands, chi
       return;
     }
     const found = element.querySelector<HTMLElement>(`[data-message-id="${CSS.escape(to.messageId)}"]`);
-    found?.scrollIntoView({ block: found.offsetHeight > element.clientHeight / 2 ? "start" : "center" });
-    found?.setAttribute("data-jumped", "");
-    setTimeout(() => found?.removeAttribute("data-jumped"), 1_600);
+    if (!found) return;
+    const block = found.offsetHeight > element.clientHeight / 2 ? "start" : "center";
+    const scroll = () => found.scrollIntoView({ block });
+    scroll();
+    // The viewport followed the end until now. Its observers see the new messages after this effect, in the same frame, and
+    // scroll to the end once more.
+    requestAnimationFrame(() => requestAnimationFrame(scroll));
+    found.setAttribute("data-jumped", "");
+    setTimeout(() => found.removeAttribute("data-jumped"), 1_600);
   });
 
   return (

@@ -1,0 +1,70 @@
+"""Spellings of policies that people bring from other tools, and what each means here."""
+
+from typing import Final, get_args
+
+from hames.domain.errors import Misconfigured
+from hames.domain.json import Json
+from hames.domain.policy import ApprovalPolicy
+
+SANDBOXES: Final = ("readOnly", "workspaceWrite", "dangerFullAccess", "externalSandbox")
+APPROVALS: Final[tuple[ApprovalPolicy, ...]] = get_args(ApprovalPolicy)
+
+_SAME: Final[dict[str, ApprovalPolicy]] = {"untrusted": "unlessTrusted"}
+_NEAREST: Final = {
+    "onrequest": "there is no policy that lets the model decide when to ask",
+    "onfailure": "there is no policy that asks only after a command failed",
+    "default": "the policies have other names here",
+    "acceptedits": "there is no policy that allows file changes and asks for commands",
+    "auto": "there is no policy that lets the model decide when to ask",
+    "plan": "planning is a command of the terminal, not a policy: /plan",
+    "bypasspermissions": "the policies have other names here",
+}
+_INSTEAD: Final = {"bypasspermissions": "never (the sandbox stays)"}
+_KEYS: Final = {"type": "type", "writableroots": "writableRoots", "networkaccess": "networkAccess"}
+
+
+def _plain(word: str) -> str:
+    return word.replace("-", "").replace("_", "").lower()
+
+
+def sandbox_name(word: str) -> str | None:
+    """Our name for a sandbox policy, however it is spelled.
+
+    >>> sandbox_name("workspace-write"), sandbox_name("READ_ONLY"), sandbox_name("loose")
+    ('workspaceWrite', 'readOnly', None)
+    """
+    return next((name for name in SANDBOXES if _plain(name) == _plain(word)), None)
+
+
+def sandbox_table(table: dict[str, Json]) -> dict[str, Json]:
+    """A table of a sandbox policy with our names. Raises `Misconfigured` for a key that nobody reads.
+
+    >>> sandbox_table({"type": "workspace-write", "network_access": True})
+    {'type': 'workspaceWrite', 'networkAccess': True}
+    """
+    found: dict[str, Json] = {}
+    for key, value in table.items():
+        known = _KEYS.get(_plain(key))
+        if known is None:
+            raise Misconfigured(f"has {key!r}, which is not a known key. The keys are: {', '.join(_KEYS.values())}")
+        found[known] = sandbox_name(value) or value if known == "type" and isinstance(value, str) else value
+    return found
+
+
+def approval_policy(word: str) -> ApprovalPolicy:
+    """Our name for an approval policy, however it is spelled. Raises `Misconfigured`.
+
+    >>> approval_policy("untrusted"), approval_policy("unless-trusted")
+    ('unlessTrusted', 'unlessTrusted')
+    """
+    plain = _plain(word)
+    for name in APPROVALS:
+        if _plain(name) == plain:
+            return name
+    if plain in _SAME:
+        return _SAME[plain]
+    choices = ", ".join(APPROVALS)
+    if plain in _NEAREST:
+        near = _INSTEAD.get(plain, "unlessTrusted, which asks before anything that is not known to be harmless")
+        raise Misconfigured(f"{_NEAREST[plain]}. The nearest is {near}; the policies are {choices}")
+    raise Misconfigured(f"it must be one of {choices}")
