@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 from cli_process import Shell
 
-from hames.cli.completion import words
+from hames.cli.completion import every_command
 from hames.cli.flags import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
-OFFERED = list(words())
+
+
+def flags_of_commands() -> dict[str, list[str]]:
+    (commands,) = [action.choices for action in every_command()._actions if isinstance(action.choices, dict)]
+    return {
+        name: [flag for action in parser._actions for flag in action.option_strings]
+        for name, parser in commands.items()
+    }
+
+
+OFFERED = list(flags_of_commands())
 
 
 @pytest.fixture
@@ -148,8 +158,8 @@ def test_what_was_meant_is_said_in_the_last_line(shell: Shell, words: tuple[str,
 
 def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
     shared = {
-        name: [word.text for word in found if word.text in SHARED and word.text.removeprefix("--") != name]
-        for name, found in words().items()
+        name: [flag for flag in found if flag in SHARED and flag.removeprefix("--") != name]
+        for name, found in flags_of_commands().items()
     }
     everything = set(SHARED)
     for name in ("tui", "run", "harness", "app-server", "serve", "runner"):
@@ -220,7 +230,7 @@ def test_the_example_for_github_is_valid_and_uses_flags_that_exist() -> None:
     assert job["runs-on"]
     commands = [step["run"] for step in job["steps"] if "run" in step]
     assert all("uses" in step or "run" in step for step in job["steps"])
-    known = {word.text for word in words()["run"]}
+    known = set(flags_of_commands()["run"])
     used = {part for command in commands for part in command.split() if part.startswith("--")}
     assert "--json" in used
     assert {flag.split("=")[0] for flag in used} <= known | {"--quiet"}

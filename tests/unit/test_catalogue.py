@@ -331,7 +331,7 @@ def test_tokens_cost_what_the_model_costs() -> None:
     def price(model: str) -> Price | None:
         return models.find(model).price
 
-    assert cost({"anthropic/claude-sonnet-5-5": usage}, price) == 2.0 + 5.0 + 0.4 + 1.0
+    assert cost({"anthropic/claude-sonnet-5-5": usage}, price) == 2.0 + 5.0 + 0.2 + 1.0
     assert cost({"anthropic/claude-sonnet-5-5": usage, "ollama/llama3.2": usage}, price) is None
     assert cost({}, price) == 0.0
 

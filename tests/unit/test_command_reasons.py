@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hames.sandbox.trust import ShellTrust
+from hames.sandbox.trust.shell_trust import ShellTrust
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ LOOKED_UP = {
     "model": "models",
     "thread": "threads",
     "option": "options",
+    "hames mcp get name": "servers",
     "hames mcp remove name": "servers",
     "hames mcp test name": "servers",
 }

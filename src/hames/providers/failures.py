@@ -1,6 +1,6 @@
 """What went wrong with a model service, as one sentence that says what to do.
 
-Dialects say it differently; they hand a `Refusal` over and get the error a client sees.
+Dialects say it differently; they hand a `ServiceRefusal` over and get the error a client sees.
 Services like to echo what they were sent, so nothing leaves here with a key in it.
 """
 
