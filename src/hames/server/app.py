@@ -20,10 +20,10 @@ from hames.server import listener, unix
 from hames.server.addresses import reachable
 from hames.server.api.artifacts import ArtifactsApi
 from hames.server.api.page import Page
-from hames.server.api.prompts import CoreApi
+from hames.server.api.prompts import PromptsApi
 from hames.server.api.rpc import RpcSockets
 from hames.server.api.sign_in import SignInApi
-from hames.server.api.status import HouseApi
+from hames.server.api.status import StatusApi
 from hames.server.api.sync import SyncSocket
 from hames.server.api.threads import ThreadsApi
 from hames.server.fanout import Hubs
@@ -104,26 +104,26 @@ async def serving(
         sockets = {name: RpcSockets(engine, make) for name, make in extras.sessions.items()}
         here = opening.guarded(_app(service, sockets), service.metrics, compress=not address.is_loopback)
         here.on_stop = [hubs.close, *(one.close for one in sockets.values())]
-        unix_door = unix.UnixDoor(engine, extras.sessions)
-        _gauges(service, here, opening.doors, sockets, unix_door)
+        unix_server = unix.UnixServer(engine, extras.sessions)
+        _gauges(service, here, opening.doors, sockets, unix_server)
         service.uploads.sweep()
         tasks.start_soon(hubs.tick, engine.clock)
         tasks.start_soon(service.news.run)
-        tasks.start_soon(unix_door.serve, knocker)
+        tasks.start_soon(unix_server.serve, knocker)
         await opening.listen(tasks)
         yield Server(here, service, opening.url)
 
 
 def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Compressing:
-    house = HouseApi(service)
+    status = StatusApi(service)
     table = [
-        *CoreApi(service).endpoints(),
+        *PromptsApi(service).endpoints(),
         *ThreadsApi(service).endpoints(),
         *ArtifactsApi(service).endpoints(),
-        *house.endpoints(),
+        *status.endpoints(),
         *SignInApi(service).endpoints(),
     ]
-    house.table = table
+    status.table = table
     router = Router(
         routes=[
             *routes(table),
@@ -143,7 +143,7 @@ def _gauges(
     running: Listener,
     doors: Doors,
     sockets: Mapping[str, RpcSockets],
-    unix_door: unix.UnixDoor,
+    unix_server: unix.UnixServer,
 ) -> None:
     hubs = service.hubs
     service.metrics.gauges = {
@@ -154,7 +154,7 @@ def _gauges(
         "hames_sse_clients": ("Clients of SSE.", lambda: hubs.clients[1]),
         "hames_rpc_clients": (
             "Clients of the JSON-RPC protocols.",
-            lambda: sum(one.count for one in sockets.values()) + unix_door.count,
+            lambda: sum(one.count for one in sockets.values()) + unix_server.count,
         ),
         "hames_threads_watched": ("Threads somebody looks at.", lambda: hubs.count),
         "hames_frames_told": ("Frames and event blocks, times the clients that got them.", lambda: hubs.told),

@@ -1,4 +1,4 @@
-"""One client of a hub: what it was offered and has not taken yet, within bounds."""
+"""One client of a fan-out: what was sent to it and not read yet, within bounds."""
 
 from collections import deque
 from collections.abc import Callable

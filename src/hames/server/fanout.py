@@ -1,4 +1,4 @@
-"""One thread, many clients: watched once, encoded once, told to everybody who looks.
+"""Fan-out of one thread to many clients: watched once, encoded once, sent to every client that follows it.
 
 After something was told the hub rests for a frame's time, and what happens meanwhile is joined by the watcher: the
 first word leaves at once, and a flood becomes a few messages. Nobody here waits for a client. One that

@@ -49,7 +49,7 @@ class Address(Value):
 
 
 def check(address: Address, token: str | None) -> None:
-    """Raises `Misconfigured` for a door that would stand open."""
+    """Raises `Misconfigured` for an address that other machines reach while there is no token."""
     if not address.is_loopback and token is None:
         raise Misconfigured(
             f"listening on {address.host!r} lets other machines in, and there is no token; add --token, or HAMES_TOKEN"

@@ -1,4 +1,4 @@
-"""What every endpoint needs: the engine, who looks at what, and the small things between them and HTTP."""
+"""What every endpoint needs: the engine, the fan-out to clients, uploads, metrics, tokens."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

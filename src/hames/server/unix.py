@@ -35,7 +35,7 @@ _PATH_BYTES = 107
 REFUSED = b"this server takes only programs of the same user that run outside sandboxes and containers\n"
 
 
-class UnixDoor:
+class UnixServer:
     def __init__(self, engine: Engine, sessions: Mapping[str, Callable[[], Session]]) -> None:
         self._engine = engine
         self._sessions = sessions

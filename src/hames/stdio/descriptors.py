@@ -1,4 +1,4 @@
-"""The process's own stdin and stdout, taken away from everybody else.
+"""The process's own stdin and stdout, reserved for the protocol.
 
 After `claim`, whatever prints to stdout prints to stderr, and whatever reads stdin reads nothing: only the
 protocol has the real ones. Pipes are opened anew, so that making ours non-blocking does not change the end that a

@@ -1,4 +1,4 @@
-"""The wire below `AppServerClient`: requests and answers, events for whoever listens, questions for whoever decides."""
+"""The connection below `AppServerClient`: requests and answers, events, approvals that the server asks for."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol, Self

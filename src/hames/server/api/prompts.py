@@ -48,7 +48,7 @@ class Ok(Value):
     ok: bool = True
 
 
-class CoreApi:
+class PromptsApi:
     def __init__(self, service: Service) -> None:
         self._service = service
 

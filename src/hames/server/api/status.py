@@ -1,4 +1,4 @@
-"""The house's own affairs: what it is, how it is, and what a page needs beside its threads."""
+"""Status, health, metrics, the description of the API, and what a page needs beside its threads."""
 
 import anyio
 from starlette.requests import Request
@@ -22,7 +22,7 @@ class Health(Value):
     status: str = "ok"
 
 
-class HouseApi:
+class StatusApi:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._files = FileFinder(service.engine.clock)

@@ -1,4 +1,4 @@
-"""Our end of an HTTP connection: uvicorn's, with the door closed on what no honest client sends.
+"""Our end of an HTTP connection: uvicorn's, with bounds on what a client may send.
 
 uvicorn's parser lets through a second `Host`, an absolute address, trailers and a head of any size, and waits for
 ever for one that trickles. All of that ends here, before any request exists: with 400, and the connection closed.
@@ -31,7 +31,7 @@ ONCE = frozenset({b"host", b"origin", b"content-type", b"content-length", b"tran
 
 
 class Doors:
-    """Who is inside, who is still at the door, and who may not even knock."""
+    """Open connections, those that have not sent a request yet, and how many were accepted so far."""
 
     def __init__(self, refusal: Callable[[Address, Address], str] | None) -> None:
         """`refusal(here, there)`: why the process at the other end may not come in, or nothing. None: nobody asks."""

@@ -48,7 +48,7 @@ class Uploads:
         raise InvalidCommand(f"no upload {upload_id!r}")
 
     def sweep(self) -> None:
-        """Away with what no prompt came for. A turn that started has its own copy."""
+        """Delete uploads that no prompt used. A turn that started has its own copy."""
         now = time.time()
         for old in self._directory.glob("up_*"):
             if now - old.lstat().st_mtime > KEPT_SECONDS:
