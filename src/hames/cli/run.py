@@ -35,8 +35,8 @@ from hames.cli.output.json_lines import EventLines
 from hames.cli.output.terminal import Ending, Readable, Shows, next_step
 from hames.cli.paint import Paint
 from hames.cli.usage import dollars_of, total_usage
-from hames.client import appserver_events as told
-from hames.client.appserver import AppServerClient, text_of
+from hames.client.appserver import events as told
+from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options

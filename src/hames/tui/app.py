@@ -20,6 +20,7 @@ from textual.widgets import OptionList
 from hames.domain.display import printable
 from hames.tui import editor
 from hames.tui.approval import Answered
+from hames.tui.commands import Commands
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.first_frame import FirstFrame

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from hames.cli.output.terminal import Ending
-from hames.client import appserver_events as told
+from hames.client.appserver import events as told
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import messages as m
