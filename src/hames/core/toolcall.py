@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -18,14 +17,13 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import Event, ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
 from hames.domain.ids import ApprovalId, ItemId
-from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult, not_run
+from hames.domain.items import STREAMS, Call, Item, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.schema import check
 from hames.ports import Job, Tool, ToolFailed, Verdict, Work
 
 log = logging.getLogger(__name__)
 
-NOT_RUN_SECONDS = 1.0
 JUDGE_SECONDS = 2.0
 """How long the trust in a command may be looked for. After that a person is asked."""
 
@@ -130,12 +128,7 @@ async def _ask(work: TurnWork, prepared: Work, ruling: Ruling) -> ToolResult | N
         intent=intent,
         reason=ruling.reason,
     )
-    try:
-        answer = await work.questions.ask(work.thread, approval)
-    except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(NOT_RUN_SECONDS, shield=True), suppress(HarnessError):
-            await work.complete(not_run(work.item(prepared.item.id)))
-        raise
+    answer = await work.questions.ask(work.thread, approval)
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
