@@ -207,7 +207,7 @@ def test_the_answer_is_the_final_message(shell: Shell) -> None:
     model = shell.script([{"say": "First I look."}, {"call": "glob", "with": {"pattern": "*"}}], "It is done.")
     done = shell.hames("run", "go", "--json", "--model", model)
     assert events(done.stdout)[-1]["answer"] == "It is done."
-    assert shell.hames("run", "go", "--quiet", "--model", model).stdout == "First I look.\nIt is done.\n"
+    assert shell.hames("run", "go", "--quiet", "--model", model).stdout == "It is done.\n"
 
 
 def test_a_server_that_is_asked_for_a_model_nobody_knows_says_so_and_it_is_two(shell: Shell) -> None:

@@ -370,6 +370,7 @@ def test_cards_are_consistent() -> None:
 
 class OtherSource:
     name = "other"
+    usable = True
 
     def cards(self) -> Sequence[ModelCard]:
         return [self.named("m1")]

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -16,7 +15,7 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
 from hames.domain.ids import ItemId
-from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult, not_run
+from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.rulings import Ruling, Verdict, decide
 from hames.domain.schema import check
@@ -24,7 +23,6 @@ from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
 
 log = logging.getLogger(__name__)
 
-NOT_RUN_SECONDS = 1.0
 JUDGE_SECONDS = 2.0
 """How long the trust in a command may be looked for. After that a person is asked."""
 
@@ -129,12 +127,7 @@ async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
 
 async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | None:
     """None if a person agreed."""
-    try:
-        answer = await turn.handle.ask(prepared.item.id, prepared.intent, ruling.reason)
-    except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(NOT_RUN_SECONDS, shield=True), suppress(HarnessError):
-            await turn.handle.complete(not_run(turn.item(prepared.item.id)))
-        raise
+    answer = await turn.handle.ask(prepared.item.id, prepared.intent, ruling.reason)
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED

@@ -47,7 +47,7 @@ def follow(commands: list[SimpleCommand], judge: CommandJudge) -> frozenset[Shel
         if running:
             states = (states - running) | _after(pipeline, running)
         if len({state.place for state in states}) > MAX_PLACES:
-            raise Doubt(f"it changes directory so often that it could end in more than {MAX_PLACES} places")
+            raise Doubt(f"it changes directory so often that it could end in more than {MAX_PLACES} directories")
     return states
 
 
