@@ -119,8 +119,8 @@ def test_a_question_that_came_behind_a_list_has_the_keys_when_the_list_is_closed
     terminal.presses("C-l")
     terminal.shows("╭─ Model", "╭─ Allow this command?")
     terminal.presses("Escape")
-    armed(terminal)
     terminal.hides("Type a message.")
+    armed(terminal)
     terminal.types("y")
     terminal.shows("It is made.")
 
@@ -665,7 +665,7 @@ def test_the_models_are_grouped_and_nothing_of_them_is_cut_at_eighty_columns(ter
     screen = terminal.shows("╭─ Model", "Current", "anthropic/claude-sonnet-5-5", "1M context · $2 in, $10 out · Fast")
     assert "…" not in screen.partition("╭─ Model")[2].partition("enter select")[0].replace("starting …", "")
     terminal.types("claude-sonnet-4-5")
-    terminal.shows("Retired, or soon to be", "use claude-sonnet-5-5")
+    terminal.shows("Not set up", "use claude-sonnet-5-5")
 
 
 def test_the_list_of_threads_has_whole_ids(terminal: Terminal) -> None:

@@ -139,7 +139,7 @@ def test_an_approval_says_in_plain_words_what_is_asked_and_why(terminal: Termina
     terminal.shows(
         "Allow this command?",
         "$ python3 x.py",
-        "`python3` is not on the list of commands that only read",
+        "`python3` runs code, which may change files",
         "y allow once",
         "r reject and tell the agent why",
     )

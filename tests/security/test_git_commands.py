@@ -190,7 +190,7 @@ def test_the_reason_names_the_setting(repository: Path) -> None:
 def test_a_pipe_in_place_of_the_settings_is_not_waited_for(repository: Path) -> None:
     (repository / ".git/config").unlink()
     os.mkfifo(repository / ".git/config")
-    assert "no file" in reason("status", repository)
+    assert "not a regular file" in reason("status", repository)
 
 
 def husky(here: Path) -> None:

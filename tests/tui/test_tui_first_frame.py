@@ -60,10 +60,11 @@ def test_a_start_that_is_ended_leaves_the_terminal_as_it_was(how: str | signal.S
         else:
             os.kill(program.pid, how)
         program.until(LEFT)
-        assert termios.tcgetattr(program.wire) == program.before
     finally:
         ended = program.code()
+        after = termios.tcgetattr(program.wire)
         os.close(program.wire)
+    assert after == program.before
     assert ended in (code, -signal.SIGINT)
 
 

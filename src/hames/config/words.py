@@ -65,6 +65,6 @@ def approval_policy(word: str) -> ApprovalPolicy:
         return _SAME[plain]
     choices = ", ".join(APPROVALS)
     if plain in _NEAREST:
-        near = _INSTEAD.get(plain, "unlessTrusted, which asks before anything that is not known to be harmless")
+        near = _INSTEAD.get(plain, "unlessTrusted, which asks before anything but commands that only read")
         raise Misconfigured(f"{_NEAREST[plain]}. The nearest is {near}; the policies are {choices}")
     raise Misconfigured(f"it must be one of {choices}")
