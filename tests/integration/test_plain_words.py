@@ -57,7 +57,7 @@ def test_a_riddle_is_nowhere(words: str) -> None:
         ("README.md", "A cloned repository's configuration is ignored until you trust it"),
         (
             "docs/page.md",
-            "Keys are ignored for a moment after the card appears, so that a letter meant for the message approves nothing",
+            "so that a letter meant for the message approves nothing",
         ),
         ("docs/server.md", "If no client can answer, an approval is declined after ten minutes"),
         ("docs/server.md", "Clients that know only the specification don't count"),
