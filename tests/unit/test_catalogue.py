@@ -368,6 +368,7 @@ def test_cards_are_consistent() -> None:
 
 class OtherShelf:
     name = "other"
+    usable = True
 
     def cards(self) -> Sequence[ModelCard]:
         return [self.named("m1")]

@@ -115,6 +115,7 @@ class CodexShelf:
     """Codex among the models: `codex/default`, and every model it lists."""
 
     name = NAME
+    usable = True
 
     def __init__(self, command: Sequence[str], *, models: Path, environment: Mapping[str, str]) -> None:
         self._lister = CodexLister(command, models, environment)

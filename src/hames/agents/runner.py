@@ -273,6 +273,7 @@ class RunnerShelf:
     """The runner's place in the catalogue: one model, that nobody here can ask anything."""
 
     name = NAME
+    usable = True
 
     def cards(self) -> Sequence[ModelCard]:
         return [self.named(MODEL)]

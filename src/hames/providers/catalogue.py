@@ -42,6 +42,11 @@ class Shelf(Protocol):
 
     name: str
 
+    @property
+    def usable(self) -> bool:
+        """Whether there is what it takes to ask it: a key, an address. Not whether it answers."""
+        ...
+
     def cards(self) -> Sequence[ModelCard]: ...
 
     def selectors(self) -> Sequence[Selector]: ...
@@ -231,7 +236,7 @@ class Catalogue:
 
 def _marked(shelf: Shelf, card: ModelCard) -> ModelCard:
     """The card, which says whether its provider has what it takes to be asked. Whether it answers is not known here."""
-    return card if getattr(shelf, "usable", True) else replace(card, usable=False)
+    return card if shelf.usable else replace(card, usable=False)
 
 
 def _anything(provider: str) -> ModelCard:

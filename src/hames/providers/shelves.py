@@ -271,6 +271,7 @@ class ScriptedShelf:
     """Scripts are models: `scripted/NAME` or `scripted/PATH`. None is listed but the one that needs no file."""
 
     name = "scripted"
+    usable = True
 
     def __init__(self, scripts: Mapping[str, str], clock: Clock) -> None:
         self._scripts = scripts
@@ -309,6 +310,7 @@ class CassetteShelf:
     """Recorded exchanges are models: `cassette/PATH`. None is listed."""
 
     name = "cassette"
+    usable = True
 
     def cards(self) -> Sequence[ModelCard]:
         return []
@@ -347,6 +349,8 @@ def _named(model: str, who: str) -> str:
 
 class CloudShelf:
     """`bedrock/MODEL`, `vertex/MODEL`, `foundry/MODEL`: named as the cloud names it. None is listed."""
+
+    usable = True
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
