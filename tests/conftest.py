@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("short"), max_examples=5000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+
+# A shell that runs us in the background has these ignored, and every program that a test starts would ignore them, too.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -394,7 +394,7 @@ async def test_nothing_is_left_open_when_the_command_has_ended(here: Path) -> No
                 sandbox=sandbox,
             )
             assert done.text.count("site.test/") >= 1
-        assert _sockets_of_ours() == before
+        assert _sockets_of_ours() <= before
         assert threading.active_count() <= threads + 4  # the web server's own
         sandbox.close()
 

@@ -108,6 +108,13 @@ async def try_key(provider: str, key: str, address: str = "") -> str:
     return ""
 
 
+def needs_key(provider: str) -> bool:
+    """A server of one's own may want a key, and usually does not."""
+    from hames.providers.chat.servers import SERVERS
+
+    return provider in ("anthropic", "openai") or any(one.needs_key for one in SERVERS if one.name == provider)
+
+
 def _list(credentials: Credentials) -> None:
     paint = Paint.for_stream(sys.stdout)
     saved = credentials.saved()
@@ -118,6 +125,6 @@ def _list(credentials: Credentials) -> None:
             says = "saved in the keyring" if saved[variable].where == "keyring" else f"saved in {credentials.file}"
             good = True
         else:
-            says, good = "no key", False
+            says, good = "no key" if needs_key(provider) else "needs no key, unless your server asks for one", False
         mark = paint.good("✓") if good else paint.dim("–")
         print(f"{mark} {paint.bold(f'{provider:<12}')} {fold(visible(says), columns(sys.stdout), indent=15)}")

@@ -121,17 +121,19 @@ class _Setup:
         address = self._address(provider)
         while True:
             key = self._environment().get(login.key_variable(provider), "")
-            asked = not key and (_needs_key(provider) or not usual_address(provider))
+            asked = not key and (login.needs_key(provider) or not usual_address(provider))
             if asked:
-                key = login.read_key(provider, optional=not _needs_key(provider))
+                key = login.read_key(provider, optional=not login.needs_key(provider))
             if self._tested(provider, key, address):
                 break
-            again = "another key" if _needs_key(provider) else "another address or key" if asked else "another address"
-            if not self._asks or (not asked and _needs_key(provider)):
+            again = (
+                "another key" if login.needs_key(provider) else "another address or key" if asked else "another address"
+            )
+            if not self._asks or (not asked and login.needs_key(provider)):
                 return False
             if _ask(f"Try {again}? [Y/n] ").lower().startswith("n"):
                 return False
-            if not _needs_key(provider):
+            if not login.needs_key(provider):
                 address = self._ask_address(address)
         self._save(provider, address, key if asked else "")
         return True
@@ -276,14 +278,6 @@ async def _proved() -> tuple[bool, str]:
 
 def _has_key(provider: str) -> bool:
     return bool(load({}, os.environ).environment.get(login.key_variable(provider)))
-
-
-def _needs_key(provider: str) -> bool:
-    from hames.providers.chat.servers import SERVERS
-
-    if provider in SERVICES:
-        return True
-    return any(server.needs_key for server in SERVERS if server.name == provider)
 
 
 def _ask(question: str) -> str:
