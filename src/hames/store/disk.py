@@ -49,16 +49,17 @@ def directory(name: str | os.PathLike[str], *, at: int | None = None, create: bo
 
 
 def write_whole(disk: Disk, name: str, data: bytes, *, at: int) -> None:
-    """Replace a small file so that a reader sees the old or the new content, and a power cut keeps one of them."""
+    """Replace a small file so that a reader sees the old or the new content.
+
+    Nobody waits for the disk: after a power cut it may be old or empty, and is then made again from the log.
+    """
     temporary = f".{name}.{os.getpid()}.new"
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, at=at)
     try:
         disk.write(fd, data)
-        disk.sync(fd)
     finally:
         os.close(fd)
     disk.rename(temporary, name, at=at)
-    os.fsync(at)
 
 
 def read_small(name: str, *, at: int, limit: int = 1 << 20) -> bytes:

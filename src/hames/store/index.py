@@ -42,8 +42,8 @@ class Index:
         if path:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
+        self._db.execute("pragma synchronous=off")  # first: making the file would wait for the disk
         self._db.execute("pragma journal_mode=wal")
-        self._db.execute("pragma synchronous=off")
         if self._version() != _VERSION:
             self._make()
 
@@ -75,6 +75,8 @@ class Index:
         there = {entry.name for entry in os.scandir(threads_fd) if not entry.name.startswith(".")}
         here = {row[0] for row in self._db.execute("select id from threads")}
         found = [summary for name in there - here if (summary := load(name)) is not None]
+        if len(found) < len(there - here):
+            mtime = 0  # one of them is just being made: look again next time
         with contextlib.suppress(sqlite3.OperationalError):
             self._db.execute("begin")
             self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?,?,?)", map(_row, found))

@@ -14,6 +14,7 @@ import os
 from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from anyio import to_thread
@@ -25,7 +26,6 @@ from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.store.disk import Disk, directory, write_whole
-from hames.store.index import Index
 from hames.store.lines import (
     line,
     live_line,
@@ -34,8 +34,11 @@ from hames.store.lines import (
 from hames.store.log_file import TORN, ScannedLog, copy_torn_tail, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.seals import Running
-from hames.store.search import TextIndex, search_threads
 from hames.store.summaries import META, encode_summary, load_summary
+
+if TYPE_CHECKING:
+    from hames.store.index import Index
+    from hames.store.search import TextIndex
 
 
 class JsonlStore:
@@ -117,6 +120,8 @@ class JsonlStore:
             index.follow(threads, lambda name: load_summary(name, self._claim, at=threads))
         if not search.strip() or threads is None:
             return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
+        from hames.store.search import search_threads
+
         texts = self._text_index()
         return await search_threads(
             index, texts, self._records, limit=limit, cursor=cursor, archived=archived, search=search
@@ -159,12 +164,19 @@ class JsonlStore:
         finally:
             os.close(at)
 
-    def index(self) -> Index:
+    def index(self) -> "Index":
         """In the state directory, where no repository can put one; else in memory."""
         if self._index is None:
+            from hames.store.index import Index  # SQLite: not for a thread that is only started
+
             home = claimed_directory(self._claim, "")
             self._index = Index(str(home / "index.db") if home is not None else "")
         return self._index
+
+    def put_in_index(self, summary: ThreadSummary, *, new: bool) -> None:
+        """A new thread waits until somebody needs the list: whoever lists finds its directory."""
+        if self._index is not None or not new:
+            self.index().put(summary)
 
     def _claimed(self) -> Claim:
         """Whoever writes into a data directory claims it."""
@@ -185,9 +197,11 @@ class JsonlStore:
                 self._texts = None
         return self._claim
 
-    def _text_index(self) -> TextIndex:
+    def _text_index(self) -> "TextIndex":
         """Made by the first search, beside the list."""
         if self._texts is None:
+            from hames.store.search import TextIndex
+
             path = self._text_path()
             self._texts = TextIndex(str(path) if path is not None else "")
         return self._texts
@@ -259,6 +273,7 @@ class JsonlLog:
         self._length = os.fstat(fd).st_size
         self._dead = ""
         self._recovered: list[Record] = []
+        self._new = self._length == 0
 
     @property
     def foreign(self) -> bool:
@@ -299,7 +314,8 @@ class JsonlLog:
 
     async def summarize(self, summary: ThreadSummary) -> None:
         summary = replace(summary, foreign=self.foreign)
-        self._store.index().put(summary)
+        self._store.put_in_index(summary, new=self._new)
+        self._new = False
         data = msgspec.json.format(encode_summary(summary, self._claim))
         with contextlib.suppress(OSError, ThreadNotFound), self._store.thread(self.thread_id) as at:
             await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))

@@ -56,8 +56,8 @@ class TextIndex:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
+        self._db.execute("pragma synchronous=off")  # first: making the file would wait for the disk
         self._db.execute("pragma journal_mode=wal")
-        self._db.execute("pragma synchronous=off")
         self._db.execute("pragma secure_delete=on")  # a deleted thread leaves no words behind
         if self._db.execute("pragma user_version").fetchone()[0] != _VERSION:
             self._db.execute("begin immediate")
