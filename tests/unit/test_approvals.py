@@ -48,20 +48,23 @@ def rule(
 
 
 @pytest.mark.parametrize(
-    ("intent", "never", "unless_trusted", "always"),
+    ("intent", "never", "on_request", "unless_trusted", "always"),
     [
-        (Harmless(), "allow", "allow", "allow"),
-        (RUN, "allow", "ask", "ask"),
-        (LEAVE, "deny", "ask", "ask"),
-        (EDIT, "allow", "ask", "ask"),
-        (GUARD, "deny", "ask", "ask"),
-        (MCP, "allow", "ask", "ask"),
-        (USE, "allow", "ask", "ask"),
+        (Harmless(), "allow", "allow", "allow", "allow"),
+        (RUN, "allow", "allow", "ask", "ask"),
+        (LEAVE, "deny", "ask", "ask", "ask"),
+        (EDIT, "allow", "allow", "ask", "ask"),
+        (GUARD, "deny", "ask", "ask", "ask"),
+        (MCP, "allow", "ask", "ask", "ask"),
+        (USE, "allow", "ask", "ask", "ask"),
     ],
 )
 @pytest.mark.spec("flint/policy-never", "flint/policy-unless-trusted", "flint/policy-always")
-def test_what_each_policy_says_about_each_intent(intent: Intent, never: str, unless_trusted: str, always: str) -> None:
+def test_what_each_policy_says_about_each_intent(
+    intent: Intent, never: str, on_request: str, unless_trusted: str, always: str
+) -> None:
     assert rule(intent, "never")[0] == never
+    assert rule(intent, "onRequest")[0] == on_request
     assert rule(intent, "unlessTrusted")[0] == unless_trusted
     assert rule(intent, "always")[0] == always
 
@@ -92,7 +95,18 @@ def test_what_is_trusted_only_behind_walls_is_asked_about_without_them(sandbox: 
     assert ("sandbox" in ruling.reason) == (action == "ask")
 
 
-@pytest.mark.parametrize("policy", ["never", "unlessTrusted", "always"])
+@pytest.mark.parametrize(
+    ("sandbox", "command", "files"), [(WRITE, "allow", "allow"), (OUTSIDE, "allow", "allow"), (FREE, "ask", "ask")]
+)
+def test_on_request_asks_about_everything_where_no_sandbox_holds_it(
+    sandbox: SandboxPolicy, command: str, files: str
+) -> None:
+    assert rule(RUN, "onRequest", sandbox) == (command, sandbox)
+    assert rule(EDIT, "onRequest", sandbox) == (files, sandbox)
+    assert rule(RUN, "onRequest", sandbox, trusted=True)[0] == "allow"
+
+
+@pytest.mark.parametrize("policy", ["never", "onRequest", "unlessTrusted", "always"])
 def test_a_read_only_sandbox_lets_no_file_change_through(policy: ApprovalPolicy) -> None:
     assert rule(EDIT, policy, READ)[0] == "deny"
     assert rule(GUARD, policy, READ)[0] == "deny"

@@ -17,7 +17,7 @@ from hames.domain.grants import what_changed
 from hames.domain.ids import ItemId
 from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
-from hames.domain.rulings import Ruling, Verdict, decide
+from hames.domain.rulings import Ruling, Verdict, decide, depends_on_trust
 from hames.domain.schema import check
 from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
 
@@ -114,7 +114,7 @@ async def _judge(turn: LoopTurn, intent: RunCommand) -> Verdict:
 async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
     intent = prepared.intent
     verdict = Verdict(trusted=False)
-    if isinstance(intent, RunCommand) and turn.settings.approval_policy == "unlessTrusted":
+    if isinstance(intent, RunCommand) and depends_on_trust(turn.settings.approval_policy, turn.place.sandbox):
         verdict = await _judge(turn, intent)
     return decide(
         intent,
@@ -139,7 +139,9 @@ async def _changed_meanwhile(turn: LoopTurn, tool: Tool, job: Job, prepared: Wor
     intent = prepared.intent
     if not isinstance(intent, RunCommand) or not intent.scripts:
         return ""
-    if turn.settings.approval_policy == "never" and not intent.unsandboxed:
+    policy = turn.settings.approval_policy
+    shown = intent.unsandboxed or policy == "always" or depends_on_trust(policy, turn.place.sandbox)
+    if not shown:
         return ""  # nobody judged it and nobody was shown it
     try:
         now = (await tool.prepare(job)).intent

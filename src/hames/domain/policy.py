@@ -7,8 +7,9 @@ from typing import Literal
 
 from hames.domain.value import Value
 
-ApprovalPolicy = Literal["never", "unlessTrusted", "always"]
-"""`never` asks nothing, `unlessTrusted` asks for risky actions, `always` asks for everything."""
+ApprovalPolicy = Literal["never", "onRequest", "unlessTrusted", "always"]
+"""`never` asks nothing, `onRequest` asks before anything leaves the sandbox, `unlessTrusted` asks for risky actions,
+`always` asks for everything."""
 
 Decision = Literal["once", "always", "reject", "void"]
 """`void` is nobody's answer: the turn or the process ended before anyone gave one, or a form was put aside."""

@@ -60,7 +60,7 @@ def decide(
                 return Ruling(action="allow", sandbox=sandbox)
             return Ruling(action="ask", sandbox=sandbox, reason=f"calls {tool!r} of the MCP server {server!r}")
         case UseTool(name=name, vouched=vouched):
-            if policy == "never" or (vouched and policy == "unlessTrusted"):
+            if policy == "never" or (vouched and policy != "always"):
                 return Ruling(action="allow", sandbox=sandbox)
             return Ruling(action="ask", sandbox=sandbox, reason=f"uses the tool {name!r}")
         case _ as never:
@@ -86,14 +86,24 @@ def _command(
         why = f": {intent.why}" if intent.why else ""
         again = f" ({changed})" if changed else ""
         return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{again}{why}")
-    if policy == "never" or granted:
+    if policy == "never" or granted or (policy == "onRequest" and _isolated(sandbox)):
         return Ruling(action="allow", sandbox=sandbox)
     reason = changed or verdict.reason or "you chose to be asked about every command"
-    if policy == "unlessTrusted" and verdict.trusted:
+    if policy != "always" and verdict.trusted:
         if walled or not verdict.sandbox_only:
             return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
         reason = "this runs without a question only inside the sandbox, and there is no sandbox here"
     return Ruling(action="ask", sandbox=sandbox, reason=reason)
+
+
+def depends_on_trust(policy: ApprovalPolicy, sandbox: SandboxPolicy) -> bool:
+    """Whether the trust in a command decides if a person is asked about it."""
+    return policy == "unlessTrusted" or (policy == "onRequest" and not _isolated(sandbox))
+
+
+def _isolated(sandbox: SandboxPolicy) -> bool:
+    """Whether a sandbox, ours or somebody else's, holds what runs."""
+    return not isinstance(sandbox, DangerFullAccess)
 
 
 def _granted(intent: RunCommand, grants: tuple[Grant, ...]) -> tuple[bool, str]:
@@ -121,6 +131,6 @@ def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, 
         return Ruling(
             action="ask", sandbox=sandbox, reason="changes protected files, which can make other programs act"
         )
-    if policy == "never" or is_granted(intent, grants):
+    if policy == "never" or is_granted(intent, grants) or (policy == "onRequest" and _isolated(sandbox)):
         return Ruling(action="allow", sandbox=sandbox)
     return Ruling(action="ask", sandbox=sandbox, reason="changes files")
