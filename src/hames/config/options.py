@@ -61,36 +61,36 @@ class Options(Value):
     model: str = ""
     """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
-    """When you are asked first: `never`, for risky actions (`unlessTrusted`), or every time (`always`)."""
+    """When the agent asks you first: never (`never`), for risky actions (`unlessTrusted`), or every time (`always`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
-    """What commands may touch: the name of a policy, or a table with `type` and its settings."""
+    """What commands can read, write and reach: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
-    """Where bubblewrap is missing, run commands with Landlock alone, which is weaker."""
+    """If bubblewrap is missing, run commands with Landlock alone, which is weaker."""
     instructions: str = ""
     """Text that is added to the instructions of the model."""
     max_steps: int = 200
     """How many model calls a turn may make."""
     log_file: str = ""
-    """Write the log there instead of to stderr."""
+    """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
     """How much is logged: `debug`, `info`, `warning` or `error`."""
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
     extra_read: tuple[str, ...] = ()
-    """Files and directories that commands in the sandbox may read, beside the system's and the usual tools."""
+    """More files and directories that commands in the sandbox can read, beside the system and the usual tools."""
     extra_cache: tuple[str, ...] = ()
-    """Directories that they may read, and change in a private copy that is thrown away."""
+    """Directories that commands can read and change, but only in a private copy that is deleted afterwards."""
     max_memory_mb: int | None = None
-    """Megabytes of memory that a command may use with everything it starts. `"auto"` is three quarters of the machine's
-    memory, 0 is no limit."""
+    """Memory that a command can use together with everything it starts, in megabytes. `"auto"` is three quarters of the
+    machine's memory, 0 is no limit."""
     max_file_mb: int = 16_384
-    """Megabytes that one file may have which a command writes. 0 is no limit."""
+    """The largest file that a command can write, in megabytes. 0 is no limit."""
     max_processes: int = 4096
-    """How many processes a command may have at a time. 0 is no limit."""
+    """How many processes a command can have at the same time. 0 is no limit."""
     search_command: tuple[str, ...] = ()
-    """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
+    """A program with arguments that searches the web, for models whose service cannot. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
-    """MCP servers whose tools the model is offered, by name."""
+    """MCP servers whose tools the model can use, by name."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}

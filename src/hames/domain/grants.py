@@ -10,10 +10,10 @@ _NAMED = 3
 
 
 class AlwaysCovers(Value):
-    """What `always` would allow: a sentence without a subject, and the files it is about.
+    """What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
 
-    For a file change these are the files that may be changed again. For a command they are the scripts that must
-    stay as they are.
+    `files`: for a file change, the files that may be changed again; for a command, the scripts that must not
+    change.
     """
 
     text: str
