@@ -1,11 +1,10 @@
-"""A real task on a scripted model: no key, no network, nothing outside a temporary directory.
+"""A demo task with a fake model: needs no key and no network, and works in a temporary directory.
 
-  hames demo             a failing test is read, run, fixed and run again, with an approval on the way
-  hames demo --ask       you decide about the approvals yourself
-  hames demo --keep      leave the directory where it is and say where
+  hames demo             the agent reads a failing test, runs it, fixes the code and runs it again
+  hames demo --ask       answer the approvals yourself
+  hames demo --keep      keep the directory and print its path
 
-The model is a script; everything else is what your own work would run on: the server, its protocol, the tools,
-the sandbox and the log.
+The model plays a script. Everything else is real: the server, its protocol, the tools, the sandbox and the log.
 """
 
 import os
@@ -46,7 +45,7 @@ TASK = "Make the tests pass, and tell me what was wrong."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--ask", action="store_true", help="decide about the approvals yourself")
+    parser.add_argument("--ask", action="store_true", help="answer the approvals yourself")
     parser.add_argument("--keep", action="store_true", help="keep the temporary directory")
 
 

@@ -1,10 +1,11 @@
-"""Check what this machine offers, and say how to get what is missing.
+"""Check this machine, and say how to install or fix what is missing.
 
-  hames doctor           one line each: Python, the configuration, the sandbox (proved by trying to escape), programs,
-                         the model provider (asked for its models), directories, MCP servers (started and stopped)
+  hames doctor           one line each: Python, the configuration, the sandbox (tested by trying to break out),
+                         programs, the model provider (asked for its models), directories, MCP servers (started and
+                         stopped)
   hames doctor --json    the same as JSON
 
-Exit code: 0 when everything hames needs is there, 1 when something is missing.
+Exit code: 0 if everything that hames needs works, 1 if something is missing.
 """
 
 import os
@@ -45,7 +46,7 @@ class DoctorFinding(Value):
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.THREADS)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:

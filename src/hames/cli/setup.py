@@ -5,9 +5,9 @@
   hames setup --provider ollama --model qwen3      a local server needs no key
   hames setup --base-url http://127.0.0.1:8080/v1  any server that speaks the OpenAI chat API
 
-Nothing is changed that is not said: the key goes where `hames login` puts it, the model and the address of a server
-into your configuration file, and shell completion is installed only if you agree.
-Exit code: 0 when hames is ready, 1 when the key is refused or the sandbox does not hold, 2 for a bad option.
+The key is saved where `hames login` saves it, the model and the address of a server in your configuration file. Shell
+completion is installed only if you agree.
+Exit code: 0 if hames is ready, 1 if the key was refused or the sandbox does not work, 2 for a bad option.
 """
 
 import os
@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="ADDRESS", help=f"the address of the model server, such as {EXAMPLE}")
     parser.add_argument("-m", "--model", metavar="MODEL", help="the model that new threads use")
     parser.add_argument("--no-test", action="store_true", help="save the key without a test call")
-    parser.add_argument("--no-sandbox-check", action="store_true", help="do not try to break out of the sandbox")
+    parser.add_argument("--no-sandbox-check", action="store_true", help="do not test the sandbox")
 
 
 def run(args: Namespace) -> int:
