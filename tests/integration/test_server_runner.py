@@ -294,7 +294,7 @@ async def test_a_runner_of_the_specification_alone_is_understood(tmp_path: Path)
         ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "broke"),
         ([STREAM, event("run.error", message="sorry")], "the runner failed: sorry"),
         ([STREAM, event("run.error", error={"message": "sorry"})], "the runner failed: sorry"),
-        ([STREAM, event("run.error")], "it gave no reason"),
+        ([STREAM, event("run.error")], "no reason given"),
     ],
 )
 async def test_a_runner_that_dies_ends_the_run_with_a_clear_error(
@@ -316,7 +316,7 @@ async def test_a_runner_that_stalls_ends_the_run_with_a_clear_error(tmp_path: Pa
         state = await submit(client)
         assert (state["status"], state["error"]) == (
             "error",
-            "the runner said nothing for 0.3 s; the run was given up",
+            "the runner sent nothing for 0.3 s, so the run was stopped",
         )
         assert [(tool["status"], tool["outcome"]) for tool in state["messages"][1]["toolCalls"]] == [
             ("error", "interrupted")
