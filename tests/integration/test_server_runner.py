@@ -282,16 +282,16 @@ async def test_a_runner_of_the_specification_alone_is_understood(tmp_path: Path)
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ([STREAM, event("assistant.delta", text="Half")], "ended before the run did"),
-        ([STREAM], "ended before the run did"),
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], "broke"),
+        ([STREAM, event("assistant.delta", text="Half")], "closed the connection before the run ended"),
+        ([STREAM], "closed the connection before the run ended"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], "was lost"),
         ([b"HTTP/1.1 503 Down\r\nContent-Length: 4\r\n\r\ndown"], "refused the run (503): down"),
         (
             [b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"],
             "refused the run (302)",
         ),
-        ([b"nonsense\r\n\r\n"], "broke"),
-        ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "broke"),
+        ([b"nonsense\r\n\r\n"], "was lost"),
+        ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "was lost"),
         ([STREAM, event("run.error", message="sorry")], "the runner failed: sorry"),
         ([STREAM, event("run.error", error={"message": "sorry"})], "the runner failed: sorry"),
         ([STREAM, event("run.error")], "no reason given"),

@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
     if args.shell is None:
         from hames.domain.errors import InvalidCommand
 
-        raise InvalidCommand(f"which shell? There are {', '.join(SHELLS)}")
+        raise InvalidCommand(f"which shell? Choose one of {', '.join(SHELLS)}")
     print(completion_script(args.shell))
     return 0
 

@@ -38,8 +38,8 @@ from hames.sandbox.local import LocalSandbox
 from hames.sandbox.processes.environment import SYSTEM_PATH
 
 WITHOUT_SANDBOX = (
-    "This machine has no sandbox, so the commands of this demo run as you and without one. They are written in the"
-    " script: they run the tests in the temporary directory. Nothing would keep other commands there."
+    "This machine has no sandbox, so the commands of this demo run without one, with all your rights. They come from"
+    " the script and run the tests in the temporary directory. Without a sandbox nothing limits what commands can do."
 )
 TASK = "Make the tests pass, and tell me what was wrong."
 
@@ -66,7 +66,7 @@ async def _demo(directory: Path, ask: bool) -> int:
     walls = await LocalSandbox().walls()
     sandbox = "workspaceWrite" if walls.kind != "none" else "dangerFullAccess"
     print(
-        paint.bold("hames demo"), paint.dim(fold(f"a scripted model, real tools, in {directory}", columns(sys.stdout)))
+        paint.bold("hames demo"), paint.dim(fold(f"a fake model and real tools, in {directory}", columns(sys.stdout)))
     )
     width = columns(sys.stdout)
     print(paint.dim(fold(f"sandbox: {walls.sentence}", width)))
@@ -126,10 +126,10 @@ class DemoScreen:
 
     async def decide(self, asked: ApprovalAsked) -> m.ApprovalWord:
         self._approvals += 1
-        self._line(self._paint.warn(f"? may I? {visible(asked.params.reason or '')}"))
+        self._line(self._paint.warn(f"? allow this? {visible(asked.params.reason or '')}"))
         if not self._ask:
             await anyio.sleep(0.8)
-            self._line(self._paint.warn("  yes (this demo says yes; hames demo --ask lets you decide)"))
+            self._line(self._paint.warn("  yes (the demo answers yes; with hames demo --ask you answer yourself)"))
             return "accept"
         if asked.always_covers:
             self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
@@ -190,7 +190,7 @@ class DemoScreen:
             self._line(self._paint.bad("the turn completed and the tests still fail"))
             return 1
         why = turn.error.message if turn.error else turn.status
-        self._line(self._paint.bad(f"the turn ended as {turn.status}: {visible(why)}"))
+        self._line(self._paint.bad(f"the turn ended with status {turn.status}: {visible(why)}"))
         return 1
 
     def _write(self, text: str) -> None:

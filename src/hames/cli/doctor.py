@@ -115,7 +115,7 @@ async def _sandbox(options: Options) -> list[DoctorFinding]:
             continue
         out = [one.attempt for one in tried if one.escaped and not one.known]
         known = [one.attempt for one in tried if one.escaped and one.known]
-        says = f"{name}: {len(tried)} attempts to escape, {len(out)} got out"
+        says = f"{name}: {len(tried)} attempts to break out, {len(out)} succeeded"
         says += f": {', '.join(out)}" if out else ""
         says += f" (documented: {', '.join(known)})" if known else ""
         found.append(DoctorFinding(name="escapes", good=bool(tried) and not out, says=says))
@@ -125,11 +125,11 @@ async def _sandbox(options: Options) -> list[DoctorFinding]:
 def _home(names: list[str] | None, options: Options) -> DoctorFinding:
     """What commands see of the home directory."""
     if names is None:
-        says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
+        says = "the workspace contains the home directory: commands see all of it except files known to hold secrets"
         return DoctorFinding(name="home", good=False, says=says, needed=False)
     home = options.environment.get("HOME") or str(Path.home())
     shown = ", ".join(name for name in names if Path(home, name).exists()) or "nothing"
-    more = "extra_read and extra_cache in config.toml show more"
+    more = "add more with extra_read and extra_cache in config.toml"
     return DoctorFinding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
 

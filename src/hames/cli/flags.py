@@ -54,9 +54,9 @@ def options(args: Namespace, *, problems: list[str] | None = None) -> Options:
         from hames.agents.codex.command import codex_command
 
         if agent != "codex":
-            raise Misconfigured(f"no agent {agent!r}; there is one: codex")
+            raise Misconfigured(f"unknown agent {agent!r}; the only one is codex")
         if not codex_command(os.environ):
-            raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
+            raise Misconfigured("codex is not installed: npm install -g @openai/codex, or set HAMES_CODEX to its path")
         said["model"] = f"{agent}/{said['model'] or 'default'}"
     return load(said, os.environ, problems=problems)
 

@@ -68,8 +68,8 @@ def key_variable(provider: str) -> str:
     known = providers()
     if provider not in known:
         raise InvalidCommand(
-            f"no provider {provider!r}; there are: {', '.join(known)}."
-            " Another server is set up with: hames setup --base-url ADDRESS"
+            f"unknown provider {provider!r}; the providers are: {', '.join(known)}."
+            " For another server run: hames setup --base-url ADDRESS"
         )
     return known[provider]
 

@@ -81,7 +81,7 @@ def _list(args: Namespace) -> int:
         state = "disabled" if not server.enabled else described(found[name]) if name in found else ""
         print(f"{visible(name):<16} {visible(target)}{f'  ({visible(state)})' if state else ''}")
     if not options.mcp_servers:
-        print("no MCP servers are configured; hames mcp add --help says how")
+        print("no MCP servers are configured; to add one, see hames mcp add --help")
     for warning in options.warnings:
         print(visible(warning))
     return 0
@@ -125,7 +125,7 @@ def _add(args: Namespace) -> int:
     file = Path(user_config(os.environ))
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if name in _configured(file, text):
-        raise Misconfigured(f"there is a server {name!r} already; hames mcp remove {name} first")
+        raise Misconfigured(f"the server {name!r} already exists; remove it first: hames mcp remove {name}")
     lines = [_section(name)]
     lines += [f"url = {toml_text(server.url)}"] if server.url else []
     lines += [f"command = {toml_text(server.command)}"] if server.command else []
@@ -133,7 +133,7 @@ def _add(args: Namespace) -> int:
     lines += [f"env = {_inline(server.env)}"] if server.env else []
     lines += [f"headers = {_inline(server.headers)}"] if server.headers else []
     write_user_file(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
-    print(f"added {name} to {file}; hames mcp test {name} tries it")
+    print(f"added {name} to {file}; test it with: hames mcp test {name}")
     return 0
 
 
@@ -170,7 +170,7 @@ def _get(args: Namespace) -> int:
 
 def _named(options: Options, name: str) -> McpServer:
     if name not in options.mcp_servers:
-        raise Misconfigured(f"no MCP server {name!r} is configured; hames mcp list shows what is")
+        raise Misconfigured(f"no MCP server {name!r} is configured; hames mcp list shows the configured ones")
     return options.mcp_servers[name]
 
 

@@ -207,7 +207,7 @@ class Errand:
         thread_id = args.thread
         if args.last:
             if (found := await client.latest_thread()) is None:
-                raise AppServerError(0, "there is no thread to go on with")
+                raise AppServerError(0, "there is no thread to continue")
             thread_id = found.id
         policy = flags.chosen_policy(args, self._options)
         sandbox = flags.chosen_sandbox(args, self._options)
@@ -245,7 +245,7 @@ class Errand:
                 return self._ended(turn)
             answer, complaint = fitting(text_of(turn), self._wanted)
         if complaint:
-            return self._end(FAILED, f"the answer does not fit the schema: {complaint}")
+            return self._end(FAILED, f"the answer does not match the schema: {complaint}")
         self._shows.answer(answer)
         return self._ended(turn, answer=answer)
 
@@ -306,7 +306,7 @@ class Errand:
         info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
         hint = next_step(info, self._thread_id) if code == FAILED else ""
         if code == NEEDS_APPROVAL:
-            why = "this needs an approval, and nobody is here to give it"
+            why = "this needs an approval, and nobody can answer"
             hint = next_step("NeedsApproval", self._thread_id)
         return self._end(code, why, said=text_of(turn), answer=answer, hint=hint)
 
@@ -353,7 +353,7 @@ def _prompt(args: Namespace) -> str:
         added = sys.stdin.read() if args.file == "-" else _text(_file(args.file))
         words = f"{words}\n\n{added}" if words else added
     if not words.strip():
-        raise InvalidCommand('there is no prompt; say it as in: hames run "Fix the tests"')
+        raise InvalidCommand('the prompt is missing; for example: hames run "Fix the tests"')
     return words
 
 
@@ -377,9 +377,9 @@ def _schema(name: str | None) -> Json:
     try:
         found: Json = msgspec.json.decode(_file(name).read_bytes())
     except (OSError, msgspec.DecodeError) as failure:
-        raise Misconfigured(f"{name!r} is no JSON Schema: {failure}") from None
+        raise Misconfigured(f"{name!r} is not a JSON Schema: {failure}") from None
     if not isinstance(found, dict):
-        raise Misconfigured(f"{name!r} is no JSON Schema: it must be an object")
+        raise Misconfigured(f"{name!r} is not a JSON Schema: it must be an object")
     return found
 
 
@@ -394,6 +394,7 @@ def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise InvalidCommand(
-            f"an option is written ID=VALUE, not {word!r}; a file for the final message: --output-last-message {word}"
+            f"write an option as ID=VALUE, not {word!r}; to save the final message in a file use"
+            f" --output-last-message {word}"
         )
     return name, value

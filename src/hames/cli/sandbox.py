@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     workspace = Path(args.cwd).resolve()
     if not argv:
-        raise InvalidCommand("no command; say it after '--'")
+        raise InvalidCommand("the command is missing; write it after '--'")
     if not workspace.is_dir():
         raise InvalidCommand(f"no directory {args.cwd!r}")
     policy = _policy(args.sandbox)

@@ -52,10 +52,11 @@ from hames.store.places import Places
 from hames.tui.git_changes import NoDiff, uncommitted_changes
 
 PORT = 4800
-OTHER_DEVICES = "only this one. To let others in: hames serve --host 0.0.0.0 --token"
+OTHER_DEVICES = "only this machine can connect. To allow other devices: hames serve --host 0.0.0.0 --token"
 PLAIN_HTTP = (
-    "others on this network can come in with the token. This is plain HTTP: whoever can watch the network can read"
-    " everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a VPN, or a"
+    "other devices on this network can connect with the token. This is plain HTTP: whoever can watch the network can"
+    " read everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a"
+    " VPN, or a"
     " proxy with HTTPS"
 )
 DEMO_MODEL = "scripted/hello"
@@ -116,7 +117,7 @@ def run(args: Namespace) -> int:
 def address_of(args: Namespace) -> Address:
     """Raises `Misconfigured`."""
     if not 0 <= args.port <= 65535:
-        raise Misconfigured(f"there is no port {args.port}; it is a number from 0 to 65535")
+        raise Misconfigured(f"{args.port} is not a port: ports are numbers from 0 to 65535")
     return Address(host=args.host, port=args.port, names=tuple(args.allow_host), origins=tuple(args.allow_origin))
 
 

@@ -103,7 +103,9 @@ async def find(client: AppServerClient, words: str | None, *, archived: bool = F
     if words in matching or len(matching) == 1:
         return words if words in matching else matching[0]
     raise ServerRefused(
-        f"no thread {words!r}" if not matching else f"{words!r} begins {len(matching)} ids; say more of it"
+        f"no thread {words!r}"
+        if not matching
+        else f"{words!r} is the beginning of {len(matching)} thread ids; give more of the id"
     )
 
 
@@ -133,7 +135,7 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
     for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
         padded = title + " " * (width - _cells(title))
-        whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
+        whose = f"  {paint.warn('not written by you')}" if thread.foreign else ""
         model = f"  {paint.dim(visible(thread.model))}" if with_model else ""
         print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}{model}{whose}".rstrip())
     if not page.data:
@@ -169,10 +171,10 @@ def _cells(text: str) -> int:
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:
     if not args.yes:
         if not sys.stdin.isatty():
-            raise ServerRefused("removing a thread asks first, and there is no terminal; --yes does without")
+            raise ServerRefused("deleting a thread needs a confirmation, and there is no terminal to ask on; use --yes")
         thread = await client.read_thread(thread_id)
         print(f"{thread_id}: {printable(thread.name or thread.preview)[:200]}")
-        answer = await read_answer("Remove it for good? [y/N] ")
+        answer = await read_answer("Delete this thread permanently? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("kept")
             return 1

@@ -161,7 +161,7 @@ class Commands:
         return PickerChoice(
             id=thread.id,
             label=cut(printable(thread.name or thread.preview or "(no messages yet)"), 50),
-            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written here' if thread.foreign else ''}",
+            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written by you' if thread.foreign else ''}",
             current=thread.id == self._session.talk.thread_id,
         )
 
