@@ -74,7 +74,7 @@ def what_changed(before: tuple[ScriptFile, ...], now: tuple[ScriptFile, ...], *,
         if path not in earlier:
             return f"{name} is new"
         if earlier[path].target != later[path].target:
-            return f"{name} is another symbolic link" if later[path].target else f"{name} is no symbolic link any more"
+            return f"{name} is now a different symbolic link" if later[path].target else f"{name} is no longer a symbolic link"
         if earlier[path].sha256 != later[path].sha256:
             return f"{name} changed"
     return ""
