@@ -242,17 +242,17 @@ def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
         case events.ThreadRenamed(title=title):
             return "other", f"renamed: {title}"
         case events.ThreadArchived(archived=archived):
-            return "other", "archived" if archived else "taken out of the archive"
+            return "other", "archived" if archived else "unarchived"
         case events.UsageReported(model=model, usage=usage):
             return "other", f"{model}: {usage.input_tokens} tokens in, {usage.output_tokens} out"
         case events.PromptQueued(content=content):
             return "other", f"queued: {prompt_text(content)}"
         case events.PromptRemoved():
-            return "other", "left the queue"
+            return "other", "removed from the queue"
         case events.QueueHeld(held=held):
-            return "other", "queue held" if held else "queue goes on"
+            return "other", "queue held" if held else "queue resumed"
         case events.StepVoided():
-            return "other", "the reply broke off"
+            return "other", "connection lost during the reply"
         case events.Noticed(name=name, message=message):
             return "other", message or name
         case events.NotesRead(files=files):
