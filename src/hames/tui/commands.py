@@ -315,7 +315,7 @@ class Commands:
         if name in app.available_themes:
             app.show_theme(name)
         elif rest:
-            app.note(f"Unknown theme {rest!r}. There are light, dark and others: /theme lists them", meaning="warn")
+            app.note(f"Unknown theme {rest!r}. Choose light or dark; /theme lists more", meaning="warn")
 
     # -- turns
 
