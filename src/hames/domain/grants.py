@@ -74,7 +74,8 @@ def what_changed(before: tuple[ScriptFile, ...], now: tuple[ScriptFile, ...], *,
         if path not in earlier:
             return f"{name} is new"
         if earlier[path].target != later[path].target:
-            return f"{name} is now a different symbolic link" if later[path].target else f"{name} is no longer a symbolic link"
+            is_link = later[path].target != ""
+            return f"{name} is now a different symbolic link" if is_link else f"{name} is no longer a symbolic link"
         if earlier[path].sha256 != later[path].sha256:
             return f"{name} changed"
     return ""
