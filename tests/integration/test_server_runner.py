@@ -363,7 +363,7 @@ async def test_a_runner_that_stops_tells_its_runs(tmp_path: Path) -> None:
                 there.stop()
                 told = await run.aread()
         assert b"event: run.started\n" in told
-        assert told.rstrip().endswith(b'data: {"message":"the server restarts","info":"Other"}')
+        assert told.rstrip().endswith(b'data: {"message":"the server is restarting","info":"Other"}')
 
 
 async def test_a_conversation_is_found_again_after_a_restart(tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ async def test_a_workspace_that_is_the_home_hides_what_is_known_to_be_secret_and
         done = await run(f"{FIND}; cat notes.txt; echo x > made", home, sandbox=walls)
         assert done.text == "0\nnot hidden"
         assert (home / "made").exists()
-        assert [note for note in done.notes if "is or holds the home directory" in note]
+        assert [note for note in done.notes if "is or contains the home directory" in note]
         again = await run("true", home, sandbox=walls)
         assert again.notes == ()
 

@@ -419,7 +419,10 @@ def _shown(name: str, setting: Setting, home: str) -> tuple[str, ...]:
             raise Misconfigured(f"{where}: {path!r} must be an absolute path, or begin with '~/'")
         full = Path(home, path[2:]) if path.startswith("~/") else Path(path)
         if Path(home).is_relative_to(full):
-            raise Misconfigured(f"{where}: {path!r} would show the whole home directory; name only the directories in it that are needed")
+            raise Misconfigured(
+                f"{where}: {path!r} would show the whole home directory; name only the"
+                f" directories in it that are needed"
+            )
     return tuple(setting.value)
 
 
@@ -439,9 +442,7 @@ def _search_command(setting: Setting) -> tuple[str, ...]:
     if not all(isinstance(word, str) and "\0" not in word for word in words):
         raise Misconfigured(f"search_command ({setting.origin}) must be a list of strings: a program and its arguments")
     if words and ("{query}" in words[0] or not words[0] or ("/" in words[0] and not words[0].startswith("/"))):
-        raise Misconfigured(
-            f"search_command ({setting.origin}) must begin with a program: a name, or an absolute path"
-        )
+        raise Misconfigured(f"search_command ({setting.origin}) must begin with a program: a name, or an absolute path")
     return tuple(words)
 
 

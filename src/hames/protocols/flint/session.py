@@ -150,7 +150,7 @@ class FlintSession(RpcSession):
                 self._loaded.pop(thread_id, None)
                 return m.ThreadUnsubscribeResult(status="unsubscribed" if heard else "notSubscribed")
             case _:
-                raise InvalidCommand(f"no client answers {request.method!r}")
+                raise InvalidCommand(f"the method {request.method!r} is not supported")
 
     def decide(self, response: Response) -> Sequence[Execute]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
