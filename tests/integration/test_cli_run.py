@@ -186,7 +186,7 @@ def test_a_bad_option_is_two_and_one_sentence(shell: Shell, words: tuple[str, ..
     [
         (("--model", "nope"), "hames: no model 'nope'; try anthropic/claude-sonnet-5-5\n"),
         (("--option", "agent=nobody"), "option 'agent' has no value 'nobody'; its values are: code, plan, review\n"),
-        (("--option", "foo=bar"), "hames: scripted/hello has no option 'foo'; there are: agent\n"),
+        (("--option", "foo=bar"), "hames: scripted/hello has no option 'foo'; its options are: agent\n"),
         (("--image", "/etc/passwd"), "hames: '/etc/passwd' is not a PNG, JPEG, GIF or WebP picture\n"),
     ],
 )

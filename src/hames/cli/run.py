@@ -198,7 +198,7 @@ class Errand:
             choices = [choice.id for option in offered if option.id == name for choice in option.options]
             if not choices:
                 known = ", ".join(dict.fromkeys(option.id for option in offered))
-                raise InvalidCommand(f"{model} has no option {name!r}; there are: {known}")
+                raise InvalidCommand(f"{model} has no option {name!r}; its options are: {known}")
             if value not in choices:
                 raise InvalidCommand(f"option {name!r} has no value {value!r}; its values are: {', '.join(choices)}")
 
