@@ -25,7 +25,7 @@ export interface AgentMessageItem {
   _meta?: unknown;
 }
 
-/** What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may be changed again, or for a command the scripts that must stay as they are. */
+/** What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that must not change. */
 export interface AlwaysCovers {
   text: string;
   files?: string[];

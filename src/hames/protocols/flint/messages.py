@@ -605,8 +605,8 @@ ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
 
 
 class AlwaysCovers(Wire):
-    """What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may
-    be changed again, or for a command the scripts that must stay as they are."""
+    """What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
+    thread". `files` are the files that may be changed again or, for a command, the scripts that must not change."""
 
     text: str
     files: list[str] = []
