@@ -266,7 +266,7 @@ async def test_a_large_workspace_is_searched_to_its_end(monkeypatch: pytest.Monk
         # Nobody waits for it: the result says so, and the next one says what was found.
         monkeypatch.setattr(checks, "AFTER_SECONDS", 0.0)
         (waiting,) = (await stage.inside("rm -rf d150/sub; " + plant)).notes
-        assert "It goes on" in waiting
+        assert "The check goes on" in waiting
         monkeypatch.undo()
         late = (await stage.inside("true")).notes
         assert [note.partition(": ")[0] for note in late] == ["From an earlier command"] * 2

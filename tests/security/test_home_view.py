@@ -605,7 +605,7 @@ async def test_the_directory_a_command_starts_in_must_be_visible() -> None:
     with place() as base, place() as other:
         (base / "ws").mkdir()
         launch = Launch(argv=("/bin/true",), cwd=str(other), workspace=str(base / "ws"), policy=WorkspaceWrite())
-        with pytest.raises(ToolFailed, match="outside what the sandbox shows"):
+        with pytest.raises(ToolFailed, match="is not visible in the sandbox"):
             await sandbox(base / "home").spawn(launch)
 
 
