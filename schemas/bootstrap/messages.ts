@@ -1,12 +1,12 @@
 // The messages of bootstrap. Written by `hames schema`: do not edit.
 
-/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+/** What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread". `files`: for a file change, the files that may be changed again; for a command, the scripts that must not change. */
 export interface AlwaysCovers {
   text: string;
   files?: string[];
 }
 
-/** The question, and once it is answered the `decision`. `void`: it ended before anyone answered. */
+/** The question, and after it was answered the `decision`. `void`: the turn ended before anyone answered. */
 export interface ApprovalData {
   requestId: string;
   toolItemId: string;
@@ -29,7 +29,7 @@ export interface ApprovalItem {
   data: ApprovalData;
 }
 
-/** `itemId` is the `tool_exec` that waits; answer with `approval.respond`. Sent again to a client that returns. */
+/** `itemId` is the `tool_exec` that waits; answer with `approval.respond`. Sent again to a client that reconnects. */
 export interface ApprovalRequested {
   requestId: string;
   threadId: string;
@@ -46,7 +46,7 @@ export interface ApprovalRequested {
   alwaysCovers?: AlwaysCovers;
 }
 
-/** `content` is what an `elicitation` asks for, as its `requestedSchema` has it. */
+/** `content` is the completed form of an `elicitation`, as its `requestedSchema` describes. */
 export interface ApprovalRespondParams {
   requestId: string;
   decision: "always" | "once" | "reject";
@@ -77,7 +77,7 @@ export interface AssistantMessage {
   data: AssistantMessageData;
 }
 
-/** `kind` tells the answer from the thinking, and from a summary that replaces older history for the model. */
+/** `kind` distinguishes the answer, the reasoning, and a summary that replaces older history for the model. */
 export interface AssistantMessageData {
   kind: "compaction" | "reasoning" | "text";
   text: string;
@@ -105,7 +105,7 @@ export interface FileChange {
   diff: string;
 }
 
-/** A file the prompt points at; relative paths start at the thread's directory. */
+/** A file that the prompt refers to; relative paths start at the thread's directory. */
 export interface FilePart {
   type: "file";
   path: string;
@@ -152,7 +152,7 @@ export interface Model {
   modelID: string;
 }
 
-/** A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours. */
+/** A warning: something does not work from now on. `message` says what, why, and what to do. An extension of ours. */
 export interface Notice {
   threadId: string;
   seq: number;
@@ -178,7 +178,7 @@ export interface TextPart {
   text: string;
 }
 
-/** `notice` is what a client should tell its user about the thread, where there is something to tell. */
+/** `notice` is a sentence about the thread that a client should show to its user, if there is one. */
 export interface Thread {
   threadId: string;
   title: string;
@@ -187,7 +187,7 @@ export interface Thread {
   notice?: string;
 }
 
-/** `directory` is absolute and exists; without it the thread works where the server does. */
+/** `directory` must be absolute and exist. The default is the server's working directory. */
 export interface ThreadCreateParams {
   title?: string;
   directory?: string;
@@ -208,7 +208,7 @@ export interface ThreadGetParams {
   threadId: string;
 }
 
-/** An event is a notification as it was sent, with its method as `type`. Streamed text comes in larger pieces. */
+/** An event is a notification as it was sent, with its method as `type`. Streamed text is joined to larger pieces. */
 export interface ThreadGetResult {
   thread: Thread;
   events: Event[];
@@ -235,7 +235,7 @@ export interface ToolExec {
   data: ToolExecData;
 }
 
-/** `result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`. `reason` says why it was refused, failed or skipped. */
+/** `result` is the result of a tool that streamed no output; streamed output is in the `tool_log`. `reason` says why it was refused, failed or skipped. */
 export interface ToolExecData {
   tool: string;
   input: Record<string, unknown>;
@@ -275,7 +275,7 @@ export interface TurnCancelParams {
   threadId: string;
 }
 
-/** `status` tells a failure (`error`) from a turn that was stopped (`cancelled`). */
+/** `status` is `error` if the turn failed, `cancelled` if it was stopped. */
 export interface TurnFailed {
   threadId: string;
   turnId: string;
@@ -301,7 +301,7 @@ export interface TurnNews {
   turn: Turn;
 }
 
-/** `model` and `agent` hold for this turn and those after it. */
+/** `model` and `agent` apply to this turn and all later ones. */
 export interface TurnStartParams {
   threadId: string;
   input: (TextPart | ImagePart | FilePart)[];

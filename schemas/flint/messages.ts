@@ -1,6 +1,6 @@
 // The messages of flint. Written by `hames schema`: do not edit.
 
-/** `methods` are the requests offered beside the specification's. */
+/** `methods` are the requests that this server offers in addition to the specification. */
 export interface AgentCapabilities {
   streaming: boolean;
   configOptions: boolean;
@@ -25,7 +25,7 @@ export interface AgentMessageItem {
   _meta?: unknown;
 }
 
-/** What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may be changed again, or for a command the scripts that must stay as they are. */
+/** What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that must not change. */
 export interface AlwaysCovers {
   text: string;
   files?: string[];
@@ -56,7 +56,7 @@ export interface BaseBranch {
   _meta?: unknown;
 }
 
-/** `optOutNotificationMethods`: what this client does not want to hear. */
+/** `optOutNotificationMethods`: notifications that this client does not want. */
 export interface ClientCapabilities {
   experimentalApi?: boolean | null;
   optOutNotificationMethods?: string[] | null;
@@ -70,7 +70,7 @@ export interface ClientInfo {
   _meta?: unknown;
 }
 
-/** What a command does, as far as it is known. We claim to know nothing. */
+/** What a command does. Always unknown: Hames does not classify commands here. */
 export interface CommandAction {
   type: "unknown";
   command: string;
@@ -112,13 +112,13 @@ export interface Commit {
   _meta?: unknown;
 }
 
-/** Of a thread, when one is named; else of the connection. */
+/** Options of the thread if `threadId` is given, else of the connection. */
 export interface ConfigListParams {
   threadId?: string | null;
   _meta?: unknown;
 }
 
-/** One thing to choose. `modelIds` left out: it applies to every model. */
+/** One option. Without `modelIds` it applies to every model. */
 export interface ConfigOption {
   type: "select";
   id: string;
@@ -179,7 +179,7 @@ export interface DangerFullAccess {
   _meta?: unknown;
 }
 
-/** The one message that is sent by the thousand: no `_meta`, nothing to leave out. */
+/** Sent very often, so it has no `_meta` and no optional members. */
 export interface Delta {
   threadId: string;
   turnId: string;
@@ -187,7 +187,7 @@ export interface Delta {
   delta: string;
 }
 
-/** An MCP server asks a person: a form (`requestedSchema`), or an address to visit (`url`), which nobody opens. */
+/** A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which Hames never opens. */
 export interface ElicitationParams {
   threadId: string;
   turnId: string;
@@ -204,7 +204,7 @@ export interface ElicitationParams {
   _meta?: unknown;
 }
 
-/** `content` is the form filled in; left out, the form is handed in as it stands. */
+/** `content` is the completed form; without it the form is sent with its defaults. */
 export interface ElicitationResponse {
   action: "accept" | "cancel" | "decline";
   content?: unknown;
@@ -244,7 +244,7 @@ export interface FileChangeItem {
   _meta?: unknown;
 }
 
-/** A file the prompt points at; its text is shown to the model. */
+/** A file that the prompt refers to; the model gets its text. */
 export interface FileInput {
   type: "file";
   path: string;
@@ -282,7 +282,7 @@ export interface InitializeResult {
   _meta?: unknown;
 }
 
-/** `thread/instructionSources/updated`: the project notes that the model is shown from now on. */
+/** `thread/instructionSources/updated`: the paths of the project notes that the model sees from now on. */
 export interface InstructionSources {
   threadId: string;
   instructionSources: string[];
@@ -297,7 +297,7 @@ export interface ItemCompleted {
   _meta?: unknown;
 }
 
-/** `startedAtMs` and `completedAtMs` are null: an item is kept without its times. */
+/** `startedAtMs` and `completedAtMs` are null, because times of items are not saved. */
 export interface ItemEntry {
   turnId: string;
   item: UserMessageItem | AgentMessageItem | ReasoningItem | CommandExecutionItem | FileChangeItem | McpToolCallItem | WebSearchItem | PlanItem | ToolCallItem | ArtifactItem | ContextCompactionItem | UnknownItem;
@@ -341,7 +341,7 @@ export interface McpApprovalParams {
   _meta?: unknown;
 }
 
-/** `status` and `error` are ours, beside Codex's members. `tools` is by the tool's name. */
+/** `status` and `error` are additions to Codex's members. `tools` is a map by the tool's name. */
 export interface McpServerStatus {
   name: string;
   status: "failed" | "notStarted" | "ready" | "starting";
@@ -359,7 +359,7 @@ export interface McpServerStatusList {
   _meta?: unknown;
 }
 
-/** Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one. `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full. */
+/** Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last. `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full. */
 export interface McpServerStatusListParams {
   threadId?: string | null;
   cursor?: string | null;
@@ -465,7 +465,7 @@ export interface ReviewStartResult {
   _meta?: unknown;
 }
 
-/** A question that was asked is settled: by somebody's answer, or because the turn ended. */
+/** A question is closed: somebody answered it, or the turn ended. */
 export interface ServerRequestResolved {
   threadId: string;
   requestId: string | number;
@@ -478,7 +478,7 @@ export interface TextInput {
   _meta?: unknown;
 }
 
-/** `createdAt` and `updatedAt` are unix seconds. `turns` is filled where history was asked for. */
+/** `createdAt` and `updatedAt` are unix seconds. `turns` is filled if the request asked for history. */
 export interface Thread {
   id: string;
   preview: string;
@@ -502,7 +502,7 @@ export interface Thread {
   _meta?: unknown;
 }
 
-/** `lastTurnId` is the last turn the fork keeps; without it the fork keeps all. */
+/** `lastTurnId` is the last turn that the fork contains; without it the fork contains all. */
 export interface ThreadForkParams {
   threadId: string;
   lastTurnId?: string | null;
@@ -576,7 +576,7 @@ export interface ThreadQueueAddParams {
   _meta?: unknown;
 }
 
-/** The prompt waits, or its turn has started. */
+/** `queued` if the prompt waits, `turn` if its turn has started. */
 export interface ThreadQueueAddResult {
   queued?: QueuedPrompt | null;
   turn?: Turn | null;
@@ -696,7 +696,7 @@ export interface TokenCount {
   _meta?: unknown;
 }
 
-/** Of the whole thread, and of the last model call. `byModel` is the whole thread's, because each has its price. */
+/** Usage of the whole thread and of the last model call. `byModel` splits the total by model, because prices differ. */
 export interface TokenUsage {
   total: TokenCount;
   last: TokenCount;
@@ -705,7 +705,7 @@ export interface TokenUsage {
   _meta?: unknown;
 }
 
-/** `usage` is the turn's so far; `tokenUsage` has the thread's and the last call's. */
+/** `usage` is that of the turn so far; `tokenUsage` has that of the thread and of the last call. */
 export interface TokenUsageUpdated {
   threadId: string;
   turnId: string;
@@ -821,14 +821,14 @@ export interface UncommittedChanges {
   _meta?: unknown;
 }
 
-/** An item of a type this version has never heard of, whole. A client's word: it is never on the wire. */
+/** An item of a type that this version does not know, complete. Only the Python client uses it; it is never sent. */
 export interface UnknownItem {
   type: string;
   id?: string;
   [member: string]: unknown;
 }
 
-/** `inputTokens` counts what was neither read from nor written to a cache. */
+/** `inputTokens` does not count tokens that were read from or written to a cache. */
 export interface Usage {
   inputTokens: number;
   outputTokens: number;
@@ -846,7 +846,7 @@ export interface UserMessageItem {
   _meta?: unknown;
 }
 
-/** `status` is ours. */
+/** `status` is an addition to the specification. */
 export interface WebSearchItem {
   type: "webSearch";
   id: string;

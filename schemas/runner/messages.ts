@@ -1,6 +1,6 @@
 // The messages of runner. Written by `hames schema`: do not edit.
 
-/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+/** What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread". `files`: for a file change, the files that may be changed again; for a command, the scripts that must not change. */
 export interface AlwaysCovers {
   text: string;
   files?: string[];
@@ -13,7 +13,7 @@ export interface ApprovalAnswer {
   content?: unknown;
 }
 
-/** The tool `item` waits for `POST /approvals/{id}`. `intent` is what it would do, in full. */
+/** The tool call `item` waits for `POST /approvals/{id}`. `intent` is exactly what it would do. */
 export interface ApprovalRequested {
   id: string;
   item: string;
@@ -38,14 +38,14 @@ export interface CallMcp {
   arguments?: unknown;
 }
 
-/** `protected`: touches guard rails (`.git`, `.harness`, agent configuration): asked about under every policy. */
+/** `protected`: changes a protected file (`.git`, `.harness`, agent configuration), which every policy asks about. */
 export interface ChangeFiles {
   type: "change_files";
   changes: FileUpdate[];
   protected?: boolean;
 }
 
-/** What an MCP server asks a person while its tool runs: a form, or an address to visit. No policy answers it. Whoever is asked sees who asks; nothing here opens the address. */
+/** What an MCP server asks a person while its tool runs: a form, or an address to visit. Only a person can answer it. The question shows which server asks; Hames never opens the address. */
 export interface Elicit {
   type: "elicit";
   server: string;
@@ -65,7 +65,7 @@ export interface ReasoningDelta {
   text: string;
 }
 
-/** `unsandboxed`: the model asks to leave the sandbox, and says why. */
+/** `unsandboxed`: the model wants to run it outside the sandbox; `why` is its reason. */
 export interface RunCommand {
   type: "run_command";
   command: string;
@@ -86,7 +86,7 @@ export interface RunError {
   info?: string;
 }
 
-/** The body of `POST /runs`. Runs of one `thread` share a conversation. Who names no policy is not asked. */
+/** The body of `POST /runs`. Runs with the same `thread` share a conversation. Without a policy the run does not ask. */
 export interface RunRequest {
   prompt: string;
   thread?: string;
@@ -98,7 +98,7 @@ export interface RunStarted {
   prompt: string;
 }
 
-/** A file that decides what a command does, as it was when a person was asked. */
+/** A file that decides what a command does, as it was when the person was asked. */
 export interface ScriptFile {
   path: string;
   sha256: string;
@@ -126,7 +126,7 @@ export interface ToolOutput {
   text: string;
 }
 
-/** `input` is whatever the tool was given; a command also stands in `command` and `cwd`. */
+/** `input` is the tool's arguments; a command is also in `command` and `cwd`. */
 export interface ToolStarted {
   id: string;
   name: string;
@@ -137,7 +137,7 @@ export interface ToolStarted {
   changes?: FileUpdate[];
 }
 
-/** `input_tokens` counts what was neither read from nor written to a cache. */
+/** `input_tokens` does not count tokens that were read from or written to a cache. */
 export interface Usage {
   input_tokens?: number;
   output_tokens?: number;
@@ -146,7 +146,7 @@ export interface Usage {
   cache_write_tokens?: number;
 }
 
-/** A tool whose effects nobody here knows. `vouched`: the user set it up for this, so only `always` asks. */
+/** A tool whose effects are unknown. `vouched`: the user configured it for this, so only the policy `always` asks. */
 export interface UseTool {
   type: "use_tool";
   name: string;

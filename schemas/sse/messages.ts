@@ -1,12 +1,12 @@
 // The messages of sse. Written by `hames schema`: do not edit.
 
-/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+/** What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread". `files`: for a file change, the files that may be changed again; for a command, the scripts that must not change. */
 export interface AlwaysCovers {
   text: string;
   files?: string[];
 }
 
-/** A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen. */
+/** A question that shows exactly what would happen. Answer with `POST /approvals/{id}`. */
 export interface Approval {
   type: "approval";
   id: string;
@@ -47,7 +47,7 @@ export interface FileUpdate {
   diff: string;
 }
 
-/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+/** A warning: something does not work from now on. `message` says what, why, and what to do. */
 export interface Notice {
   type: "notice";
   message: string;
@@ -68,7 +68,7 @@ export interface Reasoning {
   timestamp: number;
 }
 
-/** `outcome` is ours: how the turn ended, on `idle`. */
+/** `outcome` is an addition: with `idle`, how the turn ended. */
 export interface Status {
   type: "status";
   state: "idle" | "running_tool" | "thinking";

@@ -1,6 +1,6 @@
 // The messages of sync. Written by `hames schema`: do not edit.
 
-/** What `always` would allow: a sentence without a subject, and the files it is about. For a file change these are the files that may be changed again. For a command they are the scripts that must stay as they are. */
+/** What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread". `files`: for a file change, the files that may be changed again; for a command, the scripts that must not change. */
 export interface AlwaysCovers {
   text: string;
   files?: string[];
@@ -12,7 +12,7 @@ export interface AppendTextOperation {
   value: string;
 }
 
-/** Exactly what would happen; members of other kinds are empty. */
+/** Shows exactly what would happen. Members of other kinds are empty. */
 export interface Approval {
   id: string;
   toolCallId: string;
@@ -30,7 +30,7 @@ export interface Approval {
   alwaysCovers?: AlwaysCovers | null;
 }
 
-/** `content` is what an elicitation asks for, as its `requestedSchema` has it. */
+/** `content` is the completed form of an elicitation, as its `requestedSchema` describes. */
 export interface Approve {
   type: "approve";
   id: string;
@@ -44,7 +44,7 @@ export interface Archive {
   archived?: boolean;
 }
 
-/** `url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again. */
+/** `url`: the path of an image, empty for a file. `upload`: the upload id, to attach the image to another prompt. */
 export interface Attachment {
   kind: "file" | "image";
   name: string;
@@ -52,7 +52,7 @@ export interface Attachment {
   upload?: string;
 }
 
-/** Stops the run and holds the queue; while idle, empties a held queue. */
+/** Stops the run and pauses the queue; while idle, empties a paused queue. */
 export interface Cancel {
   type: "cancel";
 }
@@ -63,7 +63,7 @@ export interface Choice {
   description: string;
 }
 
-/** All of them are understood before any is carried out. */
+/** All of them are validated before any is carried out. */
 export interface Commands {
   type: "commands";
   commands: (Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review)[];
@@ -92,7 +92,7 @@ export interface Configure {
   options?: Record<string, string> | null;
 }
 
-/** No wrapper at all. Must be asked for by name. */
+/** No sandbox: commands can do everything that the user can do. */
 export interface DangerFullAccess {
   type: "dangerFullAccess";
 }
@@ -108,14 +108,14 @@ export interface Dequeue {
   id: string;
 }
 
-/** About one message of this client, and nobody else's business. */
+/** About one message of this client; other clients do not get it. */
 export interface ErrorMessage {
   type: "error";
   message: string;
   submitId?: string;
 }
 
-/** Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people. */
+/** Hames already runs in a container or the like, so it adds no sandbox. `networkAccess` is only shown to people. */
 export interface ExternalSandbox {
   type: "externalSandbox";
   networkAccess?: "enabled" | "restricted";
@@ -147,7 +147,7 @@ export interface Fork {
   lastSeq?: number | null;
 }
 
-/** What `git diff` says of a thread's directory: everything that is not committed, whoever changed it. `problem`: why there is no diff, for people; then `files` is empty. */
+/** All uncommitted changes in a thread's directory, whoever made them. `problem` says why there is no diff; then `files` is empty. */
 export interface GitChanges {
   files?: FileChange[];
   problem?: string;
@@ -185,7 +185,7 @@ export interface HarnessState {
   notices?: Notice[];
 }
 
-/** `output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was refused, failed or skipped. */
+/** If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`: why it was refused, failed or skipped. */
 export interface HarnessToolCall {
   id: string;
   name: string;
@@ -203,13 +203,13 @@ export interface HarnessToolCall {
   reason?: string;
 }
 
-/** `id` is what an upload was answered with. */
+/** `id` is the id that `POST /uploads` returned. */
 export interface ImageAttachment {
   type: "image";
   id: string;
 }
 
-/** One record of the log, in a line. */
+/** One record of the log, described in one line. */
 export interface Mark {
   seq: number;
   at: number;
@@ -218,7 +218,7 @@ export interface Mark {
   messageId?: string;
 }
 
-/** `problem` says what to set before it can be used. */
+/** `problem` says what to configure before the model can be used. */
 export interface Model {
   id: string;
   name: string;
@@ -242,7 +242,7 @@ export interface NewThread {
   options?: Record<string, string> | null;
 }
 
-/** A warning: something is missing from now on. `message` says what, why, and what to do. */
+/** A warning: something does not work from now on. `message` says what, why, and what to do. */
 export interface Notice {
   severity: "info" | "warning";
   source: string;
@@ -268,7 +268,7 @@ export interface QueuedPrompt {
   attachments?: Attachment[];
 }
 
-/** Everything readable, nothing writable, no network. */
+/** Commands can write nothing and have no network. */
 export interface ReadOnly {
   type: "readOnly";
 }
@@ -306,7 +306,7 @@ export interface ServerStatus {
   canAddDevices?: boolean;
 }
 
-/** Replaces the value at `path`. One past the end of a list appends. */
+/** Replaces the value at `path`. The index right after the last element of a list appends. */
 export interface SetOperation {
   type: "set";
   path: string[];
@@ -326,7 +326,7 @@ export interface StateAnswer {
   state: HarnessState;
 }
 
-/** A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`. */
+/** The state of a thread at record `rev`. `skipped`: how many earlier messages are left out of `state`. */
 export interface StateAt {
   rev: number;
   at: number;
@@ -334,7 +334,7 @@ export interface StateAt {
   skipped?: number;
 }
 
-/** `rev` is the log position of the last record in it. */
+/** `rev` is the log position of the last record that it includes. */
 export interface StateMessage {
   type: "state";
   state: HarnessState;
@@ -348,7 +348,7 @@ export interface Steer {
   attachments?: (ImageAttachment | FileAttachment)[];
 }
 
-/** The same `id` twice counts once. */
+/** A second submit with the same `id` does nothing. */
 export interface Submit {
   type: "submit";
   prompt: string;
@@ -374,7 +374,7 @@ export interface ThreadHead {
   notes?: string[];
 }
 
-/** `partial`: the search has not read every thread yet; the same one a moment later finds more. */
+/** `partial`: the search has not read every thread yet; repeat it for more results. */
 export interface ThreadPage {
   threads: ThreadRow[];
   nextCursor: string | null;
@@ -395,7 +395,7 @@ export interface ThreadRow {
   match?: string;
 }
 
-/** On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now. It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask. */
+/** The list of threads has changed; `threads` are the new rows. Sent to clients that connected with `?threads=1`. The first one has no rows: it tells the client that it need not poll the list. */
 export interface ThreadsMessage {
   type: "threads";
   threads: ThreadRow[];
@@ -413,7 +413,7 @@ export interface Upload {
   size: number;
 }
 
-/** Of the whole thread, but for `context_tokens`: filled by the last model call. */
+/** Totals of the whole thread. `context_tokens` is the size of the context in the last model call. */
 export interface Usage {
   inputTokens: number;
   outputTokens: number;
@@ -425,7 +425,7 @@ export interface Usage {
   cost: number | null;
 }
 
-/** The workspace and the named roots are writable. */
+/** Commands can write only to the workspace and to `writableRoots`. */
 export interface WorkspaceWrite {
   type: "workspaceWrite";
   writableRoots?: string[];

@@ -389,7 +389,7 @@ def test_a_signal_to_continue_may_come_in_the_middle_of_writing_to_the_terminal(
 def test_where_no_shell_waits_control_z_does_not_freeze_the_terminal(terminal: Terminal) -> None:
     ready(terminal, "--model", "scripted/hello")
     terminal.presses("C-z")
-    terminal.shows("No shell to return to")
+    terminal.shows("There is no shell to return to")
     terminal.types("still here")
     terminal.shows("│ still here")
 

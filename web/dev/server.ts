@@ -356,7 +356,7 @@ export class FakeServer {
     const input = () => JSON.parse(body.toString() || "{}") as Record<string, never>;
     if (root === "sign-in") {
       if (input()["code"] !== "ABCD-EFGH")
-        return refuse(response, 401, "this code is wrong, was used already, or has expired");
+        return refuse(response, 401, "this code is wrong, was already used, or has expired");
       this.signedIn = true;
       return reply(response, { ok: true });
     }

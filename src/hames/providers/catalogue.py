@@ -95,7 +95,7 @@ class Catalogue:
 
     def provider(self, card: ModelCard) -> ModelService:
         if card.provider not in self._sources:
-            raise Misconfigured(f"nobody serves models of {card.provider!r}")
+            raise Misconfigured(f"there is no provider {card.provider!r}")
         if card.provider not in self._providers:
             self._providers[card.provider] = self._with_recorder(
                 as_service(self._sources[card.provider].provider(card))
@@ -187,7 +187,7 @@ def _scripted_source(scripts: Mapping[str, str], clock: Clock) -> PathSource:
     return PathSource(
         "scripted",
         display_name=lambda model: f"Script {model}",
-        description="Plays what is written down; no key, no network",
+        description="Plays a script; no key, no network",
         load=load,
         listed=("hello", *scripts),
     )
@@ -204,7 +204,7 @@ def _cassette_source() -> PathSource:
     return PathSource(
         "cassette",
         display_name=lambda model: f"Cassette {Path(model).name}",
-        description="Plays what was recorded; no key, no network",
+        description="Plays a recording; no key, no network",
         load=load,
     )
 

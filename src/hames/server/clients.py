@@ -110,7 +110,7 @@ class SseClient:
         self._waiting.append(data)
         self._bytes += len(data)
         if self._bytes > OUTBOX_BYTES and self._busy:
-            self.end("this client reads too slowly; come back")
+            self.end("this client reads too slowly; reconnect")
             self.stalled()
         self._wake.set()
 
@@ -122,7 +122,7 @@ class SseClient:
         if not self._busy:
             self._moved = now
         elif now - self._moved >= PATIENCE_SECONDS:
-            self.end("this client reads too slowly; come back")
+            self.end("this client reads too slowly; reconnect")
             self.stalled()
         if now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now

@@ -74,7 +74,7 @@ class Hub:
         watcher = self._watcher = await self._engine.watch(self.thread_id, answers=False)
         self._state = watcher.state
         task_status.started()
-        why = "the server restarts"
+        why = "the server is restarting"
         try:
             while not self._closing:
                 changes = await watcher.next()
@@ -207,7 +207,7 @@ class Hub:
         for client in self._sync:
             client.start_over()
         for client in list(self._sse):
-            client.end("too much happened at once; come back")
+            client.end("too many changes at once; reconnect")
 
 
 def _joined(operations: list[Operation]) -> Iterator[Operation]:
@@ -251,7 +251,7 @@ class Hubs:
         finally:
             hub.users -= 1
             if hub.users == 0:
-                hub.close(RESTARTS, "nobody is left")
+                hub.close(RESTARTS, "no client is left")
                 self._forget(hub)
 
     async def _open(self, thread_id: ThreadId) -> Hub:

@@ -96,14 +96,16 @@ class RunnerApi:
             Endpoint(
                 method="POST",
                 path="/approvals/{id}",
-                says="Answer what a run asks",
+                says="Answer a question of a run",
                 handle=self.approve,
                 body=ApprovalAnswer,
                 answer=Ok,
             ),
-            Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
             Endpoint(
-                method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
+                method="GET", path="/healthz", says="Whether the server is running", handle=self.health, answer=Health
+            ),
+            Endpoint(
+                method="GET", path="/metrics", says="Metrics for Prometheus", handle=self.metrics, media="text/plain"
             ),
             Endpoint(method="GET", path="/openapi.json", says="This description", handle=self.openapi),
         ]

@@ -127,7 +127,7 @@ class HamesApp(ConversationScreen):
         except SuspendNotSupported:
             return
         if not stopped:
-            self.notify("No shell to return to, so Hames goes on", markup=False)
+            self.notify("There is no shell to return to, so Hames was not suspended", markup=False)
 
     def _tidy(self) -> None:
         """Looking through everything takes a tenth of a second, so it is not done while words pour in or keys come."""
@@ -321,6 +321,6 @@ class HamesApp(ConversationScreen):
         except editor.NoEditor as why:
             self.note(str(why), meaning="warn")
         except SuspendNotSupported:
-            self.note("This terminal cannot be handed to an editor", meaning="warn")
+            self.note("An editor cannot be opened in this terminal", meaning="warn")
         else:
             self.composer.put(text)

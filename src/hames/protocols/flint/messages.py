@@ -74,7 +74,7 @@ class Turn(Wire):
 
 
 class Thread(Wire):
-    """`createdAt` and `updatedAt` are unix seconds. `turns` is filled where history was asked for."""
+    """`createdAt` and `updatedAt` are unix seconds. `turns` is filled if the request asked for history."""
 
     id: str
     preview: str
@@ -106,7 +106,7 @@ class ConfigSelectOption(Wire):
 
 
 class ConfigOption(Wire):
-    """One thing to choose. `modelIds` left out: it applies to every model."""
+    """One option. Without `modelIds` it applies to every model."""
 
     type: Literal["select"]
     id: str
@@ -139,7 +139,7 @@ class Model(Wire):
 
 
 class Usage(Wire):
-    """`inputTokens` counts what was neither read from nor written to a cache."""
+    """`inputTokens` does not count tokens that were read from or written to a cache."""
 
     input_tokens: int
     output_tokens: int
@@ -158,7 +158,8 @@ class TokenCount(Wire):
 
 
 class TokenUsage(Wire):
-    """Of the whole thread, and of the last model call. `byModel` is the whole thread's, because each has its price."""
+    """Usage of the whole thread and of the last model call. `byModel` splits the total by model, because prices
+    differ."""
 
     total: TokenCount
     last: TokenCount
@@ -181,7 +182,7 @@ class ClientInfo(Wire):
 
 
 class ClientCapabilities(Wire):
-    """`optOutNotificationMethods`: what this client does not want to hear."""
+    """`optOutNotificationMethods`: notifications that this client does not want."""
 
     experimental_api: bool | None = None
     opt_out_notification_methods: list[str] | None = None
@@ -199,7 +200,7 @@ class AgentInfo(Wire):
 
 
 class AgentCapabilities(Wire):
-    """`methods` are the requests offered beside the specification's."""
+    """`methods` are the requests that this server offers in addition to the specification."""
 
     streaming: bool
     config_options: bool
@@ -234,7 +235,7 @@ class ThreadResumeParams(Wire):
 
 
 class ThreadForkParams(Wire):
-    """`lastTurnId` is the last turn the fork keeps; without it the fork keeps all."""
+    """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
 
     thread_id: str
     last_turn_id: str | None = None
@@ -311,7 +312,7 @@ class TurnsPage(Wire):
 
 
 class ItemEntry(Wire):
-    """`startedAtMs` and `completedAtMs` are null: an item is kept without its times."""
+    """`startedAtMs` and `completedAtMs` are null, because times of items are not saved."""
 
     turn_id: str
     item: ThreadItem
@@ -341,7 +342,7 @@ class ThreadQueueAddParams(Wire):
 
 
 class ThreadQueueAddResult(Wire):
-    """The prompt waits, or its turn has started."""
+    """`queued` if the prompt waits, `turn` if its turn has started."""
 
     queued: QueuedPrompt | None = None
     turn: Turn | None = None
@@ -426,7 +427,7 @@ class ModelListResult(Wire):
 
 
 class ConfigListParams(Wire):
-    """Of a thread, when one is named; else of the connection."""
+    """Options of the thread if `threadId` is given, else of the connection."""
 
     thread_id: str | None = None
 
@@ -450,9 +451,9 @@ class ConfigReadResult(Wire):
 
 
 class McpServerStatusListParams(Wire):
-    """Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one.
+    """Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
 
-    `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full.
+    `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
     """
 
     thread_id: str | None = None
@@ -468,7 +469,7 @@ class McpTool(Wire):
 
 
 class McpServerStatus(Wire):
-    """`status` and `error` are ours, beside Codex's members. `tools` is by the tool's name."""
+    """`status` and `error` are additions to Codex's members. `tools` is a map by the tool's name."""
 
     name: str
     status: Literal["notStarted", "starting", "ready", "failed"]
@@ -523,7 +524,7 @@ class ThreadSettingsUpdated(Wire):
 
 
 class InstructionSources(Wire):
-    """`thread/instructionSources/updated`: the project notes that the model is shown from now on."""
+    """`thread/instructionSources/updated`: the paths of the project notes that the model sees from now on."""
 
     thread_id: str
     instruction_sources: list[str]
@@ -536,7 +537,7 @@ class ThreadQueueChanged(Wire):
 
 
 class TokenUsageUpdated(Wire):
-    """`usage` is the turn's so far; `tokenUsage` has the thread's and the last call's."""
+    """`usage` is that of the turn so far; `tokenUsage` has that of the thread and of the last call."""
 
     thread_id: str
     turn_id: str
@@ -573,7 +574,7 @@ class ItemCompleted(Wire):
 
 
 class Delta(Value, rename="camel"):
-    """The one message that is sent by the thousand: no `_meta`, nothing to leave out."""
+    """Sent very often, so it has no `_meta` and no optional members."""
 
     thread_id: str
     turn_id: str
@@ -592,7 +593,7 @@ class Notice(Wire):
 
 
 class ServerRequestResolved(Wire):
-    """A question that was asked is settled: by somebody's answer, or because the turn ended."""
+    """A question is closed: somebody answered it, or the turn ended."""
 
     thread_id: str
     request_id: RequestId
@@ -604,8 +605,8 @@ ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
 
 
 class AlwaysCovers(Wire):
-    """What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may
-    be changed again, or for a command the scripts that must stay as they are."""
+    """What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
+    thread". `files` are the files that may be changed again or, for a command, the scripts that must not change."""
 
     text: str
     files: list[str] = []
@@ -668,7 +669,8 @@ ElicitationWord = Literal["accept", "decline", "cancel"]
 
 
 class ElicitationParams(Wire):
-    """An MCP server asks a person: a form (`requestedSchema`), or an address to visit (`url`), which nobody opens."""
+    """A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which
+    Hames never opens."""
 
     thread_id: str
     turn_id: str
@@ -685,7 +687,7 @@ class ElicitationParams(Wire):
 
 
 class ElicitationResponse(Wire):
-    """`content` is the form filled in; left out, the form is handed in as it stands."""
+    """`content` is the completed form; without it the form is sent with its defaults."""
 
     action: ElicitationWord
     content: Json = None

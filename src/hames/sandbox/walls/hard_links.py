@@ -203,10 +203,12 @@ def protect_shared_files(
     notes: list[str] = []
     if done.copied:
         notes.append(
-            f"{_several(done.copied, roots)}, so each got a copy of its own: commands cannot change the original"
+            f"{_several(done.copied, roots)}, so they were replaced by copies: commands cannot change the originals"
         )
     if done.left:
-        how = "is read-only for commands" if can_mount else "could not be copied: commands can change the original"
+        how = (
+            "they are read-only for commands" if can_mount else "could not be copied: commands can change the originals"
+        )
         notes.append(f"{_several(done.left, roots)}, and {how}")
     return Protected(mounts=done.mounts if can_mount else (), notes=tuple(notes))
 
@@ -214,7 +216,7 @@ def protect_shared_files(
 def _several(paths: Sequence[str], roots: Sequence[str]) -> str:
     places = Counter(_top(path, roots) for path in paths)
     where = ", ".join(f"{count} in {place!r}" for place, count in places.most_common(3))
-    return f"hard links: files of the workspace have names outside it, too ({where})"
+    return f"hard links: these files of the workspace are also linked outside it ({where})"
 
 
 def _top(path: str, roots: Sequence[str]) -> str:

@@ -134,4 +134,4 @@ def _mended(path: str, target: str) -> str:
         if os.path.lexists(link):
             link.rename(aside)
         link.symlink_to(target)
-    return f"the command replaced the protected link {path!r}; it was put back"
+    return f"the command replaced the protected link {path!r}; it was restored"

@@ -58,7 +58,8 @@ class PromptsApi:
             Endpoint(
                 method="GET",
                 path="/events",
-                says="The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` goes on from there",
+                says="The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` continues after that"
+                " event",
                 handle=self.events,
                 media="text/event-stream",
                 query=("thread", "after", "answers"),

@@ -34,19 +34,21 @@ class StatusApi:
             Endpoint(
                 method="GET",
                 path="/status",
-                says="What this server is and offers",
+                says="Version, models and sandbox of this server",
                 handle=self.status,
                 answer=p.ServerStatus,
             ),
-            Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
             Endpoint(
-                method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
+                method="GET", path="/healthz", says="Whether the server is running", handle=self.health, answer=Health
+            ),
+            Endpoint(
+                method="GET", path="/metrics", says="Metrics for Prometheus", handle=self.metrics, media="text/plain"
             ),
             Endpoint(method="GET", path="/openapi.json", says="This description", handle=self.openapi),
             Endpoint(
                 method="GET",
                 path="/files",
-                says="Files of a thread's directory by a few letters of their name",
+                says="Search the files of a thread's directory by name",
                 handle=self.files,
                 answer=p.FileHits,
                 query=("thread", "query", "limit"),

@@ -70,13 +70,13 @@ class _Conversation:
         async for text in socket.messages():
             try:
                 if text is None:
-                    raise Refused("messages are text")
+                    raise Refused("messages must be text")
                 given = decode(text)
             except Refused as why:
                 bad += 1
                 self._refuse(str(why), why.submit_id)
                 if bad > BAD_MESSAGES:
-                    socket.close(POLICY, "too many messages that make no sense")
+                    socket.close(POLICY, "too many invalid messages")
                     return
                 continue
             bad = 0

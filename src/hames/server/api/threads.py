@@ -72,7 +72,7 @@ class ThreadsApi:
             Endpoint(
                 method="POST",
                 path=f"{one}/archive",
-                says="Put a thread away, or take it out again",
+                says="Archive or unarchive a thread",
                 handle=self.archive,
                 body=p.Archive,
                 answer=p.ThreadAnswer,
@@ -80,21 +80,21 @@ class ThreadsApi:
             Endpoint(
                 method="GET",
                 path=f"{one}/timeline",
-                says="Every record that is not a delta, in a line",
+                says="The timeline: one line for every record that is not a delta",
                 handle=self.timeline,
                 answer=p.Timeline,
             ),
             Endpoint(
                 method="GET",
                 path=f"{one}/git-diff",
-                says="What is not committed in the thread's directory, as git says",
+                says="The uncommitted changes in the thread's directory",
                 handle=self.git_diff,
                 answer=p.GitChanges,
             ),
             Endpoint(
                 method="GET",
                 path=f"{one}/at/{{seq}}",
-                says="The state as it was at a record; `last` leaves out all but so many messages",
+                says="The state at a record; `last=N` returns only the last N messages",
                 handle=self.at,
                 answer=p.StateAt,
                 query=("last",),
@@ -110,7 +110,7 @@ class ThreadsApi:
             Endpoint(
                 method="GET",
                 path=f"{one}/tools/{{tool}}/output",
-                says="Everything a tool said",
+                says="The whole output of a tool call",
                 handle=self.output,
                 media="text/plain",
             ),

@@ -84,7 +84,7 @@ def _host(asked: Head, gate: Gate) -> Refusal | None:
     if host is None:
         return Refusal(status=400, message="one Host header is needed")
     if not _is_own(host, gate):
-        return Refusal(status=421, message="this server does not go by that name")
+        return Refusal(status=421, message="the Host header is not a name of this server; add it with --allow-host")
     return None
 
 
@@ -107,9 +107,9 @@ def _origin(asked: Head, gate: Gate) -> Refusal | None:
         if origin in gate.origins:
             return None  # a page that is allowed by name is on another site, and says so
         if origin not in (f"http://{host}", f"https://{host}"):
-            return Refusal(status=403, message="requests from other sites are not taken")
+            return Refusal(status=403, message="requests from other sites are refused")
     if asked.one("sec-fetch-site") in ("cross-site", "same-site"):
-        return Refusal(status=403, message="requests from other sites are not taken")
+        return Refusal(status=403, message="requests from other sites are refused")
     return None
 
 

@@ -259,7 +259,7 @@ def _seq(words: list[str], _fed: bool) -> ReadingCall:
     numbers = [word for word in words if re.fullmatch(r"-?\d{1,7}(\.\d{1,6})?", word)]
     plain = read_options("seq", _SEQ, [word for word in words if word not in numbers]).operands
     if plain or not 1 <= len(numbers) <= 3:
-        raise Doubt("`seq` called like this could go on for ever")
+        raise Doubt("`seq` called like this could run forever")
     return NOTHING
 
 

@@ -134,7 +134,7 @@ class WorkspaceJudge:
                 f"a file name that begins with `-` would be an option of `{name}` (`{word.text}`; `./*` is safe)"
             )
         if name in ONE_FILE:
-            raise Doubt(f"`{word.text}` can stand for several files, and `{name}` would write to the second")
+            raise Doubt(f"`{word.text}` can match several files, and `{name}` would write to the second")
         if matches == [word.text]:
             return
         for match in matches:
