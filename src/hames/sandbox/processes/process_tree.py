@@ -10,7 +10,6 @@ standard library only, so that it starts fast and needs nothing installed.
 """
 
 # pathlib would double what the guardian imports.
-# ruff: noqa: PTH110, PTH112, PTH123, PTH208
 
 import os
 import select

@@ -188,7 +188,7 @@ def _listeners(stage: EscapeTargets, stack: ExitStack) -> None:
 
 def _odd_listeners(stage: EscapeTargets, stack: ExitStack) -> None:
     """Sockets that the kernel's own list does not name by their path, outside and in the workspace."""
-    before = os.getcwd()  # noqa: PTH109
+    before = os.getcwd()
     stack.callback(os.chdir, before)
     for place in ("out", "ws"):
         directory = stage.base / place
@@ -212,9 +212,9 @@ def _odd_listeners(stage: EscapeTargets, stack: ExitStack) -> None:
             listener.listen()
             stage.listeners[f"{name}_{place}"] = listener
             stage.told[f"{name}_{place}"] = str(directory / path)
-        os.rename("renamed-before", "renamed-socket")  # noqa: PTH104
+        os.rename("renamed-before", "renamed-socket")
         os.link("linked-before", "linked-socket")
-        os.rename("moving", "elsewhere-now")  # noqa: PTH104
+        os.rename("moving", "elsewhere-now")
     os.chdir(before)
 
 

@@ -35,7 +35,7 @@ class Separated(Value):
     def mounts(self) -> tuple[Mount, ...]:
         if len(self.left) <= _MOST_MOUNTS:
             return tuple(Mount(path=path, how="read") for path in self.left)
-        return tuple(Mount(path=path, how="read") for path in sorted({os.path.dirname(path) for path in self.left}))  # noqa: PTH120
+        return tuple(Mount(path=path, how="read") for path in sorted({os.path.dirname(path) for path in self.left}))
 
 
 def find_shared_files(
@@ -81,7 +81,7 @@ def separate_files(names: Sequence[LinkedName], roots: Sequence[str], *, can_mou
 def _by_directory(names: Sequence[LinkedName]) -> Iterator[tuple[str, list[LinkedName]]]:
     grouped: dict[str, list[LinkedName]] = {}
     for name in names:
-        grouped.setdefault(os.path.dirname(name.path), []).append(name)  # noqa: PTH120
+        grouped.setdefault(os.path.dirname(name.path), []).append(name)
     yield from grouped.items()
 
 
@@ -104,13 +104,13 @@ def _opened(directory: str, roots: Sequence[str]) -> Generator[int]:
 def _can_be_changed(path: str, place: int) -> bool:
     """Whether we, and so a command, could write to it, now or after a change of its mode."""
     with suppress(OSError):
-        about = os.stat(os.path.basename(path), dir_fd=place, follow_symlinks=False)  # noqa: PTH119
-        return os.geteuid() in (0, about.st_uid) or os.access(os.path.basename(path), os.W_OK, dir_fd=place)  # noqa: PTH119
+        about = os.stat(os.path.basename(path), dir_fd=place, follow_symlinks=False)
+        return os.geteuid() in (0, about.st_uid) or os.access(os.path.basename(path), os.W_OK, dir_fd=place)
     return False
 
 
 def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
-    base = os.path.basename(name.path)  # noqa: PTH119
+    base = os.path.basename(name.path)
     temporary = f".hames-{secrets.token_hex(8)}"
     try:
         source = os.open(base, _FILE, dir_fd=place)
@@ -143,8 +143,8 @@ def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[
 def _linked(first: str, temporary: str, place: int, roots: Sequence[str]) -> bool:
     """Two names of one file inside stay two names of one file."""
     try:
-        with _opened(os.path.dirname(first), roots) as other:  # noqa: PTH120
-            base = os.path.basename(first)  # noqa: PTH119
+        with _opened(os.path.dirname(first), roots) as other:
+            base = os.path.basename(first)
             os.link(base, temporary, src_dir_fd=other, dst_dir_fd=place, follow_symlinks=False)
     except OSError:
         return False

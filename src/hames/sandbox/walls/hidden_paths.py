@@ -49,7 +49,7 @@ def _secrets_below(directory: str) -> tuple[str, ...]:
 def _worth_a_look(home: str) -> Sequence[str]:
     """One listing instead of hundreds of questions. A directory that cannot be listed may still be entered."""
     try:
-        there = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
+        there = frozenset(os.listdir(home))
     except OSError:
         return HOME_SECRETS
     return [name for name in HOME_SECRETS if name.partition("/")[0] in there]
@@ -70,12 +70,12 @@ def is_alive(path: str) -> bool:
     is told apart by the error. A dead socket needs no cover, and a cover would keep its owner from removing it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
-            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return True
         try:
             # Through a descriptor, because an address has room for 107 bytes.
-            probe.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")  # noqa: PTH119
+            probe.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")
         except ConnectionRefusedError:
             return False
         except OSError as error:
@@ -97,7 +97,7 @@ def _bound() -> list[str]:
 
 def _is_socket(path: str) -> bool:
     try:
-        return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116
+        return stat.S_ISSOCK(os.stat(path).st_mode)
     except OSError:
         return False
 

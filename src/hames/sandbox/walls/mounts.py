@@ -103,7 +103,7 @@ def follow(path: str) -> tuple[str, list[Mount]]:
             here = here.rpartition("/")[0]
             continue
         try:
-            target = os.readlink(f"{here}/{name}")  # noqa: PTH115
+            target = os.readlink(f"{here}/{name}")
         except OSError:
             here = f"{here}/{name}"
             continue

@@ -86,8 +86,8 @@ def _remove_slowly(directories: list[str], lock: int) -> None:
 
 def _make(path: str, content: str | None) -> None:
     if content is None:
-        os.mkdir(path)  # noqa: PTH102
-        os.chmod(path, PLACEHOLDER_MODE)  # noqa: PTH101 - the mode given to mkdir is subject to the umask
+        os.mkdir(path)
+        os.chmod(path, PLACEHOLDER_MODE)
         return
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -113,7 +113,7 @@ def _flock(lock: int, operation: int, *, tries: int = _LOCK_TRIES) -> bool:
 def _remove_directory(path: str) -> None:
     with suppress(OSError):
         if stat.S_IMODE(os.lstat(path).st_mode) == PLACEHOLDER_MODE:
-            os.rmdir(path)  # noqa: PTH106 - fails, as it should, when somebody put something there
+            os.rmdir(path)
 
 
 def _remove_file(path: str, content: str) -> None:
@@ -121,7 +121,7 @@ def _remove_file(path: str, content: str) -> None:
         about = os.lstat(path)
         ours = stat.S_ISREG(about.st_mode) and stat.S_IMODE(about.st_mode) == PLACEHOLDER_MODE
         if ours and Path(path).read_text() == content:
-            os.unlink(path)  # noqa: PTH108
+            os.unlink(path)
 
 
 def _mended(path: str, target: str) -> str:

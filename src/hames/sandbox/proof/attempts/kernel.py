@@ -1,8 +1,5 @@
 """Attempts on namespaces, the kernel and other processes."""
 
-# Most of these are about one system call each.
-# ruff: noqa: PTH102, PTH106, PTH123, PTH208
-
 import ctypes
 import fcntl
 import os

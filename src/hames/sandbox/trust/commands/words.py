@@ -10,7 +10,9 @@ from typing import Literal, NoReturn
 
 from hames.domain.value import Value
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.limits import MAX_BYTES, MAX_COMMANDS
+
+MAX_BYTES = 16 * 1024
+MAX_COMMANDS = 20
 
 Joint = Literal["", "&&", "||", ";", "|"]
 

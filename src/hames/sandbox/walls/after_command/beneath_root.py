@@ -4,9 +4,6 @@ A command that still runs in the same workspace could swap a directory for a lin
 outside the sandbox, would change a file somewhere else.
 """
 
-# Everything here is about one system call each, relative to a descriptor.
-# ruff: noqa: PTH101
-
 import errno
 import os
 import secrets

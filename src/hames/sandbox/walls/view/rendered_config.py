@@ -28,125 +28,42 @@ _INCLUDED_SECONDS = 60
 _KNOWN_HOSTS = ".ssh/known_hosts"
 
 _GIT_KEYS = frozenset(
-    {
-        "user.name",
-        "user.email",
-        "user.useconfigonly",
-        "author.name",
-        "author.email",
-        "committer.name",
-        "committer.email",
-        "init.defaultbranch",
-        "init.defaultobjectformat",
-        "init.defaultrefformat",
-        "core.abbrev",
-        "core.autocrlf",
-        "core.commentchar",
-        "core.eol",
-        "core.filemode",
-        "core.ignorecase",
-        "core.precomposeunicode",
-        "core.quotepath",
-        "core.safecrlf",
-        "core.whitespace",
-        "branch.autosetupmerge",
-        "branch.autosetuprebase",
-        "branch.sort",
-        "commit.cleanup",
-        "commit.verbose",
-        "diff.algorithm",
-        "diff.colormoved",
-        "diff.context",
-        "diff.mnemonicprefix",
-        "diff.noprefix",
-        "diff.renames",
-        "diff.submodule",
-        "fetch.parallel",
-        "fetch.prune",
-        "fetch.prunetags",
-        "log.date",
-        "log.decorate",
-        "log.follow",
-        "merge.conflictstyle",
-        "merge.ff",
-        "pull.ff",
-        "pull.rebase",
-        "push.autosetupremote",
-        "push.default",
-        "push.followtags",
-        "rebase.autosquash",
-        "rebase.autostash",
-        "rebase.updaterefs",
-        "rerere.enabled",
-        "safe.directory",
-        "status.short",
-        "status.showuntrackedfiles",
-        "submodule.recurse",
-        "tag.sort",
-    }
+    """
+    author.email author.name branch.autosetupmerge branch.autosetuprebase branch.sort commit.cleanup commit.verbose
+    committer.email committer.name core.abbrev core.autocrlf core.commentchar core.eol core.filemode
+    core.ignorecase core.precomposeunicode core.quotepath core.safecrlf core.whitespace diff.algorithm
+    diff.colormoved diff.context diff.mnemonicprefix diff.noprefix diff.renames diff.submodule fetch.parallel
+    fetch.prune fetch.prunetags init.defaultbranch init.defaultobjectformat init.defaultrefformat log.date
+    log.decorate log.follow merge.conflictstyle merge.ff pull.ff pull.rebase push.autosetupremote push.default
+    push.followtags rebase.autosquash rebase.autostash rebase.updaterefs rerere.enabled safe.directory status.short
+    status.showuntrackedfiles submodule.recurse tag.sort user.email user.name user.useconfigonly
+    """.split()
 )
 _ALIAS = re.compile(r"alias\.[A-Za-z][A-Za-z0-9-]*")
 # An alias that begins with "!" is a program; one with -c, an address or a header may hold a password.
 _ALIAS_VALUE = re.compile(r"(?!.*(?:(?:^|\s)-c|://|=.*:|header|token|password))[A-Za-z][^!\n\r\0]*", re.IGNORECASE)
 
 _NPM_KEYS = frozenset(
-    {
-        "audit",
-        "engine-strict",
-        "fund",
-        "ignore-scripts",
-        "legacy-peer-deps",
-        "lockfile-version",
-        "loglevel",
-        "package-lock",
-        "prefer-offline",
-        "registry",
-        "replace-registry-host",
-        "save",
-        "save-exact",
-        "save-prefix",
-        "strict-peer-deps",
-        "strict-ssl",
-        "update-notifier",
-    }
+    """
+    audit engine-strict fund ignore-scripts legacy-peer-deps lockfile-version loglevel package-lock prefer-offline
+    registry replace-registry-host save save-exact save-prefix strict-peer-deps strict-ssl update-notifier
+    """.split()
 )
 _NPM_SCOPE = re.compile(r"@[a-z0-9][a-z0-9._-]*:registry")
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ._^~*<>=|-]{0,40}")
 
 _PIP_KEYS = frozenset(
-    {
-        "break-system-packages",
-        "disable-pip-version-check",
-        "extra-index-url",
-        "find-links",
-        "index-url",
-        "no-binary",
-        "no-index",
-        "only-binary",
-        "pre",
-        "prefer-binary",
-        "require-virtualenv",
-        "retries",
-        "timeout",
-        "trusted-host",
-        "upgrade-strategy",
-    }
+    """
+    break-system-packages disable-pip-version-check extra-index-url find-links index-url no-binary no-index
+    only-binary pre prefer-binary require-virtualenv retries timeout trusted-host upgrade-strategy
+    """.split()
 )
 
 # `True` keeps a plain value, "address" an address without its password. `*` is any name.
 _UV: Mapping[str, Any] = {
-    "index-url": "address",
-    "extra-index-url": "address",
-    "find-links": "address",
-    "index-strategy": True,
-    "no-index": True,
-    "offline": True,
-    "native-tls": True,
-    "prerelease": True,
-    "resolution": True,
-    "python-preference": True,
-    "python-downloads": True,
-    "exclude-newer": True,
+    **dict.fromkeys(("index-url", "extra-index-url", "find-links"), "address"),
+    **dict.fromkeys("index-strategy no-index offline native-tls prerelease resolution".split(), True),
+    **dict.fromkeys(("python-preference", "python-downloads", "exclude-newer"), True),
     "index": {"name": True, "url": "address", "default": True, "explicit": True},
     "pip": {"index-url": "address", "extra-index-url": "address", "no-index": True, "index-strategy": True},
 }
@@ -187,7 +104,7 @@ def _of(home: str, name: str, render: Render) -> bytes:
     """What a file is rendered to, remembered until it changes. Nothing for a file that cannot be read or understood."""
     path = name if name.startswith("/") else f"{home}/{name}"
     try:
-        about = os.stat(path)  # noqa: PTH116
+        about = os.stat(path)
     except OSError:
         return b""
     # A file of git's may include others, which change alone.

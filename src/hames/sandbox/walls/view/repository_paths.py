@@ -20,7 +20,7 @@ def enclosing_repository(workspace: str, forbidden: Callable[[str], bool]) -> st
     for _ in range(_DEEPEST):
         if os.path.lexists(f"{here}/.git"):
             return "" if here == workspace or forbidden(here) else here
-        here = os.path.dirname(here)  # noqa: PTH120
+        here = os.path.dirname(here)
         if here == "/":
             break
     return ""

@@ -4,9 +4,6 @@ Nothing is thrown away: a file gets a name that git does not look for, a setting
 before the command is the user's own and stays byte for byte.
 """
 
-# Paths are strings: most of them are read from files. Files are reached through descriptors of their directories.
-# ruff: noqa: PTH118, PTH120
-
 import os
 import re
 from collections import Counter

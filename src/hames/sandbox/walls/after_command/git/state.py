@@ -4,9 +4,6 @@ A `Piece` is one such file: a configuration, a hook, the todo list of a paused r
 directory. Pieces are read before a command and after it; `git_disarm` makes new ones inert.
 """
 
-# Paths are strings, because most of them are read from files; files are reached through descriptors.
-# ruff: noqa: PTH118, PTH119, PTH120, PTH208
-
 import hashlib
 import os
 import stat
