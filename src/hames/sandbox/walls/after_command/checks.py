@@ -16,7 +16,6 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from hames.sandbox.walls.after_command.beneath_root import drop_mode_bits, is_inside, open_directory, root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import UnreadableConfig
 from hames.sandbox.walls.after_command.git.disarm import Disarmed, Disarmer
@@ -34,6 +33,7 @@ from hames.sandbox.walls.after_command.tree_walk import (
     special_search_result,
     start_special_search,
 )
+from hames.sandbox.walls.beneath_root import drop_mode_bits, is_inside, open_directory, root_of
 
 log = logging.getLogger(__name__)
 

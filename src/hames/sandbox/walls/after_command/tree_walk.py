@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from hames.executables import find_program
 from hames.sandbox.processes.environment import SYSTEM_PATH
-from hames.sandbox.walls.after_command.beneath_root import PLACE, open_listed
 from hames.sandbox.walls.after_command.task_files import FOREIGN_CODE, TASK_DIRECTORIES, TASK_FILES
+from hames.sandbox.walls.beneath_root import PLACE, open_listed
 
 SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from hames.domain.value import Value
-from hames.sandbox.walls.after_command.beneath_root import (
+from hames.sandbox.walls.after_command.git import config
+from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig
+from hames.sandbox.walls.after_command.git.state import X_BITS, Piece
+from hames.sandbox.walls.beneath_root import (
     ASIDE,
     drop_mode_bits,
     move_aside,
@@ -20,9 +23,6 @@ from hames.sandbox.walls.after_command.beneath_root import (
     root_of,
     writable,
 )
-from hames.sandbox.walls.after_command.git import config
-from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig
-from hames.sandbox.walls.after_command.git.state import X_BITS, Piece
 
 _EMPTY_CONFIG = b"[core]\n\trepositoryformatversion = 0\n"
 _STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree", ""})
