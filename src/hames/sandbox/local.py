@@ -21,6 +21,7 @@ from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits, ToolFailed
+from hames.sandbox.paths import is_inside
 from hames.sandbox.processes.environment import child_environment, safe_directories
 from hames.sandbox.processes.guardian import Guardian
 from hames.sandbox.processes.limits import memory_limit, readable
@@ -31,7 +32,7 @@ from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
 from hames.sandbox.walls.launch_plan import LaunchPlan
-from hames.sandbox.walls.mounts import is_inside, writable_roots
+from hames.sandbox.walls.mounts import writable_roots
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.planning import CommandAccess
 from hames.sandbox.walls.view.home import names_below

@@ -18,14 +18,6 @@ ASIDE = "disabled-by-hames"
 _ASIDES = 100
 
 
-def is_inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(f"{root.rstrip('/')}/")
-
-
-def root_of(path: str, roots: tuple[str, ...]) -> str | None:
-    return next((root for root in roots if is_inside(path, root)), None)
-
-
 @contextmanager
 def open_directory(root: str, directory: str) -> Generator[int]:
     """A descriptor of a directory below `root` (or of `root` itself), whatever its depth. Raises `OSError`."""

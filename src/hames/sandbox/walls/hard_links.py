@@ -10,32 +10,20 @@ import secrets
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, is_inside
+from hames.sandbox.paths import root_of
+from hames.sandbox.walls.beneath_root import open_directory
+from hames.sandbox.walls.mounts import Mount
 from hames.sandbox.walls.workspace_survey import LinkedName, SurveyResult
 
 LARGE_BYTES = 64 << 20
 _SPARE_BYTES = 1 << 30
 _MOST_MOUNTS = 32
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Separated(Value):
-    """What was done: `copied` files, and mounts that make the others read-only. `left` could not be copied."""
-
-    copied: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-
-    @property
-    def mounts(self) -> tuple[Mount, ...]:
-        if len(self.left) <= _MOST_MOUNTS:
-            return tuple(Mount(path=path, how="read") for path in self.left)
-        return tuple(Mount(path=path, how="read") for path in sorted({os.path.dirname(path) for path in self.left}))
 
 
 def find_shared_files(
@@ -56,49 +44,38 @@ def find_shared_files(
     return [name for name in writable if count[name.device, name.inode] < name.links]
 
 
-def separate_files(names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool = True) -> Separated:
-    """Gives each of these files content of its own. `can_mount`: large files may be left for mounts."""
+def separate_files(
+    names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool
+) -> tuple[list[str], list[str]]:
+    """Gives each of these files content of its own. Returns those that were copied and those that could not be."""
     copied: list[str] = []
     left: list[str] = []
     firsts: dict[tuple[int, int], str] = {}
-    for directory, inside_it in _by_directory(names):
+    by_directory: dict[str, list[LinkedName]] = {}
+    for name in names:
+        by_directory.setdefault(os.path.dirname(name.path), []).append(name)
+    for directory, inside_it in by_directory.items():
         try:
             with _opened(directory, roots) as place:
                 for name in inside_it:
                     if not _can_be_changed(name.path, place):
                         continue
                     first = firsts.get((name.device, name.inode))
-                    if _separated(name, place, first, roots, can_mount=can_mount):
+                    if _separate(name, place, first, roots, can_mount=can_mount):
                         copied.append(name.path)
                         firsts.setdefault((name.device, name.inode), name.path)
                     else:
                         left.append(name.path)
         except OSError:
             left += [name.path for name in inside_it if os.path.lexists(name.path)]
-    return Separated(copied=tuple(copied), left=tuple(left))
+    return copied, left
 
 
-def _by_directory(names: Sequence[LinkedName]) -> Iterator[tuple[str, list[LinkedName]]]:
-    grouped: dict[str, list[LinkedName]] = {}
-    for name in names:
-        grouped.setdefault(os.path.dirname(name.path), []).append(name)
-    yield from grouped.items()
-
-
-@contextmanager
-def _opened(directory: str, roots: Sequence[str]) -> Generator[int]:
-    """The directory, reached from its root without following a link that a running command could have put there."""
-    root = next(root for root in roots if is_inside(directory, root))
-    place = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in directory[len(root) :].split("/"):
-            if part:
-                below = os.open(part, _DIRECTORY, dir_fd=place)
-                os.close(place)
-                place = below
-        yield place
-    finally:
-        os.close(place)
+def _opened(directory: str, roots: Sequence[str]) -> AbstractContextManager[int]:
+    """The directory, reached without following a link that a running command could have put there."""
+    root = root_of(directory, roots)
+    assert root is not None
+    return open_directory(root, directory)
 
 
 def _can_be_changed(path: str, place: int) -> bool:
@@ -109,7 +86,7 @@ def _can_be_changed(path: str, place: int) -> bool:
     return False
 
 
-def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
+def _separate(name: LinkedName, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
     base = os.path.basename(name.path)
     temporary = f".hames-{secrets.token_hex(8)}"
     try:
@@ -197,18 +174,16 @@ def protect_shared_files(
     """Before a command: nothing it can write to is known by a name outside. `can_mount`: what cannot be copied may be
     made read-only by a mount."""
     names = find_shared_files(seen, roots, read_only=read_only)
-    if not names:
-        return Protected()
-    done = separate_files(names, roots, can_mount=can_mount)
+    copied, left = separate_files(names, roots, can_mount=can_mount)
     notes: list[str] = []
-    if done.copied:
-        notes.append(
-            f"{_several(done.copied, roots)}, so each got a copy of its own: commands cannot change the original"
-        )
-    if done.left:
+    if copied:
+        notes.append(f"{_several(copied, roots)}, so each got a copy of its own: commands cannot change the original")
+    if left:
         how = "is read-only for commands" if can_mount else "could not be copied: commands can change the original"
-        notes.append(f"{_several(done.left, roots)}, and {how}")
-    return Protected(mounts=done.mounts if can_mount else (), notes=tuple(notes))
+        notes.append(f"{_several(left, roots)}, and {how}")
+    covered = left if len(left) <= _MOST_MOUNTS else sorted({os.path.dirname(path) for path in left})
+    mounts = [Mount(path=path, how="read") for path in covered] if can_mount else ()
+    return Protected(mounts=tuple(mounts), notes=tuple(notes))
 
 
 def _several(paths: Sequence[str], roots: Sequence[str]) -> str:
@@ -218,5 +193,4 @@ def _several(paths: Sequence[str], roots: Sequence[str]) -> str:
 
 
 def _top(path: str, roots: Sequence[str]) -> str:
-    root = next((root for root in roots if is_inside(path, root)), "")
-    return path[len(root) :].lstrip("/").partition("/")[0] or path
+    return path[len(root_of(path, roots) or "") :].lstrip("/").partition("/")[0] or path

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from hames.sandbox.walls.mounts import Layers, Mount, is_inside, mount_points, now_and_then
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Layers, Mount, mount_points, now_and_then
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS, system_secrets
 
 _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 
-from hames.sandbox.walls.mounts import Mount, is_inside, mount_points
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, mount_points
 
 _ETC = "/etc"
 

@@ -17,6 +17,7 @@ from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
 from hames.executables import script_command
 from hames.ports import Launch, ToolFailed
+from hames.sandbox.paths import is_inside
 from hames.sandbox.processes import process_tree
 from hames.sandbox.processes.limits import limited_command, set_limits
 from hames.sandbox.walls import bubblewrap as bwrap
@@ -25,7 +26,7 @@ from hames.sandbox.walls import landlock as locks
 from hames.sandbox.walls.after_command.checks import AfterCommand, Check
 from hames.sandbox.walls.guarded_paths import GuardedPaths, find_guarded_paths
 from hames.sandbox.walls.launch_plan import LaunchPlan
-from hames.sandbox.walls.mounts import BOUND, Layers, Mount, is_inside
+from hames.sandbox.walls.mounts import BOUND, Layers, Mount
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.placeholders import Placeholders
 from hames.sandbox.walls.view.rendered_config import git_settings

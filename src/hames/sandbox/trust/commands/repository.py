@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hames.domain.value import Value
+from hames.sandbox.paths import is_inside
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.paths import is_inside
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_INDEX_BYTES = 64 << 20

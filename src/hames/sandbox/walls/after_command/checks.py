@@ -16,6 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from hames.sandbox.paths import is_inside, root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import UnreadableConfig
 from hames.sandbox.walls.after_command.git.disarm import Disarmed, Disarmer
@@ -33,7 +34,7 @@ from hames.sandbox.walls.after_command.tree_walk import (
     special_search_result,
     start_special_search,
 )
-from hames.sandbox.walls.beneath_root import drop_mode_bits, is_inside, open_directory, root_of
+from hames.sandbox.walls.beneath_root import drop_mode_bits, open_directory
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from hames.sandbox.paths import root_of
 from hames.sandbox.walls.after_command.git.disarm import Disarmed
-from hames.sandbox.walls.beneath_root import root_of
 
 _MOST_NAMED = 8
 _MOST_SENTENCES = 20

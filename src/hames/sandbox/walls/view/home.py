@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from hames.sandbox.walls.mounts import BOUND, Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import BOUND, Mount, follow
 
 TOOLS = tuple(
     """
@@ -29,12 +30,11 @@ TOOLS = tuple(
 
 
 class DownloadCache(NamedTuple):
-    """`language`: a workspace with files of it may change the cache, privately. `otherwise`: what a command sees of it
-    in another workspace, or where there are no overlays. A tool that does not work with a read-only cache gets an
-    empty one."""
+    """`language`: a workspace with files of it may change the cache, privately. `readable`: in another workspace, or
+    where there are no overlays, a command can read it; otherwise it is empty there."""
 
     language: str
-    otherwise: Literal["read", "empty"]
+    readable: bool
 
 
 _READABLE_CACHES = {
@@ -66,8 +66,8 @@ _PRIVATE_CACHES = {
 }
 """For tools that do not work with a read-only cache."""
 CACHES = {
-    name: DownloadCache(language, otherwise)
-    for table, otherwise in ((_READABLE_CACHES, "read"), (_PRIVATE_CACHES, "empty"))
+    name: DownloadCache(language, readable)
+    for table, readable in ((_READABLE_CACHES, True), (_PRIVATE_CACHES, False))
     for language, names in table.items()
     for name in names.split()
 }
@@ -154,7 +154,7 @@ def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str
             mounts = user_mounts(f"{home}/{name}", home, how="cache")
             if mounts and cache.language in languages and overlays(mounts[-1].path):
                 found += mounts
-            elif mounts and cache.otherwise == "read":
+            elif mounts and cache.readable:
                 found += [*mounts[:-1], Mount(path=mounts[-1].path, how="shown")]
     return found
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, follow
 from hames.sandbox.walls.view.system import ALWAYS_SHOWN
 
 _MARKS = (

@@ -7,7 +7,8 @@ sockets and files in such directories need no covers.
 from functools import cache
 from pathlib import Path
 
-from hames.sandbox.walls.mounts import Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, follow
 from hames.sandbox.walls.view.secret_paths import holds_something
 
 DIRECTORIES = (

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import BOUND, Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import BOUND, Mount, follow
 from hames.sandbox.walls.view import installations
 from hames.sandbox.walls.view.home import HomeView, user_mounts, without_repeats
 from hames.sandbox.walls.view.rendered_config import rendered_mounts

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from hames.domain.value import Value
+from hames.sandbox.paths import root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig
 from hames.sandbox.walls.after_command.git.state import X_BITS, Piece
@@ -20,7 +21,6 @@ from hames.sandbox.walls.beneath_root import (
     move_aside,
     open_directory,
     replace,
-    root_of,
     writable,
 )
 

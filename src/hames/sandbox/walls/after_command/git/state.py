@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import Literal
 
 from hames.domain.value import Value
+from hames.sandbox.paths import root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import GitSetting, UnreadableConfig
-from hames.sandbox.walls.beneath_root import ASIDE, PLACE, open_directory, open_listed, read_file, root_of
+from hames.sandbox.walls.beneath_root import ASIDE, PLACE, open_directory, open_listed, read_file
 
 Kind = Literal["config", "hook", "todo", "strategy", "pointer", "common", "link"]
 """`pointer` is a `.git` that is no directory, `common` a `commondir` file, `link` a link instead of a directory."""
