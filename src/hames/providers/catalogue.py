@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hames.domain.errors import HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
-from hames.ports import Clock, Provider
+from hames.ports import Clock
 from hames.providers import model_list
 from hames.providers.anthropic import models
 from hames.providers.anthropic.source import CLOUDS, AnthropicSource, CloudSource
@@ -23,7 +23,7 @@ from hames.providers.chat.servers import SERVERS
 from hames.providers.chat.source import ChatSource
 from hames.providers.model_list import RememberedList
 from hames.providers.openai.source import OpenAISource
-from hames.providers.source import ListedSource, ModelService, ModelSource, PathSource, as_service
+from hames.providers.source import FileProvider, ListedSource, ModelService, ModelSource, PathSource, as_service
 
 if TYPE_CHECKING:
     from hames.providers.cassette import Recorder
@@ -177,36 +177,22 @@ class Catalogue:
 
 
 def _scripted_source(scripts: Mapping[str, str], clock: Clock) -> PathSource:
-    def load(model: str) -> Provider:
+    def provider() -> FileProvider:
         from hames.providers.scripted.provider import ScriptedProvider
 
-        provider = ScriptedProvider(clock=clock, scripts=scripts)
-        provider.load(model)
-        return provider
+        return ScriptedProvider(clock=clock, scripts=scripts)
 
-    return PathSource(
-        "scripted",
-        display_name=lambda model: f"Script {model}",
-        description="Plays what is written down; no key, no network",
-        load=load,
-        listed=("hello", *scripts),
-    )
+    description = "Plays what is written down; no key, no network"
+    return PathSource("scripted", description=description, provider=provider, listed=("hello", *scripts))
 
 
 def _cassette_source() -> PathSource:
-    def load(model: str) -> Provider:
+    def provider() -> FileProvider:
         from hames.providers.cassette import CassetteProvider
 
-        provider = CassetteProvider()
-        provider.load(model)
-        return provider
+        return CassetteProvider()
 
-    return PathSource(
-        "cassette",
-        display_name=lambda model: f"Cassette {Path(model).name}",
-        description="Plays what was recorded; no key, no network",
-        load=load,
-    )
+    return PathSource("cassette", description="Plays what was recorded; no key, no network", provider=provider)
 
 
 def _marked(source: ModelSource, card: ModelCard) -> ModelCard:

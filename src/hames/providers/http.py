@@ -7,7 +7,7 @@ fifth of a second, which `warm` spends before anybody waits for it.
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -96,26 +96,15 @@ class HttpClient:
         self._secure = parts.scheme == "https"
         self._near = parts.hostname in LOOPBACK
 
-    async def warm(self) -> None:
-        """Be ready before the first request."""
-        await self._ready()
-
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None and self._loop == current_token():
             await client.aclose()
 
-    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[HttpResponse]:
-        """Raises `ProviderError` for whatever happens before the headers are in."""
-        return self._send("POST", path, body)
-
-    def get(self, path: str) -> AbstractAsyncContextManager[HttpResponse]:
-        """The same, with nothing to say."""
-        return self._send("GET", path, None)
-
     @asynccontextmanager
-    async def _send(self, method: str, path: str, body: bytes | None) -> AsyncGenerator[HttpResponse]:
-        client = await self._ready()
+    async def send(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[HttpResponse]:
+        """Raises `ProviderError` for whatever happens before the headers are in."""
+        client = await self.warm()
         response = None
         try:
             request = client.build_request(method, self._service.url.rstrip("/") + path, content=body)
@@ -168,7 +157,8 @@ class HttpClient:
     def _hidden(self, error: BaseException) -> str:
         return tidy(redact(str(error), self._service.secrets))
 
-    async def _ready(self) -> "httpx2.AsyncClient":
+    async def warm(self) -> "httpx2.AsyncClient":
+        """Be ready before the first request."""
         if (loop := current_token()) != self._loop:
             # Connections die with the event loop they were made in, and a program may run one after another.
             self._loop, self._client, self._building = loop, None, anyio.Lock()

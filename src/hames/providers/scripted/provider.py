@@ -143,11 +143,11 @@ class ScriptedProvider:
         self._loaded: dict[str, Script] = {}
         self._played: dict[tuple[str, ...], int] = {}
 
-    def load(self, model: str) -> Script:
+    def load(self, path: str) -> Script:
         """Read the script once. Raises `Misconfigured`."""
-        if model not in self._loaded:
-            self._loaded[model] = read_script(HELLO if model == "hello" else self._text(model), name=model)
-        return self._loaded[model]
+        if path not in self._loaded:
+            self._loaded[path] = read_script(HELLO if path == "hello" else self._text(path), name=path)
+        return self._loaded[path]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         await checkpoint()
