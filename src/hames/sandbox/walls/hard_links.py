@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from hames.domain.value import Value
+from hames.private_files import descriptor
 from hames.sandbox.paths import root_of
 from hames.sandbox.walls.beneath_root import open_directory
 from hames.sandbox.walls.mounts import Mount
@@ -130,8 +131,7 @@ def _linked(first: str, temporary: str, place: int, roots: Sequence[str]) -> boo
 
 def _copy(source: int, about: os.stat_result, temporary: str, place: int) -> None:
     """With its owner, attributes, mode and times."""
-    target = os.open(temporary, _NEW, 0o600, dir_fd=place)
-    try:
+    with descriptor(os.open(temporary, _NEW, 0o600, dir_fd=place)) as target:
         _copy_content(source, target, about.st_size)
         if os.fstat(target).st_uid != about.st_uid or os.fstat(target).st_gid != about.st_gid:
             with suppress(OSError):
@@ -142,8 +142,6 @@ def _copy(source: int, about: os.stat_result, temporary: str, place: int) -> Non
                     os.setxattr(target, attribute, os.getxattr(source, attribute))
         os.fchmod(target, stat.S_IMODE(about.st_mode))
         os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
-    finally:
-        os.close(target)
 
 
 def _copy_content(source: int, target: int, size: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from hames.private_files import descriptor
 from hames.sandbox.paths import is_inside
 from hames.sandbox.walls.mounts import Layers, Mount, mount_points, now_and_then
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS, system_secrets
@@ -69,20 +70,17 @@ def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
 def is_alive(path: str) -> bool:
     """Whether somebody listens there. The datagram that is never sent disturbs nobody: a listener of another kind
     is told apart by the error. A dead socket needs no cover, and a cover would keep its owner from removing it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        try:
-            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return True
+    directory, name = os.path.split(path)
+    try:
+        place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    with descriptor(place), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             # Through a descriptor, because an address has room for 107 bytes.
-            probe.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")
-        except ConnectionRefusedError:
-            return False
+            probe.connect(f"/proc/self/fd/{place}/{name}")
         except OSError as error:
-            return error.errno != errno.ENOENT
-        finally:
-            os.close(place)
+            return error.errno not in (errno.ECONNREFUSED, errno.ENOENT)
     return True
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
+from hames.private_files import descriptor
 from hames.sandbox.walls.guarded_paths import PLACEHOLDER_MODE, GuardedPaths
 from hames.sandbox.walls.mounts import Mount
 
@@ -89,12 +90,9 @@ def _make(path: str, content: str | None) -> None:
         os.mkdir(path)
         os.chmod(path, PLACEHOLDER_MODE)
         return
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
+    with descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)) as file:
         os.write(file, content.encode())
         os.fchmod(file, PLACEHOLDER_MODE)
-    finally:
-        os.close(file)
 
 
 def _flock(lock: int, operation: int, *, tries: int = _LOCK_TRIES) -> bool:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
+from hames.private_files import descriptor
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import bubblewrap, seccomp
 from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView
@@ -129,12 +130,9 @@ def _described(path: str) -> Bubblewrap:
 def _complaint(found: Bubblewrap) -> str | None:
     """What goes wrong with all walls up, or nothing. Other programs' sockets say nothing about the walls."""
     view = BubblewrapView(workspace="/usr", roots=(), guards=(), home="/nonexistent", visible=system_mounts())
-    filter_fd = seccomp.file()
-    try:
+    with descriptor(seccomp.file()) as filter_fd:
         words = bubblewrap.options(found, view, bubblewrap.mounts(view), cwd="/", filter_fd=filter_fd)
         return _trial(found, words, filter_fd)
-    finally:
-        os.close(filter_fd)
 
 
 def can_overlay(found: Bubblewrap, directory: str, layer: str) -> bool:

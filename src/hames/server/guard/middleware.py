@@ -8,7 +8,7 @@ from hames.codecs.jsontext import encode
 from hames.observe.metrics import Metrics
 from hames.ports import Clock
 from hames.protocols.sse.errors import Failure, Problem
-from hames.server.guard.gate import CHANGING, SIGN_IN, UPLOADS, Gate, Head, Refusal, head, is_preflight, judge
+from hames.server.guard.gate import CHANGING, SIGN_IN, UPLOADS, Gate, GuardRefusal, Head, head, is_preflight, judge
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import SUBPROTOCOL, Keyring
 
@@ -52,16 +52,16 @@ class Guard:
         else:
             await self._app(scope, receive, self._counted(asked, send))
 
-    def _too_much(self, asked: Head) -> Refusal | None:
+    def _too_much(self, asked: Head) -> GuardRefusal | None:
         if asked.kind == "websocket" or asked.method not in CHANGING:
             return None
         limit = LIMITS.get(asked.path, BODY_BYTES)
         length = asked.one("content-length") or "0"
         if len(length) > 15 or int(length) > limit:
-            return Refusal(status=413, message=f"a body has at most {limit} bytes here")
+            return GuardRefusal(status=413, message=f"a body has at most {limit} bytes here")
         # Anybody may try to sign in, and has a limit of their own: strangers must not use up what those inside may do.
         if asked.path != SIGN_IN and not self._bucket.take():
-            return Refusal(status=429, message="too many requests at once; try again in a moment")
+            return GuardRefusal(status=429, message="too many requests at once; try again in a moment")
         return None
 
     def _counted(self, asked: Head, send: Send) -> Send:
@@ -85,7 +85,7 @@ class Guard:
         ]
 
 
-async def _refuse(asked: Head, refusal: Refusal, receive: Receive, send: Send) -> None:
+async def _refuse(asked: Head, refusal: GuardRefusal, receive: Receive, send: Send) -> None:
     if asked.kind == "websocket":
         await receive()
         if refusal.close:  # a page can see a close code, and no status
