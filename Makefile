@@ -64,7 +64,7 @@ test-live: setup ## a real local model, no network
 	$(PYTEST) tests/live
 
 e2e: setup ## terminal and browser, driven like a person would
-	$(PYTEST) tests/e2e
+	$(PYTEST) tests/e2e -k "not test_a_real_browser_talks_to_the_real_server"  # npm runs it, with all the others
 	cd web && npm install --no-save && npm run e2e
 
 release: setup ## build wheel and sdist, try both, write the notes

@@ -378,11 +378,11 @@ def test_a_signal_to_continue_may_come_in_the_middle_of_writing_to_the_terminal(
     terminal.tmux("new-session", "-d", "-x", "80", "-y", "24", "-c", str(terminal.workspace), command)
     connected(terminal)
     (terminal.workspace / "go").touch()
-    terminal.types("half a thought")
-    terminal.shows("│ half a thought")
-    assert (terminal.workspace / "gone").exists(), "the signal was sent"
-    terminal.types(" and more")
+    # What is typed while the terminal is taken over again is not lost.
+    for letter in "half a thought and more":
+        terminal.types(letter)
     terminal.shows("│ half a thought and more")
+    assert (terminal.workspace / "gone").exists(), "the signal was sent"
     assert terminal.flags().startswith("1 ")
 
 

@@ -176,7 +176,7 @@ async def test_commands_that_run_at_the_same_time_do_not_disturb_each_other() ->
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(first)
             with anyio.fail_after(30):
-                gate = await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                gate = await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
                 assert gate == b"\n"
                 beside = await stage.inside("true")
                 assert hook.exists()
@@ -198,7 +198,7 @@ async def test_what_the_user_does_at_the_top_meanwhile_stays() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(command)
             with anyio.fail_after(60):
-                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
                 stage.outside("cp /bin/true .git/hooks/pre-commit; git config alias.st '!git status'")
                 await anyio.to_thread.run_sync(lambda: (stage.here / "gate").write_text("go\n"))
         assert outcomes[0].notes == ()
@@ -212,8 +212,8 @@ from pathlib import Path
 import anyio
 sys.path.insert(0, {here!r})
 from walls import run
-from hames.sandbox.local import LocalSandbox, Settings
-sandbox = LocalSandbox(Settings(state={state!r}))
+from hames.sandbox.local import LocalSandbox, SandboxSettings
+sandbox = LocalSandbox(SandboxSettings(state={state!r}))
 anyio.run(lambda: run({command!r}, Path({workspace!r}), sandbox=sandbox))
 """
 
@@ -232,7 +232,7 @@ async def test_what_a_command_left_whose_harness_was_killed_is_looked_at_by_the_
         harness = subprocess.Popen([sys.executable, "-c", program])
         try:
             with anyio.fail_after(30):
-                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
         finally:
             harness.kill()
             harness.wait()

@@ -10,8 +10,8 @@ def open_database(path: str, *, version: int, tables: Iterable[str]) -> sqlite3.
     if path:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
+    database.execute("pragma synchronous=off")  # first: making the file would wait for the disk
     database.execute("pragma journal_mode=wal")
-    database.execute("pragma synchronous=off")
     if _version(database) != version:
         database.execute("begin immediate")
         if _version(database) != version:

@@ -51,20 +51,24 @@ def directory(name: str | os.PathLike[str], *, at: int | None = None, create: bo
     return os.open(name, DIRECTORY, dir_fd=at)
 
 
-def write_whole(disk: Disk, name: str, data: bytes, *, at: int) -> None:
-    """Replace a small file, or a link in its place, so that a reader sees the old or the new content, and a power cut
-    keeps one of them."""
+def write_whole(disk: Disk, name: str, data: bytes, *, at: int, sync: bool = False) -> None:
+    """Replace a small file, or a link in its place, so that a reader sees the old or the new content.
+
+    Without `sync` nobody waits for the disk: after a power cut the file may be old or empty.
+    """
     temporary = f".{name}.{secrets.token_hex(8)}.new"
     try:
         with descriptor(disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, at=at)) as fd:
             disk.write(fd, data)
-            disk.sync(fd)
+            if sync:
+                disk.sync(fd)
         disk.rename(temporary, name, at=at)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=at)
         raise
-    os.fsync(at)
+    if sync:
+        os.fsync(at)
 
 
 def open_plain(name: str, *, at: int) -> int:

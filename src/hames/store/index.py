@@ -70,6 +70,8 @@ class Index:
         there = {entry.name for entry in os.scandir(threads_fd) if not entry.name.startswith(".")}
         here = {row[0] for row in self._db.execute("select id from threads")}
         found = [summary for name in there - here if (summary := load(name)) is not None]
+        if len(found) < len(there - here):
+            mtime = 0  # one of them is just being made: look again next time
         with contextlib.suppress(sqlite3.OperationalError):
             self._db.execute("begin")
             self._db.executemany(_PUT, map(_row, found))

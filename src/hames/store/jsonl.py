@@ -14,6 +14,7 @@ import os
 from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from anyio import to_thread
@@ -26,13 +27,15 @@ from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
 from hames.store.disk import Disk, directory, write_whole
-from hames.store.index import Index, PageQuery
 from hames.store.lines import line, live_line, sealed_line
 from hames.store.log_file import TORN, ScannedLog, copy_torn_tail, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.seals import Running
-from hames.store.search import TextIndex, search_threads
 from hames.store.summaries import META, encode_summary, load_summary
+
+if TYPE_CHECKING:
+    from hames.store.index import Index
+    from hames.store.search import TextIndex
 
 
 class JsonlStore:
@@ -107,6 +110,9 @@ class JsonlStore:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        from hames.store.index import PageQuery
+        from hames.store.search import search_threads
+
         threads = self._threads()
         index = self.index()
         if threads is not None:
@@ -153,11 +159,18 @@ class JsonlStore:
         with descriptor(found) as at:
             yield at
 
-    def index(self) -> Index:
+    def index(self) -> "Index":
         """In the state directory, where no repository can put one; else in memory."""
         if self._index is None:
+            from hames.store.index import Index  # SQLite: not for a thread that is only started
+
             self._index = Index(self._database("index.db"))
         return self._index
+
+    def put_in_index(self, summary: ThreadSummary, *, new: bool) -> None:
+        """A new thread waits until somebody needs the list: whoever lists finds its directory."""
+        if self._index is not None or not new:
+            self.index().put(summary)
 
     def _claimed(self) -> Claim:
         """Whoever writes into a data directory claims it."""
@@ -171,9 +184,11 @@ class JsonlStore:
             self._close_indexes()  # there is a better place for them now
         return self._claim
 
-    def _text_index(self) -> TextIndex:
+    def _text_index(self) -> "TextIndex":
         """Made by the first search, beside the list."""
         if self._texts is None:
+            from hames.store.search import TextIndex
+
             self._texts = TextIndex(self._database("search.db"))
         return self._texts
 
@@ -247,6 +262,7 @@ class JsonlLog:
         self._length = os.fstat(fd).st_size
         self._dead = ""
         self._recovered: list[Record] = []
+        self._new = self._length == 0
 
     @property
     def foreign(self) -> bool:
@@ -287,7 +303,8 @@ class JsonlLog:
 
     async def summarize(self, summary: ThreadSummary) -> None:
         summary = replace(summary, foreign=self.foreign)
-        self._store.index().put(summary)
+        self._store.put_in_index(summary, new=self._new)
+        self._new = False
         data = msgspec.json.format(encode_summary(summary, self._claim))
         with contextlib.suppress(OSError, ThreadNotFound), self._store.thread(self.thread_id) as at:
             await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))

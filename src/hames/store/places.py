@@ -93,7 +93,7 @@ class Places:
                     # In this order: a directory that is known has nothing left to adopt.
                     write_private(self._places / f"{token}.adopted", b"{}", sync=True)
                     write_private(self._places / token, _identity(directory_fd).encode(), sync=True)
-                    write_whole(Disk(), _owner(key), token.encode(), at=directory_fd)
+                    write_whole(Disk(), _owner(key), token.encode(), at=directory_fd, sync=True)
             return self._claim(key, token)
         except OSError as problem:
             log.warning("places.unclaimed", extra={"error": str(problem)})
