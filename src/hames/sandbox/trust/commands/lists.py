@@ -6,7 +6,6 @@ each with whether the last command worked. The set is bounded: a line that could
 
 import os
 from pathlib import Path
-from typing import Protocol
 
 from hames.domain.value import Value
 from hames.sandbox.paths import is_inside
@@ -29,16 +28,7 @@ class ShellState(Value):
     worked: bool
 
 
-class CommandJudge(Protocol):
-    """Raises `Doubt` for a command that needs a question where it may run."""
-
-    @property
-    def cwd(self) -> str: ...
-
-    def check(self, command: SimpleCommand, places: set[str]) -> None: ...
-
-
-def follow(commands: list[SimpleCommand], judge: CommandJudge) -> frozenset[ShellState]:
+def follow(commands: list[SimpleCommand], judge: "WorkspaceJudge") -> frozenset[ShellState]:
     """Every state the shell may be in at the end. Raises `Doubt` for a command that needs a question."""
     states = frozenset((ShellState(place=judge.cwd, worked=True),))
     for pipeline in _pipelines(commands):
@@ -78,14 +68,8 @@ def _after(pipeline: list[SimpleCommand], running: frozenset[ShellState]) -> fro
     """Any command may fail, for reasons nobody sees in its words; only `true` and `false` say it themselves."""
     first = [word.text for word in pipeline[0].words]
     if len(pipeline) == 1 and first[0] == "cd":
-        entered = {os.path.normpath(Path(state.place, first[1])) for state in running}
-        stayed = {state.place for state in running}
-        return frozenset(
-            (
-                *(ShellState(place=place, worked=True) for place in entered),
-                *(ShellState(place=place, worked=False) for place in stayed),
-            )
-        )
+        entered = {ShellState(place=os.path.normpath(Path(state.place, first[1])), worked=True) for state in running}
+        return frozenset(entered | {ShellState(place=state.place, worked=False) for state in running})
     outcomes = {"true": (True,), "false": (False,)}.get(pipeline[-1].words[0].text, (True, False))
     return frozenset(ShellState(place=state.place, worked=worked) for state in running for worked in outcomes)
 
@@ -133,9 +117,8 @@ class WorkspaceJudge:
 
     def _check_matches(self, name: str, word: ShellWord, matches: list[str], place: str) -> None:
         if word.stars[0] == 0 and name not in STAR_SAFE:
-            raise Doubt(
-                f"a file name that begins with `-` would be an option of `{name}` (`{word.text}`; `./*` is safe)"
-            )
+            why = f"a file name that begins with `-` would be an option of `{name}`"
+            raise Doubt(f"{why} (`{word.text}`; `./*` is safe)")
         if name in ONE_FILE:
             raise Doubt(f"`{word.text}` can stand for several files, and `{name}` would write to the second")
         if matches == [word.text]:

@@ -164,9 +164,9 @@ class Tree:
             return None
         identity = (about.st_dev, about.st_ino, about.st_ctime_ns)
         before = self._known.get(path)
-        if before is not None and before.identity == identity and not before.racy:
-            if before.files is not None or not with_files:
-                return before
+        is_enough = before is not None and (before.files is not None or not with_files)
+        if before is not None and is_enough and before.identity == identity and not before.racy:
+            return before
         hidden = False
         try:
             entries = _listed(reach)
