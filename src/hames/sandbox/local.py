@@ -188,13 +188,12 @@ class LocalSandbox:
 
     def _closed(self, plan: LaunchPlan, job: str, limits: Limits) -> Sequence[str]:
         notes = plan.closing()
-        match self._guardian.forget(job):
-            case "memory":
-                return [f"ended: it used more than {readable(memory_limit(limits))} of memory", *notes]
-            case "processes":
-                return [f"ended: it had more than {limits.processes:,} processes", *notes]
-            case _:
-                return notes
+        reasons = {
+            "memory": f"ended: it used more than {readable(memory_limit(limits))} of memory",
+            "processes": f"ended: it had more than {limits.processes:,} processes",
+        }
+        limit = self._guardian.forget(job)
+        return [reasons[limit], *notes] if limit else notes
 
     def _child_environment(self, launch: Launch, plan: LaunchPlan, job: str) -> dict[str, str]:
         # Whoever may only read has no use for hooks and monitors of a repository. Trusted calls of git rely on it.
@@ -243,7 +242,8 @@ class LocalSandbox:
             raise SandboxUnavailable(walls.sentence)
         workspaces = tuple(dict.fromkeys((os.path.realpath(launch.workspace), *roots)))
         # A root that holds the home directory holds its caches, too, and is too large to look through.
-        seen = tuple(self._survey(root).look() for root in workspaces if not is_inside(self._home, root))
+        surveyed = [root for root in workspaces if not is_inside(self._home, root)]
+        seen = tuple(self._surveys.setdefault(root, WorkspaceSurvey(root)).look() for root in surveyed)
         hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
         reach = CommandAccess(
             roots=tuple(roots),
@@ -308,9 +308,6 @@ class LocalSandbox:
         fresh = [note for note in notes if (note, launch.argv[0]) not in self._noted]
         self._noted.update((note, launch.argv[0]) for note in fresh)
         return replace(found, notes=tuple(fresh))
-
-    def _survey(self, root: str) -> WorkspaceSurvey:
-        return self._surveys.setdefault(root, WorkspaceSurvey(root))
 
     def _expanded(self, path: str) -> str:
         return f"{self._home}/{path[2:]}" if path.startswith("~/") else path

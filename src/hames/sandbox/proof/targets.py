@@ -19,29 +19,19 @@ from typing import Any
 _OUTSIDE = ("appended", "attributed", "chmodded", "linked", "moved", "removed", "renamed", "touched", "truncated")
 _IPC_CREAT, _IPC_RMID = 0o1000, 0
 
-AT_HOME = (
-    ".bash_history",
-    ".config/some-tool/token",
-    ".config/solana/id.json",
-    ".databrickscfg",
-    ".kaggle/kaggle.json",
-    ".local/share/some-tool/session",
-    ".pulumi/credentials.json",
-    ".some-tool-nobody-knows",
-    "Documents/passwords.txt",
-    "notes.txt",
-    "other-project/.env",
+AT_HOME = tuple(
+    """
+    .bash_history .config/some-tool/token .config/solana/id.json .databrickscfg .kaggle/kaggle.json
+    .local/share/some-tool/session .pulumi/credentials.json .some-tool-nobody-knows Documents/passwords.txt
+    notes.txt other-project/.env
+    """.split()
 )
 TOOLS = (".cargo/bin", ".m2/repository", ".npm/_cacache", ".pyenv", ".local/share/uv/python", "go/bin", ".cache/pip")
-BESIDE_TOOLS = (
-    ".cache/secret",
-    ".cargo/credentials.toml",
-    ".gradle/gradle.properties",
-    ".local/share/uv/credentials/credentials.toml",
-    ".m2/settings.xml",
-    ".npm/secret",
-    ".config/git/credentials",
-    "go/secret",
+BESIDE_TOOLS = tuple(
+    """
+    .cache/secret .cargo/credentials.toml .gradle/gradle.properties .local/share/uv/credentials/credentials.toml
+    .m2/settings.xml .npm/secret .config/git/credentials go/secret
+    """.split()
 )
 SETTINGS = {
     ".gitconfig": '[user]\n\tname = me\n[http]\n\textraheader = "Authorization: {0}"\n[alias]\n\tx = "!echo {0}"\n',

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from hames.domain.value import Value
 from hames.private_files import descriptor
 from hames.sandbox.paths import root_of
 from hames.sandbox.walls.beneath_root import open_directory
@@ -161,16 +160,11 @@ def _free(place: int) -> int:
     return about.f_bavail * about.f_frsize
 
 
-class Protected(Value):
-    mounts: tuple[Mount, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def protect_shared_files(
     seen: Sequence[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = (), can_mount: bool = True
-) -> Protected:
+) -> tuple[list[Mount], list[str]]:
     """Before a command: nothing it can write to is known by a name outside. `can_mount`: what cannot be copied may be
-    made read-only by a mount."""
+    made read-only by a mount. Returns such mounts, and notes for people."""
     names = find_shared_files(seen, roots, read_only=read_only)
     copied, left = separate_files(names, roots, can_mount=can_mount)
     notes: list[str] = []
@@ -180,8 +174,7 @@ def protect_shared_files(
         how = "is read-only for commands" if can_mount else "could not be copied: commands can change the original"
         notes.append(f"{_several(left, roots)}, and {how}")
     covered = left if len(left) <= _MOST_MOUNTS else sorted({os.path.dirname(path) for path in left})
-    mounts = [Mount(path=path, how="read") for path in covered] if can_mount else ()
-    return Protected(mounts=tuple(mounts), notes=tuple(notes))
+    return [Mount(path=path, how="read") for path in covered] if can_mount else [], notes
 
 
 def _several(paths: Sequence[str], roots: Sequence[str]) -> str:

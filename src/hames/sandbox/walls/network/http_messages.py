@@ -20,17 +20,8 @@ _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[\t\x20-\x7e\x80-\xff]*)?")
 
 _HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authentication-info",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"upgrade",
-    }
+    b"connection keep-alive proxy-authenticate proxy-authentication-info proxy-authorization proxy-connection te "
+    b"trailer upgrade".split()
 )
 
 Headers = tuple[tuple[bytes, bytes], ...]

@@ -8,31 +8,13 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hames.domain.value import Value
 from hames.sandbox.paths import is_inside
 from hames.sandbox.walls.mounts import Mount, follow
 from hames.sandbox.walls.view.system import ALWAYS_SHOWN
 
-_MARKS = (
-    "pyvenv.cfg",
-    "conda-meta",
-    "Cellar",
-    "lib/ruby",
-    "lib/node_modules",
-    "include/node",
-    "jmods",
-    "lib/modules",
-    "pkg/tool",
-)
+_MARKS = tuple("pyvenv.cfg conda-meta Cellar lib/ruby lib/node_modules include/node jmods lib/modules pkg/tool".split())
 """Beside `bin`: these tell an installation from a directory that merely has a `bin`."""
 _PYTHONS = ("bin/python", "bin/python3")
-
-
-class PythonBases(Value):
-    """`missing` are sentences about what is wanted and not shown."""
-
-    mounts: tuple[Mount, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 Forbidden = Callable[[str], bool]
@@ -78,8 +60,9 @@ def _is_python(prefix: str) -> bool:
     return any(os.path.isfile(f"{path}/os.py") for path in names)
 
 
-def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> PythonBases:
-    """The Python installations behind the virtual environments of a workspace."""
+def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> tuple[list[Mount], list[str]]:
+    """The Python installations behind the virtual environments of a workspace, and sentences about those that are
+    not shown."""
     mounts: list[Mount] = []
     missing: list[str] = []
     for environment in environments:
@@ -96,7 +79,7 @@ def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> PythonBas
             else:
                 missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox do not see")
             break
-    return PythonBases(mounts=tuple(mounts), missing=tuple(missing))
+    return mounts, missing
 
 
 def dangling(directories: Iterable[str], is_shown: Callable[[str], bool]) -> list[str]:
