@@ -137,24 +137,24 @@ class HttpClient:
         elif kind in ("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"):
             sentence = f"nothing can be sent to {address}; check {self._service.url_variable} and the key"
         else:
-            return ProviderError(self._broken(kind, causes, info), retryable=True, info=info)
+            return ProviderError(self._broken_sentence(kind, causes, info), retryable=True, info=info)
         return ProviderError(sentence, info="HttpConnectionFailed")
 
-    def _broken(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
+    def _broken_sentence(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
         address = self._service.address
         if any(isinstance(cause, socket.gaierror) for cause in causes):
             return f"no host by the name in {address}; check the network and {self._service.url_variable}"
         if kind == "ConnectTimeout":
             return f"{address} did not answer within {self.patience.connect_s:.0f} s; check the network"
         if kind == "ProxyError":
-            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {self._hidden(causes[0])}"
+            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {self._redact(causes[0])}"
         if kind in ("ConnectError", "WriteTimeout", "PoolTimeout"):
-            return f"{address} cannot be reached; check the network: {self._hidden(causes[0])}"
+            return f"{address} cannot be reached; check the network: {self._redact(causes[0])}"
         if info == "ResponseStreamDisconnected":
             return f"the connection to {self._service.name} broke in the middle of the answer; try again"
         return f"the connection to {self._service.name} broke before an answer came; try again"
 
-    def _hidden(self, error: BaseException) -> str:
+    def _redact(self, error: BaseException) -> str:
         return tidy(redact(str(error), self._service.secrets))
 
     async def warm(self) -> "httpx2.AsyncClient":

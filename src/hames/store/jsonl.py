@@ -65,7 +65,7 @@ class JsonlStore:
     async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> "JsonlLog":
         threads = self._threads(create=True)
         assert threads is not None
-        claim = self._claimed()
+        claim = self._claim_directory()
         try:
             os.mkdir(thread_id, 0o700, dir_fd=threads)
             with self.thread(thread_id) as at:
@@ -87,7 +87,7 @@ class JsonlStore:
                 raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
-            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claimed(), running=None)
+            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
         except BaseException:
             os.close(fd)
             raise
@@ -172,7 +172,7 @@ class JsonlStore:
         if self._index is not None or not new:
             self.index().put(summary)
 
-    def _claimed(self) -> Claim:
+    def _claim_directory(self) -> Claim:
         """Whoever writes into a data directory claims it."""
         if self._claim is None:
             try:
@@ -330,9 +330,9 @@ class JsonlLog:
             )
         self._running = verify_seal(self._fd, found, self.thread_id, self._claim)
         with self._store.thread(self.thread_id) as at:
-            self._mend(found, at)
+            self._repair(found, at)
 
-    def _mend(self, found: "ScannedLog", at: int) -> None:
+    def _repair(self, found: "ScannedLog", at: int) -> None:
         if found.good_bytes < self._length:
             copy_torn_tail(self._fd, found.good_bytes, at=at)
             self._disk.truncate(self._fd, found.good_bytes)

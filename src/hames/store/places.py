@@ -84,7 +84,7 @@ class Places:
             return found
         key = user_key(self._home) if self._home is not None else None
         if key is None or self._places is None:
-            return _passing()
+            return _temporary_claim()
         try:
             with self._locked():
                 token = self._token(_owner(key), directory_fd)  # another process may have been faster
@@ -97,7 +97,7 @@ class Places:
             return self._claim(key, token)
         except OSError as problem:
             log.warning("places.unclaimed", extra={"error": str(problem)})
-            return _passing()
+            return _temporary_claim()
 
     def _token(self, name: str, directory_fd: int) -> str:
         """What the directory says its token is, if we know it and it is that directory."""
@@ -148,7 +148,7 @@ def _owner(key: bytes) -> str:
     return f"owner-{fingerprint(key)}"
 
 
-def _passing() -> Claim:
+def _temporary_claim() -> Claim:
     token = secrets.token_hex(16)
     return Claim(token, Seals(secrets.token_bytes(32), token), {}, None)
 

@@ -125,7 +125,7 @@ class TextIndex:
         """The words around what was found in that message."""
         with self._lock:
             row = self._db.execute("select text from texts where rowid = ?", (number,)).fetchone()
-        return _line(row[0], search) if row else ""
+        return _excerpt(row[0], search) if row else ""
 
     def close(self) -> None:
         with self._lock:
@@ -142,10 +142,10 @@ async def search_threads(index: Index, texts: TextIndex, load: Load, query: Page
     complete, found = await to_thread.run_sync(look)
     page = index.page(query, found=list(found))
 
-    def described(row: ThreadSummary) -> ThreadSummary:
+    def with_excerpt(row: ThreadSummary) -> ThreadSummary:
         return replace(row, match=texts.excerpt(query.search, found[row.id])) if row.id in found else row
 
-    rows = await to_thread.run_sync(lambda: tuple(map(described, page.threads)))
+    rows = await to_thread.run_sync(lambda: tuple(map(with_excerpt, page.threads)))
     return replace(page, threads=rows, partial=not complete)
 
 
@@ -173,7 +173,7 @@ def _condition(search: str) -> tuple[str, str]:
     return "texts match ?", " ".join(words)
 
 
-def _line(text: str, search: str) -> str:
+def _excerpt(text: str, search: str) -> str:
     """One line of the text, around the first of the words that is in it."""
     words = " ".join(text.split())
     if len(words) <= EXCERPT_CHARS:

@@ -164,7 +164,7 @@ class ScriptedProvider:
             yield event
 
     def _next(self, script: Script, request: ModelRequest) -> Reply:
-        prompt, prompts, replies = _heard(request)
+        prompt, prompts, replies = _last_prompt(request)
         for number, conversation in enumerate(script.conversations):
             if (conversation.when or "").casefold() not in prompt.casefold():
                 continue
@@ -223,7 +223,7 @@ def _step(written: Json) -> Step:
     return step
 
 
-def _heard(request: ModelRequest) -> tuple[str, int, int]:
+def _last_prompt(request: ModelRequest) -> tuple[str, int, int]:
     """The last prompt, how many there were, and how many replies it has had."""
     prompt, prompts, replies = "", 0, 0
     for message in request.messages:

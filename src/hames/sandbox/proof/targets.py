@@ -217,14 +217,14 @@ def _processes(stage: EscapeTargets, stack: ExitStack) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-        stack.callback(_ended, process)
+        stack.callback(_end_process, process)
         stage.processes[name] = process
         stage.told[name] = process.pid
     maps = Path(f"/proc/{stage.processes['traced'].pid}/maps").read_text()
     stage.told["address"] = int(maps.partition("-")[0] or "0", 16)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
 

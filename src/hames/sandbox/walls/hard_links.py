@@ -56,7 +56,7 @@ def separate_files(
         by_directory.setdefault(os.path.dirname(name.path), []).append(name)
     for directory, inside_it in by_directory.items():
         try:
-            with _opened(directory, roots) as place:
+            with _open_beneath(directory, roots) as place:
                 for name in inside_it:
                     if not _can_be_changed(name.path, place):
                         continue
@@ -71,7 +71,7 @@ def separate_files(
     return copied, left
 
 
-def _opened(directory: str, roots: Sequence[str]) -> AbstractContextManager[int]:
+def _open_beneath(directory: str, roots: Sequence[str]) -> AbstractContextManager[int]:
     """The directory, reached without following a link that a running command could have put there."""
     root = root_of(directory, roots)
     assert root is not None
@@ -99,7 +99,7 @@ def _separate(name: LinkedName, place: int, first: str | None, roots: Sequence[s
         about = os.fstat(source)
         if not stat.S_ISREG(about.st_mode) or about.st_ino != name.inode or about.st_nlink < 2:
             return True  # it has been replaced since
-        if first is None or not _linked(first, temporary, place, roots):
+        if first is None or not _link_to_first(first, temporary, place, roots):
             if can_mount and (about.st_size > LARGE_BYTES or about.st_size > _free(place) - _SPARE_BYTES):
                 return False
             _copy(source, about, temporary, place)
@@ -117,10 +117,10 @@ def _separate(name: LinkedName, place: int, first: str | None, roots: Sequence[s
     return True
 
 
-def _linked(first: str, temporary: str, place: int, roots: Sequence[str]) -> bool:
+def _link_to_first(first: str, temporary: str, place: int, roots: Sequence[str]) -> bool:
     """Two names of one file inside stay two names of one file."""
     try:
-        with _opened(os.path.dirname(first), roots) as other:
+        with _open_beneath(os.path.dirname(first), roots) as other:
             base = os.path.basename(first)
             os.link(base, temporary, src_dir_fd=other, dst_dir_fd=place, follow_symlinks=False)
     except OSError:
@@ -169,15 +169,17 @@ def protect_shared_files(
     copied, left = separate_files(names, roots, can_mount=can_mount)
     notes: list[str] = []
     if copied:
-        notes.append(f"{_several(copied, roots)}, so each got a copy of its own: commands cannot change the original")
+        notes.append(
+            f"{_count_by_place(copied, roots)}, so each got a copy of its own: commands cannot change the original"
+        )
     if left:
         how = "is read-only for commands" if can_mount else "could not be copied: commands can change the original"
-        notes.append(f"{_several(left, roots)}, and {how}")
+        notes.append(f"{_count_by_place(left, roots)}, and {how}")
     covered = left if len(left) <= _MOST_MOUNTS else sorted({os.path.dirname(path) for path in left})
     return [Mount(path=path, how="read") for path in covered] if can_mount else [], notes
 
 
-def _several(paths: Sequence[str], roots: Sequence[str]) -> str:
+def _count_by_place(paths: Sequence[str], roots: Sequence[str]) -> str:
     places = Counter(_top(path, roots) for path in paths)
     where = ", ".join(f"{count} in {place!r}" for place, count in places.most_common(3))
     return f"hard links: files of the workspace have names outside it, too ({where})"

@@ -39,7 +39,7 @@ def _of_the_system(_moment: int) -> tuple[Mount, ...]:
 
 def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
     if any(is_inside(home, path) for path in bound):
-        return list(_worth_a_look(home))
+        return list(_present_secrets(home))
     return [name for path in bound if path.startswith(f"{home}/") for name in _secrets_below(path[len(home) + 1 :])]
 
 
@@ -48,7 +48,7 @@ def _secrets_below(directory: str) -> tuple[str, ...]:
     return tuple(name for name in HOME_SECRETS if is_inside(name, directory) and name != directory)
 
 
-def _worth_a_look(home: str) -> Sequence[str]:
+def _present_secrets(home: str) -> Sequence[str]:
     """One listing instead of hundreds of questions. A directory that cannot be listed may still be entered."""
     try:
         there = frozenset(os.listdir(home))
@@ -61,7 +61,9 @@ def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
     """Covers for other programs' sockets that `layers` would show: those the kernel lists by path, those mounted into
     this container, and `more`, which were found in the workspace."""
     bound = tuple(f"{path.rstrip('/')}/" for path in layers.bound)
-    near = (path for path in (*_bound(), *mount_points(), *_SOCKETS) if path.startswith(bound) and _is_socket(path))
+    near = (
+        path for path in (*_bound_sockets(), *mount_points(), *_SOCKETS) if path.startswith(bound) and _is_socket(path)
+    )
     listed = {real for path in near if layers.shows(real := os.path.realpath(path))}
     alive = {path for path in more if layers.shows(path) and is_alive(path)}
     return [Mount(path=path, how="masked") for path in sorted(listed | alive)]
@@ -84,7 +86,7 @@ def is_alive(path: str) -> bool:
     return True
 
 
-def _bound() -> list[str]:
+def _bound_sockets() -> list[str]:
     """Everything bound to a path in our network namespace, also what takes datagrams and never listens."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()

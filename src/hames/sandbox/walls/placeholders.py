@@ -60,7 +60,7 @@ class Placeholders:
 
     def remove(self) -> list[str]:
         """Takes them away if nobody else needs them. Mends guarded links that were changed, and says which."""
-        notes = [note for path, target in self._guards.links if (note := _mended(path, target))]
+        notes = [note for path, target in self._guards.links if (note := _restore_link(path, target))]
         lock, self._lock = self._lock, None
         if lock is None:
             return notes
@@ -122,7 +122,7 @@ def _remove_file(path: str, content: str) -> None:
             os.unlink(path)
 
 
-def _mended(path: str, target: str) -> str:
+def _restore_link(path: str, target: str) -> str:
     """A symbolic link cannot be a mount point. If it was replaced, what replaced it is moved aside."""
     link = Path(path)
     if link.is_symlink() and str(link.readlink()) == target:

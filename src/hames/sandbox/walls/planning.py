@@ -152,7 +152,7 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
     try:
         network.open(pid, namespace)
     except SandboxUnavailable:
-        if not _ends(pid):
+        if not _has_ended(pid):
             raise
 
 
@@ -165,7 +165,7 @@ def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount])
     return after.begin((*access.roots, *outermost), home=access.home, skip=shut)
 
 
-def _ends(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     """Whether a process has ended or is about to: without its namespaces it lives on for a moment."""
     until = time.monotonic() + _END_SECONDS
     while (seen := process_tree.read_process(pid)) is not None and not seen.dead:
@@ -222,7 +222,7 @@ def plan_landlock(launch: Launch, access: CommandAccess, after: AfterCommand) ->
     settings = {"writable": [*access.roots, tmp], "readable": readable}
     inner = limited_command(launch.argv, launch.limits)
     argv = script_command(locks.__file__, str(filter_fd), json.dumps(settings), *inner)
-    return _unmounted(launch, access, tmp, argv, after, files=[filter_fd])
+    return _plan_without_mounts(launch, access, tmp, argv, after, files=[filter_fd])
 
 
 def plan_seatbelt(launch: Launch, access: CommandAccess, after: AfterCommand) -> LaunchPlan:
@@ -236,7 +236,9 @@ def plan_seatbelt(launch: Launch, access: CommandAccess, after: AfterCommand) ->
         readable=_readable(launch, access),
         private_home=access.visible.private_home,
     )
-    return _unmounted(launch, access, tmp, seatbelt.arguments(text, limited_command(launch.argv, launch.limits)), after)
+    return _plan_without_mounts(
+        launch, access, tmp, seatbelt.arguments(text, limited_command(launch.argv, launch.limits)), after
+    )
 
 
 def plan_unconfined(launch: Launch) -> LaunchPlan:
@@ -248,7 +250,7 @@ def plan_unconfined(launch: Launch) -> LaunchPlan:
     return LaunchPlan(argv=limited_command(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
 
 
-def _unmounted(
+def _plan_without_mounts(
     launch: Launch,
     access: CommandAccess,
     tmp: str,
@@ -265,7 +267,7 @@ def _unmounted(
         settings = Path(tmp, ".gitconfig")
         settings.write_bytes(git_settings(access.home))
         variables["GIT_CONFIG_GLOBAL"] = str(settings)
-    closing = partial(_without, tmp, [*access.visible.notes, *link_notes], check)
+    closing = partial(_close_without_mounts, tmp, [*access.visible.notes, *link_notes], check)
     return LaunchPlan(
         argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
     )
@@ -284,6 +286,6 @@ def _entries(*directories: str) -> list[str]:
     return found
 
 
-def _without(tmp: str, notes: Sequence[str], check: Check | None) -> Sequence[str]:
+def _close_without_mounts(tmp: str, notes: Sequence[str], check: Check | None) -> Sequence[str]:
     shutil.rmtree(tmp, ignore_errors=True)
     return [*notes, *(check.finish() if check is not None else ())]

@@ -32,7 +32,7 @@ def follow(commands: list[SimpleCommand], judge: "WorkspaceJudge") -> frozenset[
     """Every state the shell may be in at the end. Raises `Doubt` for a command that needs a question."""
     states = frozenset((ShellState(place=judge.cwd, worked=True),))
     for pipeline in _pipelines(commands):
-        running = frozenset(state for state in states if _runs(pipeline[0].joint, state))
+        running = frozenset(state for state in states if _can_run(pipeline[0].joint, state))
         # What can never run is looked at all the same: whoever wrote it may know better.
         places = {state.place for state in running or states}
         for command in pipeline:
@@ -54,7 +54,7 @@ def _pipelines(commands: list[SimpleCommand]) -> list[list[SimpleCommand]]:
     return pipelines
 
 
-def _runs(joint: str, state: ShellState) -> bool:
+def _can_run(joint: str, state: ShellState) -> bool:
     match joint:
         case "&&":
             return state.worked
@@ -93,7 +93,7 @@ class WorkspaceJudge:
             if name.text == "cd":
                 self._check_cd(command, words, place)
                 continue
-            given = self._expanded(name.text, words, place)
+            given = self._expand_words(name.text, words, place)
             if name.text == "git" and not asks_for_version("git", given):
                 self._check_git(check_git(given), place)
             else:
@@ -106,7 +106,7 @@ class WorkspaceJudge:
             raise Doubt("where this `cd` leads cannot be known in advance")
         enter_directory(words[0].text, place, self.workspace)
 
-    def _expanded(self, name: str, words: list[ShellWord], place: str) -> list[str]:
+    def _expand_words(self, name: str, words: list[ShellWord], place: str) -> list[str]:
         given: list[str] = []
         for word in words:
             matches = expand(word, place)

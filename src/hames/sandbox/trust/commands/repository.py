@@ -88,7 +88,7 @@ def open_repository(top: str, workspace: str) -> Repository:
     marker = Path(top, ".git")
     if marker.is_symlink():
         raise Doubt(f"`{marker}` is a symbolic link")
-    git_dir = str(marker) if marker.is_dir() else _linked(marker)
+    git_dir = str(marker) if marker.is_dir() else _read_git_link(marker)
     common = _common_dir(git_dir)
     if not is_inside(git_dir, workspace) and not _points_back(git_dir, common, top):
         raise Doubt(f"`{marker}` leads to the repository of another directory")
@@ -217,7 +217,7 @@ def _offset(data: bytes, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def _linked(marker: Path) -> str:
+def _read_git_link(marker: Path) -> str:
     """Where a `.git` that is a file says that the repository is."""
     try:
         with marker.open("rb") as file:

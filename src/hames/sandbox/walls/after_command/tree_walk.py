@@ -169,9 +169,9 @@ class Tree:
             return before
         hidden = False
         try:
-            entries = _listed(reach)
+            entries = _list(reach)
         except PermissionError:
-            entries, hidden = _listed_anyway(reach), True
+            entries, hidden = _list_hidden(reach), True
         except OSError:
             return None
         if entries is None:
@@ -180,15 +180,15 @@ class Tree:
         return here._replace(files=here.files if with_files else None, hidden=hidden, racy=racy)
 
 
-def _listed(reach: str | int) -> list[tuple[str, bool]]:
+def _list(reach: str | int) -> list[tuple[str, bool]]:
     with os.scandir(reach) as entries:
         return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
-def _listed_anyway(reach: str) -> list[tuple[str, bool]] | None:
+def _list_hidden(reach: str) -> list[tuple[str, bool]] | None:
     try:
         with descriptor(os.open(reach, PLACE)) as place, descriptor(open_listed(place)) as listed:
-            return _listed(listed)
+            return _list(listed)
     except OSError:
         return None
 

@@ -162,7 +162,7 @@ class Proxy:
             async def send_body() -> None:
                 try:
                     async for data in self._body(client, request):
-                        if not await _sent(server, data):
+                        if not await _try_send(server, data):
                             return
                 except Malformed as error:
                     problem.append(error)
@@ -202,7 +202,7 @@ class Proxy:
                 status = response.status
                 if status == 101:
                     raise Malformed("it changed the protocol unasked")
-                if not await _sent(client, http.forwarded_response(response)):
+                if not await _try_send(client, http.forwarded_response(response)):
                     return
         except (Malformed, *GONE) as error:
             why = str(error) if isinstance(error, Malformed) else "it closed the connection or took too long"
@@ -299,7 +299,7 @@ async def _pump(source: ProxyConnection, sink: ProxyConnection, activity: _Activ
         scope.cancel()
 
 
-async def _sent(sink: ProxyConnection, data: bytes) -> bool:
+async def _try_send(sink: ProxyConnection, data: bytes) -> bool:
     try:
         await sink.send(data)
     except GONE:

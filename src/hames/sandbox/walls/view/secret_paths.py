@@ -81,10 +81,10 @@ def holds_something(path: str) -> bool:
 
 def system_secrets() -> list[str]:
     """Files and directories of the system that hold keys or passwords and that we could read."""
-    return [*_known(), *_closed_to_others()]
+    return [*_known_secrets(), *_closed_to_others()]
 
 
-def _known() -> Iterator[str]:
+def _known_secrets() -> Iterator[str]:
     yield from (path for path in SYSTEM_SECRETS if os.access(path, os.R_OK) and holds_something(path))
     yield from _host_keys()
     yield from (path for path in _SETTINGS if _holds_password(path))
@@ -119,11 +119,11 @@ def _closed_to_others() -> tuple[str, ...]:
     if os.geteuid() != 0:
         return ()
     # Deep down the directory is covered with all that is in it: each cover costs time.
-    found = {path if path.count("/") < 4 else os.path.dirname(path) for path in _closed("/etc")}
+    found = {path if path.count("/") < 4 else os.path.dirname(path) for path in _unreadable_to_others("/etc")}
     return tuple(path for path in sorted(found) if holds_something(path))
 
 
-def _closed(directory: str) -> Iterator[str]:
+def _unreadable_to_others(directory: str) -> Iterator[str]:
     try:
         with os.scandir(directory) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -136,7 +136,7 @@ def _closed(directory: str) -> Iterator[str]:
             continue
         if stat.S_ISDIR(about.st_mode):
             if about.st_mode & stat.S_IXOTH:
-                yield from _closed(entry.path)
+                yield from _unreadable_to_others(entry.path)
             else:
                 yield entry.path
         elif stat.S_ISREG(about.st_mode) and about.st_size and not about.st_mode & stat.S_IROTH:

@@ -200,7 +200,7 @@ class GitState:
         piece = self.pieces.get(path)
         if piece is None:
             return
-        named = _named(piece)
+        named = _pointed_path(piece)
         if named is None:
             del self.pieces[path]  # git calls it invalid and stops
             return
@@ -262,7 +262,7 @@ class GitState:
         return None
 
 
-def _named(piece: Piece) -> str | None:
+def _pointed_path(piece: Piece) -> str | None:
     """The path that a pointer holds. Empty: one that we cannot read and git perhaps can. None: no path at all."""
     if piece.target is not None:
         return piece.target
