@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
-from hames.domain.json import NOTHING
 from hames.domain.value import Value
 from hames.store.database import containing, open_database
 
@@ -25,17 +25,18 @@ MOST: Final = 1 << 31
 LATEST_MS: Final = 1 << 62
 """More threads than anybody has, a time nobody sees: both are numbers SQLite can hold."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _TABLES = (
     "drop table if exists threads",
     "drop table if exists seen",
-    "create table threads (id text primary key, title text, preview text, cwd text, model text,"
-    " created_at_ms integer, updated_at_ms integer, archived integer, meta text,"
-    " is_foreign integer) without rowid",
+    "create table threads (id text primary key, title text, preview text, updated_at_ms integer, archived integer,"
+    " summary blob) without rowid",
     "create index newest on threads (archived, updated_at_ms desc, id desc)",
     "create table seen (mtime_ns integer)",
 )
-_PUT = "insert or replace into threads values (?,?,?,?,?,?,?,?,?,?)"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ThreadSummary).decode
+_PUT = "insert or replace into threads values (?,?,?,?,?,?)"
 
 
 class PageQuery(Value):
@@ -91,53 +92,24 @@ class Index:
         updated, last = _position(query.cursor)
         words = containing(query.search)
         rows = self._db.execute(
-            "select * from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
+            "select updated_at_ms, id, summary from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
             " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\'"
             " or id in (select value from json_each(?)))"
             " order by updated_at_ms desc, id desc limit ?",
             (query.archived, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
         ).fetchall()
-        threads = tuple(_summary(row) for row in rows[:size])
-        cursor = _cursor(threads[-1].updated_at_ms, threads[-1].id) if len(rows) > size else None
-        return ThreadPage(threads=threads, next_cursor=cursor)
+        cursor = _cursor(*rows[size - 1][:2]) if len(rows) > size else None
+        return ThreadPage(threads=tuple(_decode(row[2]) for row in rows[:size]), next_cursor=cursor)
 
     def close(self) -> None:
         self._db.close()
 
 
-def _row(summary: ThreadSummary) -> tuple[str | int | None, ...]:
-    return (
-        summary.id,
-        summary.title,
-        summary.preview,
-        summary.cwd,
-        summary.model,
-        _storable(summary.created_at_ms),
-        _storable(summary.updated_at_ms),
-        int(summary.archived),
-        None if summary.meta is NOTHING else msgspec.json.encode(summary.meta).decode(),
-        int(summary.foreign),
-    )
-
-
-def _storable(ms: int) -> int:
-    """A log can say anything, and SQLite holds no number that is larger."""
-    return max(-LATEST_MS, min(ms, LATEST_MS - 1))
-
-
-def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None, int]) -> ThreadSummary:
-    return ThreadSummary(
-        id=ThreadId(row[0]),
-        title=row[1],
-        preview=row[2],
-        cwd=row[3],
-        model=row[4],
-        created_at_ms=row[5],
-        updated_at_ms=row[6],
-        archived=bool(row[7]),
-        meta=NOTHING if row[8] is None else msgspec.json.decode(row[8]),
-        foreign=bool(row[9]),
-    )
+def _row(summary: ThreadSummary) -> tuple[str | int | bytes, ...]:
+    # A log can say anything, and SQLite holds no number that is larger.
+    updated = max(-LATEST_MS, min(summary.updated_at_ms, LATEST_MS - 1))
+    kept = _encode(replace(summary, standing="away", match=""))
+    return summary.id, summary.title, summary.preview, updated, int(summary.archived), kept
 
 
 def _cursor(updated_at_ms: int, thread_id: str) -> str:

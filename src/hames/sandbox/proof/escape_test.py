@@ -22,27 +22,14 @@ from hames.sandbox.proof.attempts.run import ATTEMPTS
 from hames.sandbox.proof.targets import EscapeTargets, interpreter, set_up_targets
 
 WHERE = "/var/tmp"
-KNOWN = frozenset[str]()
-"""What gets through wherever anything is writable, and is documented to."""
 
 
 class AttemptResult(Value):
-    """One attempt. `known`: it gets out, and is documented to."""
+    """One attempt. `known`: it may get out, because the policy has no walls."""
 
     attempt: str
     escaped: bool
     known: bool
-
-
-def accepted_escapes(policy: SandboxPolicy) -> frozenset[str]:
-    """The attempts that are documented to get out under a policy."""
-    match policy:
-        case ReadOnly():
-            return frozenset()
-        case WorkspaceWrite():
-            return KNOWN
-        case _:
-            return frozenset(ATTEMPTS)
 
 
 async def prove(
@@ -79,7 +66,7 @@ async def prove(
             AttemptResult(
                 attempt=name,
                 escaped=survived if name == "stay_in_a_session_of_its_own" else _has_escaped(name, claims, stage),
-                known=name in accepted_escapes(policy),
+                known=not isinstance(policy, ReadOnly | WorkspaceWrite),
             )
             for name in ATTEMPTS
         ]
