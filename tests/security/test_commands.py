@@ -13,7 +13,8 @@ from hames.domain.display import described, visible
 from hames.domain.policy import DangerFullAccess
 from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.trust.commands import words
-from hames.sandbox.trust.shell_trust import MAX_BYTES, ShellTrust
+from hames.sandbox.trust.commands.words import MAX_BYTES
+from hames.sandbox.trust.shell_trust import ShellTrust
 
 
 def rows(name: str) -> list[dict[str, str]]:

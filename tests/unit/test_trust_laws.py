@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.limits import MAX_PLACES
-from hames.sandbox.trust.commands.lists import ShellState, follow
+from hames.sandbox.trust.commands.lists import MAX_PLACES, ShellState, follow
 from hames.sandbox.trust.commands.paths import expand
 from hames.sandbox.trust.commands.words import SimpleCommand, read_commands
 from hames.sandbox.trust.shell_trust import ShellTrust

@@ -106,7 +106,7 @@ class ChatProvider(HttpProvider[RequestForm]):
     def _reply_reader(self, request: ModelRequest) -> ChatStream:
         return ChatStream(lambda error: self._stream_error(error, request))
 
-    def _read_error(self, body: bytes) -> ServiceRefusal:
+    def _read_error(self, body: Json) -> ServiceRefusal:
         return errors.read_error_body(body)
 
     def _refused(self, refusal: ServiceRefusal, request: ModelRequest, content_type: str) -> ProviderError:

@@ -7,9 +7,6 @@ import os
 
 from hames.ports import Verdict
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.limits import MAX_BYTES
-
-__all__ = ["MAX_BYTES", "ShellTrust"]
 
 
 class ShellTrust:

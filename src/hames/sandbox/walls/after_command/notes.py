@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hames.sandbox.walls.after_command.beneath_root import root_of
+from hames.sandbox.paths import root_of
 from hames.sandbox.walls.after_command.git.disarm import Disarmed
 
 _MOST_NAMED = 8
