@@ -26,6 +26,7 @@ from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold
 from hames.config.options import Options
 from hames.config.paths import user_config
+from hames.config.project import other_agents_files
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.domain.notes import complaint
@@ -180,6 +181,8 @@ def _places(options: Options) -> list[DoctorFinding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
     found = [DoctorFinding(name=name, good=usable(path), says=_described(path)) for name, path in said]
     found += [DoctorFinding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
+    if unread := other_agents_files(options.cwd):
+        found.append(DoctorFinding(name="unread", good=False, says=unread, needed=False))
     read = notes(options)
     paths = [note.path for note in read if note.text]
     found.append(DoctorFinding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))

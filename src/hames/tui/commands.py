@@ -11,6 +11,7 @@ from textual.theme import Theme
 
 from hames.client.appserver.client import text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed
+from hames.config.project import other_agents_files
 from hames.domain.display import printable, visible
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
@@ -410,6 +411,8 @@ class Commands:
         if talk.spent.window:
             lines.append(f"context    {tokens(talk.spent.context)} of {tokens(talk.spent.window)} tokens used")
         lines.append(f"cost       {self._cost()}")
+        if unread := other_agents_files(Path(talk.cwd or Path.cwd())):
+            lines.append(f"unread     {unread}")
         self._app.note("\n".join(lines))
 
     def _cost(self) -> str:

@@ -4,17 +4,20 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
+from hames.domain.file_list import CACHE_DIRECTORIES, COMPILED_FILES, RIPGREP_LIST
 from hames.domain.value import Value
 from hames.executables import find_ripgrep
 from hames.protocols.flint.items import FileInput, LocalImageInput, TextInput, UserInput
 
 MOST_FILES = 20_000
 MOST_SHOWN = 8
-SKIPPED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".harness", "target", "dist"})
+UNKNOWN_IGNORES = ("venv", "target", "dist")
+"""Left out as well where no ripgrep reads the project's ignore files."""
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 LIST_SECONDS = 5
 _MENTIONED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
@@ -83,7 +86,7 @@ def files_below(root: Path) -> list[str]:
     if program := find_ripgrep(str(root)):
         try:
             found = subprocess.run(
-                [program, "--no-config", "--files", "--hidden", "-g", "!.git", "-g", "!.harness"],
+                [program, *RIPGREP_LIST],
                 cwd=root,
                 capture_output=True,
                 timeout=LIST_SECONDS,
@@ -91,7 +94,7 @@ def files_below(root: Path) -> list[str]:
                 stdin=subprocess.DEVNULL,
             )
             if found.returncode in (0, 1):
-                return sorted(found.stdout.decode(errors="replace").splitlines()[:MOST_FILES])
+                return sorted(found.stdout.decode(errors="replace").split("\0")[:-1][:MOST_FILES])
         except (OSError, subprocess.TimeoutExpired):
             pass
     return _walked(root)
@@ -100,9 +103,10 @@ def files_below(root: Path) -> list[str]:
 def _walked(root: Path) -> list[str]:
     found: list[str] = []
     for directory, below, names in os.walk(root):
-        below[:] = sorted(name for name in below if name not in SKIPPED)
+        below[:] = sorted(name for name in below if name not in (*CACHE_DIRECTORIES, *UNKNOWN_IGNORES))
         base = os.path.relpath(directory, root)
-        found += [name if base == "." else f"{base}/{name}" for name in sorted(names)]
+        kept = [name for name in sorted(names) if not any(fnmatch(name, pattern) for pattern in COMPILED_FILES)]
+        found += [name if base == "." else f"{base}/{name}" for name in kept]
         if len(found) > MOST_FILES:
             break
     return found[:MOST_FILES]

@@ -85,6 +85,8 @@ class Conversation:
         self.waiting: list[m.QueuedPrompt] = []
         self.held = False
         self.plan: list[PlanEntry] = []
+        self.starting: dict[str, None] = {}
+        """MCP servers that are waited for, the first first."""
         self.spent = Spent()
         self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
@@ -152,6 +154,8 @@ class Conversation:
             case told.ItemDelta():
                 return self.grow(event), False
             case told.ItemStarted(item=item):
+                if not isinstance(item, wire.UserMessageItem):
+                    self.starting.clear()
                 return self._item(item.id, item, done=False)
             case told.ItemCompleted(item=item):
                 return self._item(item.id, item, done=True)
@@ -161,6 +165,7 @@ class Conversation:
                 return None, False
             case told.TurnCompleted(turn=turn):
                 self.turn_id = ""
+                self.starting.clear()
                 ending = self._ended(turn)
                 return (ending[0], True) if ending else (None, False)
             case told.PlanUpdated(plan=plan):
@@ -198,6 +203,13 @@ class Conversation:
         return block, fresh
 
     def _notice(self, method: str, params: object) -> tuple[Block | None, bool]:
+        match params:
+            case {"data": {"server": str(server), "state": "starting"}}:
+                self.starting[server] = None
+            case {"data": {"server": str(server), "state": str()}}:
+                self.starting.pop(server, None)
+            case _:
+                pass
         words = params.get("message") if isinstance(params, dict) else None
         if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
             return None, False  # told by the turn that failed, and by the thread itself when it was opened

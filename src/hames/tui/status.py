@@ -169,7 +169,9 @@ class Activity(Static):
     def _working(self, width: int) -> Text:
         frame = self._spinner.render(time.monotonic())
         row = Text(frame.plain if isinstance(frame, Text) else "·", self.palette.accent, no_wrap=True)
-        row.append(f" working {time.monotonic() - self._since:.0f} s", self.palette.text)
+        servers = ", ".join(self._talk.starting)
+        doing = f"starting MCP server {cut(visible(servers), max(8, width - 74))}" if servers else "working"
+        row.append(f" {doing} {time.monotonic() - self._since:.0f} s", self.palette.text)
         row.append_text(self._step(width))
         return row.append("  esc stop · enter send to this turn · tab queue", self.palette.faint)
 
