@@ -28,7 +28,7 @@ COMMANDS = {
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",
     "doctor": "check what this machine offers",
-    "schema": "write JSON Schema and TypeScript types of the protocols",
+    "schema": "write the messages of the protocols as JSON Schema",
     "mcp": "list, add, remove and test MCP servers",
     "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
     "sandbox": "run a command the way a tool would, in the sandbox",

@@ -22,7 +22,9 @@ from hames.tui.user_shell import Ran, as_context
 
 MCP_START_SECONDS = 20.0
 MCP_LOOK_SECONDS = 0.2
-ELICITATION_ENDINGS = {
+ELICITATION_ENDINGS: dict[m.ApprovalWord, str] = {
+    "accept": "You answered the MCP server",
+    "acceptForSession": "You answered the MCP server",
     "cancel": "You left the question unanswered: it was asked by the MCP server",
     "decline": "You declined to answer the MCP server",
 }
@@ -256,9 +258,8 @@ class Session:
         await client.answer(asked.request_id, decision if knows else "decline")
         if not knows:
             await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
-        if isinstance(asked.params, m.ElicitationParams) and isinstance(decision, str):
-            if words := ELICITATION_ENDINGS.get(decision):
-                self._view.note(f"{words} {asked.params.server_name}")
+        if isinstance(asked.params, m.ElicitationParams) and not isinstance(decision, Filled):
+            self._view.note(f"{ELICITATION_ENDINGS[decision]} {asked.params.server_name}")
 
     async def start_review(self, target: m.ReviewTarget) -> None:
         if not self.talk.thread_id:
