@@ -67,7 +67,10 @@ test.each([
   await eventually(() => page.locator(".sidebar").evaluate((it) => it.getBoundingClientRect().left), 0);
   expect(await troubles(page)).toEqual([]);
   await page.getByRole("button", { name: "Keys and commands" }).click();
-  await page.getByRole("dialog").waitFor();
+  const help = page.getByRole("dialog");
+  await help.getByText("Queue", { exact: true }).waitFor();
+  await help.getByText("/compact", { exact: true }).waitFor();
+  expect(await help.getByText("Alt").first().isVisible()).toBe(false);
   expect(await troubles(page)).toEqual([]);
 });
 

@@ -131,7 +131,7 @@ class Conversation:
             if turn.status == "inProgress":
                 self.turn_id = turn.id
         if thread.foreign:  # below its history, where the next prompt is typed
-            made.append(NoteBlock(FOREIGN, meaning="warn"))
+            made.append(NoteBlock(f"{FOREIGN} If you continue, the agent works in {self.cwd}", meaning="warn"))
         return made
 
     def grow(self, delta: told.ItemDelta) -> Block | None:
