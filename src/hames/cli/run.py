@@ -21,7 +21,7 @@ import json
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -34,7 +34,6 @@ from hames.cli.in_process import in_process
 from hames.cli.output.json_lines import EventLines
 from hames.cli.output.terminal import Ending, Readable, Shows, next_step
 from hames.cli.paint import Paint
-from hames.cli.usage import dollars_of, total_usage
 from hames.client.appserver import events as told
 from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
@@ -42,14 +41,18 @@ from hames.client.unreachable import Unreachable
 from hames.config.options import Options
 from hames.core.attachments import user_message
 from hames.domain import schema
+from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
+from hames.domain.models import Price
+from hames.domain.usage import Usage
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
 from hames.tools.workspace import LocalWorkspace
 from hames.tui.completing import inputs
+from hames.tui.text import listed_price
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
 INVALID = -32602
@@ -306,9 +309,21 @@ class Errand:
         if self._args.output_last_message:
             _write_message(self._args.output_last_message, said)
         usage = total_usage(self._used.values())
-        cost = None if usage is None or self._price is None else dollars_of(usage, self._price)
+        cost = None if usage is None else _dollars(usage, listed_price(self._price))
         self._shows.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
         return code
+
+
+def total_usage(used: Collection[m.Usage]) -> m.Usage | None:
+    """Of several turns together; None if there was none."""
+    if not used:
+        return None
+    counts = [msgspec.structs.asdict(one) for one in used]
+    return m.Usage(**{name: sum(count[name] for count in counts if isinstance(count[name], int)) for name in counts[0]})
+
+
+def _dollars(usage: m.Usage, price: Price | None) -> float | None:
+    return cost({"": msgspec.convert(usage, Usage, from_attributes=True)}, lambda _: price)
 
 
 def fitting(text: str, wanted: Json) -> tuple[Json, str]:

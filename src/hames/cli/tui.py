@@ -153,7 +153,7 @@ def exit_lines(talk: "Conversation", words: list[str]) -> str:
     """What stays on the screen: the thread, how to open it again, and what it used. Nothing if there is no thread."""
     if not talk.thread_id:
         return ""
-    from hames.tui.status import dollars, tokens
+    from hames.tui.text import dollars, tokens
 
     used = [f"{tokens(talk.spent.total.total_tokens)} tokens"] if talk.spent.total is not None else []
     used += [dollars(talk.cost)] if talk.cost is not None else []

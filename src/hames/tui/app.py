@@ -18,13 +18,12 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import OptionList
 
 from hames.domain.display import printable
-from hames.tui import editor
 from hames.tui.approval import Answered
 from hames.tui.commands import Commands
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.first_frame import FirstFrame
-from hames.tui.help import BARE_COMMANDS, COMMANDS, help_text
+from hames.tui.help import BARE_COMMANDS, COMMANDS
 from hames.tui.keys import BINDINGS
 from hames.tui.modes import next_mode
 from hames.tui.pickers import Help, Picker
@@ -72,7 +71,7 @@ class HamesApp(ConversationScreen):
         self._resume = resume
         self._prompt = prompt
         self._check = check
-        self._mcp_servers = mcp_servers
+        self.mcp_servers = mcp_servers or self.mcp_servers
         self._user_commands = UserCommands(lambda ran: self.session.outputs.append(ran))  # noqa: PLW0108 - the list is replaced
         self._warnings = warnings
         self.session.known = frozenset(warnings)
@@ -221,9 +220,6 @@ class HamesApp(ConversationScreen):
 
     # -- keys
 
-    def action_help(self) -> None:
-        self.push_screen(Help(lambda width: help_text(self.palette, width)))
-
     def action_fold(self) -> None:
         self.transcript.open_all(everything=not self.transcript.everything_open)
 
@@ -296,12 +292,6 @@ class HamesApp(ConversationScreen):
 
     # -- looks
 
-    def leave(self) -> None:
-        self.exit(0)
-
-    def mcp_servers(self, states: Mapping[str, str]) -> str:
-        return self._mcp_servers(states) if self._mcp_servers is not None else "No MCP servers are configured"
-
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):
             self.composer.complete_with(event.option_list.names[event.option_index])
@@ -311,16 +301,3 @@ class HamesApp(ConversationScreen):
 
     def on_composer_editor_wanted(self) -> None:
         self.edit_message()
-
-    def edit_message(self) -> None:
-        """In the user's own editor, which has the terminal for as long as it runs."""
-        try:
-            command = editor.editor_command()
-            with self.suspend():
-                text = editor.edit_text(command, self.composer.expanded)
-        except editor.NoEditor as why:
-            self.note(str(why), meaning="warn")
-        except SuspendNotSupported:
-            self.note("This terminal cannot be handed to an editor", meaning="warn")
-        else:
-            self.composer.put(text)

@@ -38,6 +38,7 @@ KEYS = {
     "r": "reject and tell the agent why",
     "esc": "stop the turn",
 }
+DECISIONS: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession", "n": "decline", "escape": "cancel"}
 
 
 class Answered(Message):
@@ -207,12 +208,6 @@ class ApprovalPanel(Vertical, can_focus=True):
         asked = self.asked
         if asked is None:
             return
-        decisions: dict[str, m.ApprovalWord] = {
-            "y": "accept",
-            "a": "acceptForSession",
-            "n": "decline",
-            "escape": "cancel",
-        }
         what = self.query_one("#what", VerticalScroll)
         event.stop()
         event.prevent_default()
@@ -223,10 +218,8 @@ class ApprovalPanel(Vertical, can_focus=True):
             case "f" if self._form is not None and fillable:
                 self._form.again()
                 self._type(self._form.wanted)
-            case "y" | "n" | "escape":
-                self.post_message(Answered(asked, decisions[event.key]))
-            case "a" if asked.offers_always:
-                self.post_message(Answered(asked, decisions["a"]))
+            case key if key in DECISIONS and (key != "a" or asked.offers_always):
+                self.post_message(Answered(asked, DECISIONS[key]))
             case "r":
                 self._type(A_WORD)
             case "down" | "pagedown" | "space":
@@ -293,18 +286,11 @@ def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
             return [*indented(rows, line(("$ ", palette.accent))), where, *size]
         case m.FileChangeApprovalParams(changes=changes):
             return [row for change in changes for row in change_lines(change, width, palette, whole=True)]
-        case m.McpApprovalParams(server=server, tool=tool, arguments=arguments):
-            head = line(("· ", palette.accent), (visible(f"{server}/{tool}"), palette.strong))
-            return [
-                head,
-                *indented(paragraphs(described(json_on_one_line(arguments)), palette.text, width - 2), Text("  ")),
-            ]
-        case m.ToolApprovalParams(name=name, arguments=arguments):
+        case m.McpApprovalParams() | m.ToolApprovalParams() as params:
+            name = f"{params.server}/{params.tool}" if isinstance(params, m.McpApprovalParams) else params.name
+            said = described(json_on_one_line(params.arguments))
             head = line(("· ", palette.accent), (visible(name), palette.strong))
-            return [
-                head,
-                *indented(paragraphs(described(json_on_one_line(arguments)), palette.text, width - 2), Text("  ")),
-            ]
+            return [head, *indented(paragraphs(said, palette.text, width - 2), Text("  "))]
         case m.ElicitationParams() as params:
             return _form(Form(params), width, palette)
         case _ as never:

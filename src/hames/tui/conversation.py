@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from hames.client.appserver import events as told
 from hames.domain.cost import cost
 from hames.domain.foreign import FOREIGN
-from hames.domain.models import Price
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
@@ -14,6 +13,7 @@ from hames.protocols.flint.items import PlanEntry
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.by_item import block_of
 from hames.tui.blocks.messages import NoteBlock
+from hames.tui.text import listed_price
 
 AGENT_OPTION = "agent"
 """The server's option that says which agent works: `code`, `plan` or `review`."""
@@ -40,7 +40,7 @@ class Spent:
     def cost(self, prices: Prices) -> float | None:
         """None while nothing is spent, and when the price of a model is not known."""
         spent = {model: _usage(count) for model, count in self._by_model.items()}
-        return cost(spent, lambda model: _price(prices.get(model))) if spent else None
+        return cost(spent, lambda model: listed_price(prices.get(model))) if spent else None
 
     def without_price(self, prices: Prices) -> set[str]:
         """The models that were used and whose price nobody here knows."""
@@ -55,14 +55,6 @@ def _usage(count: m.TokenCount) -> Usage:
         cache_read_tokens=count.cached_input_tokens,
         cache_write_tokens=count.cache_write_input_tokens,
     )
-
-
-def _price(listed: Mapping[str, float] | None) -> Price | None:
-    if listed is None:
-        return None
-    usual = listed.get("input", 0.0)
-    cache_read, cache_write = listed.get("cacheRead", usual), listed.get("cacheWrite", usual)
-    return Price(input=usual, output=listed.get("output", 0.0), cache_read=cache_read, cache_write=cache_write)
 
 
 class Conversation:

@@ -2,26 +2,26 @@
 
 import os
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from textual import events, work
-from textual.app import App, ComposeResult
-from textual.screen import ModalScreen
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.widget import Widget
 
 from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
-from hames.tui import markdown
+from hames.tui import editor, markdown
 from hames.tui.approval import ApprovalPanel, Overheard
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.messages import NoteBlock
 from hames.tui.completing import files_below
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
+from hames.tui.help import help_text
 from hames.tui.palette import DARK, LIGHT, palette
+from hames.tui.pickers import Help
 from hames.tui.prompt_history import PromptHistory
 from hames.tui.session import Session, Wishes
 from hames.tui.status import Activity, Header, Terms
@@ -49,6 +49,8 @@ class ConversationScreen(App[int]):
         self.session = Session(self, cwd=cwd, wishes=wishes)
         self.remembered = PromptHistory(state_dir)
         self._laid_out = False
+        self.mcp_servers: Callable[[Mapping[str, str]], str] = lambda _: "No MCP servers are configured"
+        """Describes those that are configured, with the states it is given."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name if dark else LIGHT.name
@@ -189,19 +191,21 @@ class ConversationScreen(App[int]):
     def is_screen_top(self) -> bool:
         return len(self.screen_stack) == 1
 
-    @property
-    def theme_name(self) -> str:
-        return self.theme
+    def action_help(self) -> None:
+        self.push_screen(Help(lambda width: help_text(self.palette, width)))
 
-    def show_theme(self, name: str) -> None:
-        self.theme = name
-
-    def say(self, words: str) -> None:
-        """A notice that goes away by itself."""
-        self.notify(words, markup=False)
-
-    async def choose(self, screen: ModalScreen[Any]) -> Any:
-        return await self.push_screen_wait(screen)
+    def edit_message(self) -> None:
+        """In the user's own editor, which has the terminal for as long as it runs."""
+        try:
+            command = editor.editor_command()
+            with self.suspend():
+                text = editor.edit_text(command, self.composer.expanded)
+        except editor.NoEditor as why:
+            self.note(str(why), meaning="warn")
+        except SuspendNotSupported:
+            self.note("This terminal cannot be handed to an editor", meaning="warn")
+        else:
+            self.composer.put(text)
 
     def show_terms(self) -> None:
         if not self._laid_out:

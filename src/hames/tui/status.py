@@ -19,29 +19,11 @@ from hames.tui.conversation import Conversation
 from hames.tui.lines import cut
 from hames.tui.modes import MODES, POLICIES, effective_sandbox, shown_sandbox
 from hames.tui.palette import Palette
-from hames.tui.text import shown_input
+from hames.tui.text import dollars, shown_input, tokens
 
 DOT = " · "
 MOST_QUEUED = 3
 """Of more, the number is shown."""
-
-
-def tokens(count: int) -> str:
-    """
-    >>> tokens(950), tokens(12_345), tokens(2_500_000)
-    ('950', '12.3k', '2.5M')
-    """
-    if count < 1000:
-        return str(count)
-    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
-
-
-def dollars(cost: float) -> str:
-    """
-    >>> dollars(1.234), dollars(0.002)
-    ('$1.23', '<$0.01')
-    """
-    return f"${cost:.2f}" if cost >= 0.01 else "<$0.01"
 
 
 class Header(Widget):

@@ -10,7 +10,6 @@ import msgspec
 
 from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
-from hames.cli.usage import in_dollars, short_count
 from hames.cli.wrapping import columns, fold
 from hames.client.appserver import events as told
 from hames.domain.display import one_line, printable, visible
@@ -20,6 +19,7 @@ from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
+from hames.tui.text import dollars, tokens
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.12
@@ -48,8 +48,8 @@ class Ending(Value):
             return ""
         cached = (self.usage.cache_read_tokens, self.usage.cache_write_tokens)
         count = self.usage.input_tokens + sum(part for part in cached if isinstance(part, int))
-        words = f"{short_count(count)} tokens in, {short_count(self.usage.output_tokens)} out"
-        return words if self.cost is None else f"{words} · {in_dollars(self.cost)}"
+        words = f"{tokens(count)} tokens in, {tokens(self.usage.output_tokens)} out"
+        return words if self.cost is None else f"{words} · {dollars(self.cost)}"
 
 
 class Shows(Protocol):

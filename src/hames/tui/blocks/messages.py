@@ -8,7 +8,7 @@ from rich.text import Text
 
 from hames.domain.display import printable
 from hames.protocols.flint import items as wire
-from hames.tui.blocks.block import INDENT, Block, bars, folded
+from hames.tui.blocks.block import INDENT, Block, ItemBlock, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
 from hames.tui.markdown import Growing
 from hames.tui.palette import Palette
@@ -99,17 +99,14 @@ class ThinkingBlock(Block):
         return indented([Text(cut(shown, width - 4), quiet)], mark)
 
 
-class PlanBlock(Block):
+class PlanBlock(ItemBlock[wire.PlanItem]):
     def __init__(self, item: wire.PlanItem) -> None:
-        super().__init__(item.id)
-        self._item = item
+        super().__init__(item)
         self._streamed = printable(item.text)
 
     def finish(self, item: wire.ThreadItem) -> None:
-        if not isinstance(item, wire.PlanItem):
-            return
-        self._item = item
-        self._streamed = printable(item.text)
+        super().finish(item)
+        self._streamed = printable(self._item.text)
 
     def add(self, text: str) -> None:
         self._streamed += printable(text)
