@@ -18,10 +18,10 @@ from pathlib import Path
 
 import anyio
 
-from hames.cli.output.terminal import Readable
+from hames.cli.output.terminal import TerminalView
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient
 from hames.domain.display import visible
 from hames.executables import find_program, hames_command
@@ -76,7 +76,7 @@ async def _demo(directory: Path, ask: bool) -> int:
             await client.start_turn(opened.thread.id, TASK)
             async for event in events:
                 screen.hear(event)
-                if isinstance(event, told.TurnCompleted):
+                if isinstance(event, agent_events.TurnCompleted):
                     return screen.outcome(event.turn)
     return 1
 
@@ -94,7 +94,7 @@ def _copy_sample(directory: Path) -> Path:
     return script
 
 
-class DemoScreen(Readable):
+class DemoScreen(TerminalView):
     """Prints a turn as `hames run` does, and says yes to every question unless a person decides."""
 
     def __init__(self, paint: Paint, *, ask: bool) -> None:
@@ -103,7 +103,7 @@ class DemoScreen(Readable):
         self._green = False
         self._tokens = 0
 
-    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord:
+    async def decide(self, asked: agent_events.ApprovalAsked) -> m.ApprovalWord:
         self._approvals += 1
         if self._asks:
             return await super().decide(asked) or "decline"
@@ -112,12 +112,12 @@ class DemoScreen(Readable):
         self._line(self._paint.warn("  yes (this demo says yes; hames demo --ask lets you decide)"))
         return "accept"
 
-    def hear(self, event: told.AgentEvent) -> None:
+    def hear(self, event: agent_events.AgentEvent) -> None:
         super().hear(event)
         match event:
-            case told.ItemCompleted(item=wire.CommandExecutionItem(exit_code=code)):
+            case agent_events.ItemCompleted(item=wire.CommandExecutionItem(exit_code=code)):
                 self._green = code == 0
-            case told.UsageUpdated(usage=usage):
+            case agent_events.UsageUpdated(usage=usage):
                 self._tokens = usage.output_tokens
             case _:
                 pass

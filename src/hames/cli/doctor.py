@@ -20,7 +20,7 @@ from hames import __version__
 from hames.app import catalogue, sandbox_settings
 from hames.cli import flags, login
 from hames.cli.config import notes
-from hames.cli.directories import usable
+from hames.cli.directories import is_writable
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold
@@ -179,7 +179,7 @@ async def _provider(options: Options) -> list[DoctorFinding]:
 
 def _places(options: Options) -> list[DoctorFinding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
-    found = [DoctorFinding(name=name, good=usable(path), says=_described(path)) for name, path in said]
+    found = [DoctorFinding(name=name, good=is_writable(path), says=_described(path)) for name, path in said]
     found += [DoctorFinding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
     if unread := other_agents_files(options.cwd):
         found.append(DoctorFinding(name="unread", good=False, says=unread, needed=False))
@@ -199,4 +199,4 @@ def _servers(options: Options) -> list[DoctorFinding]:
 
 
 def _described(path: Path) -> str:
-    return f"{path}" if usable(path) else f"{path} cannot be written: choose another with --data-dir"
+    return f"{path}" if is_writable(path) else f"{path} cannot be written: choose another with --data-dir"

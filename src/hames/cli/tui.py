@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from hames import __version__
 from hames.cli import flags
-from hames.cli.directories import usable
+from hames.cli.directories import is_writable
 from hames.cli.spawn import server_command
 from hames.config.options import Options
 from hames.domain.display import visible
@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
     if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
         raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
     options = flags.options(args)
-    if not args.attach and not usable(options.data_dir):
+    if not args.attach and not is_writable(options.data_dir):
         raise Misconfigured(
             f"threads cannot be saved in {str(options.data_dir)!r}: choose another place with --data-dir"
         )
@@ -81,7 +81,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
     from hames.tui.app import HamesApp
     from hames.tui.palette import terminal_is_dark
     from hames.tui.server_process import spawn_server
-    from hames.tui.session import Wishes
+    from hames.tui.session import NewThreadSettings
 
     frame.listen()
     dark = terminal_is_dark(frame.background, os.environ) if args.theme == "auto" else args.theme == "dark"
@@ -93,7 +93,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
         dark=dark,
         resume=resume,
         prompt=args.prompt,
-        wishes=Wishes(
+        new_settings=NewThreadSettings(
             model=flags.chosen_model(args, options),
             policy=flags.chosen_policy(args, options),
             sandbox=flags.chosen_sandbox(args, options),

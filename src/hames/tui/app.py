@@ -28,8 +28,8 @@ from hames.tui.keys import BINDINGS
 from hames.tui.modes import next_mode
 from hames.tui.pickers import Help, Picker
 from hames.tui.screen import ConversationScreen
-from hames.tui.server_process import ConnectToServer, Unreachable
-from hames.tui.session import Wishes
+from hames.tui.server_process import OpenConnection, Unreachable
+from hames.tui.session import NewThreadSettings
 from hames.tui.shell_commands import UserCommands
 from hames.tui.terminal_driver import ENDING, TerminalDriver, end_anyway, stop_until_foreground
 from hames.tui.text import shown_input
@@ -45,14 +45,14 @@ class HamesApp(ConversationScreen):
 
     def __init__(
         self,
-        reach: ConnectToServer,
+        reach: OpenConnection,
         *,
         cwd: Path,
         state_dir: Path | None = None,
         dark: bool = True,
         resume: str | None = None,
         prompt: str = "",
-        wishes: Wishes | None = None,
+        new_settings: NewThreadSettings | None = None,
         check: Callable[[], str] | None = None,
         mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
@@ -60,12 +60,12 @@ class HamesApp(ConversationScreen):
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
-        `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
+        `new_settings` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
         `mcp_servers` describes those that are configured, with the states it is given;
         `first_frame` is on the screen already;
         `warnings` are shown at once.
         """
-        super().__init__(cwd, wishes or Wishes(), state_dir=state_dir, dark=dark)
+        super().__init__(cwd, new_settings or NewThreadSettings(), state_dir=state_dir, dark=dark)
         self.first_frame = first_frame
         self._reach = reach
         self._resume = resume
@@ -96,7 +96,7 @@ class HamesApp(ConversationScreen):
         self.composer.commands = dict(COMMANDS)
         self.composer.focus()
         self.show_welcome()
-        self.show_terms()
+        self.show_status()
         self._converse()
         self._find_files()
         self.set_interval(TIDY_SECONDS, self._tidy)
@@ -155,7 +155,7 @@ class HamesApp(ConversationScreen):
         self._begun.set()
         if self.talk.running:
             self.talk.turn_id = ""
-            self.show_terms()
+            self.show_status()
 
     @work
     async def _begin(self) -> None:
@@ -164,7 +164,7 @@ class HamesApp(ConversationScreen):
             await session.learn_models()
             if self._resume:
                 await session.open(self._resume)
-                await session.apply_wishes()
+                await session.apply_new_settings()
             else:
                 await session.fresh()
             for warning in self._warnings:

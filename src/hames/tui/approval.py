@@ -28,7 +28,7 @@ from hames.tui.text import json_on_one_line
 ARM_SECONDS = 0.3
 BURST_SECONDS = 0.15
 """A letter that is followed by another one within this time is part of a word, not an answer."""
-A_WORD = "why not, or what to do instead; enter rejects and sends it, esc goes back"
+REJECTION_PLACEHOLDER = "why not, or what to do instead; enter rejects and sends it, esc goes back"
 
 
 KEYS = {
@@ -51,7 +51,7 @@ class Answered(Message):
         self.word = word
 
 
-class Overheard(Message):
+class TypedLetters(Message):
     """Letters that were typed at a question and belong to the message."""
 
     def __init__(self, text: str) -> None:
@@ -83,7 +83,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         yield Static(id="why", markup=False)
         with VerticalScroll(id="what", can_focus=False):
             yield Static(id="exact", markup=False)
-        yield Input(id="word", placeholder=A_WORD, compact=True, select_on_focus=False)
+        yield Input(id="word", placeholder=REJECTION_PLACEHOLDER, compact=True, select_on_focus=False)
         yield Static(id="keys", markup=False)
 
     def focus_on_click(self) -> bool:
@@ -183,7 +183,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             event.prevent_default()
             before, self._pending = self._pending, None
             self._shown_at = time.monotonic()  # the letters that follow belong to the same word
-            self.post_message(Overheard((before.character or "" if before else "") + letter))
+            self.post_message(TypedLetters((before.character or "" if before else "") + letter))
         elif not self.armed:
             event.stop()
         elif letter is not None and letter != " ":
@@ -221,7 +221,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             case key if key in DECISIONS and (key != "a" or asked.offers_always):
                 self.post_message(Answered(asked, DECISIONS[key]))
             case "r":
-                self._type(A_WORD)
+                self._type(REJECTION_PLACEHOLDER)
             case "down" | "pagedown" | "space":
                 what.scroll_relative(y=1 if event.key == "down" else 8, animate=False)
             case "up" | "pageup":
@@ -238,7 +238,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         event.stop()
         if self.asked is None:
             return
-        if self._form is None or event.input.placeholder == A_WORD:
+        if self._form is None or event.input.placeholder == REJECTION_PLACEHOLDER:
             self.post_message(Answered(self.asked, "decline", event.value.strip()))
         else:
             self._filled_in(self.asked, self._form, event.value.strip())

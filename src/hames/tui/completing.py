@@ -23,7 +23,7 @@ LIST_SECONDS = 5
 _MENTIONED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
 
 
-class Wanted(Value):
+class CompletionQuery(Value):
     """A word that can be completed: from `start` to the cursor."""
 
     kind: Literal["command", "file"]
@@ -31,28 +31,28 @@ class Wanted(Value):
     start: int
 
 
-def word_to_complete(text: str, cursor: int) -> Wanted | None:
+def word_to_complete(text: str, cursor: int) -> CompletionQuery | None:
     """
     >>> wanted("/mo", 3)
-    Wanted(kind='command', query='mo', start=0)
+    CompletionQuery(kind='command', query='mo', start=0)
     >>> wanted("look at @src/ma", 15)
-    Wanted(kind='file', query='src/ma', start=8)
+    CompletionQuery(kind='file', query='src/ma', start=8)
     >>> wanted("a@b", 3)
     """
     before = text[:cursor]
     start = max(before.rfind(" "), before.rfind("\n")) + 1
     word = before[start:]
     if start == 0 and word.startswith("/") and "/" not in word[1:]:
-        return Wanted(kind="command", query=word[1:], start=0)
+        return CompletionQuery(kind="command", query=word[1:], start=0)
     if word.startswith("@"):
-        return Wanted(kind="file", query=word[1:], start=start)
+        return CompletionQuery(kind="file", query=word[1:], start=start)
     return None
 
 
-def best(query: str, names: Iterable[str], *, most: int = MOST_SHOWN) -> list[str]:
+def rank_matches(query: str, names: Iterable[str], *, most: int = MOST_SHOWN) -> list[str]:
     """Those that contain the letters in order; the start of a name counts most, and a short one before a long one.
 
-    >>> best("ap", ["src/map.py", "app.py", "tests/x.py"])
+    >>> rank_matches("ap", ["src/map.py", "app.py", "tests/x.py"])
     ['app.py', 'src/map.py']
     """
     if not query:
@@ -81,7 +81,7 @@ def _in_order(letters: str, name: str) -> bool:
     return all(letter in rest for letter in letters)
 
 
-def files_below(root: Path) -> list[str]:
+def list_files(root: Path) -> list[str]:
     """Paths relative to the workspace, ignored ones left out where ripgrep is there to know. Blocks: use a thread."""
     if program := find_ripgrep(str(root)):
         try:
@@ -158,7 +158,7 @@ def pasted_picture(text: str) -> str | None:
     return line if line.lower().endswith(PICTURES) else None
 
 
-def replace_word(text: str, cursor: int, found: Wanted, choice: str) -> tuple[str, int]:
+def replace_word(text: str, cursor: int, found: CompletionQuery, choice: str) -> tuple[str, int]:
     """The text with the word replaced, and where the cursor goes."""
     word = f"/{choice} " if found.kind == "command" else f"{file_mention(choice)} "
     return text[: found.start] + word + text[cursor:], found.start + len(word)

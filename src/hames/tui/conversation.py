@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.domain.cost import cost
 from hames.domain.foreign import FOREIGN
 from hames.domain.policy import ApprovalPolicy
@@ -126,7 +126,7 @@ class Conversation:
             made.append(NoteBlock(f"{FOREIGN} If you continue, the agent works in {self.cwd}", meaning="warn"))
         return made
 
-    def grow(self, delta: told.ItemDelta) -> Block | None:
+    def grow(self, delta: agent_events.ItemDelta) -> Block | None:
         """The block that has something new to show."""
         block = self._blocks.get(delta.item_id)
         if block is not None:
@@ -141,42 +141,42 @@ class Conversation:
             block.waiting = waiting
         return block
 
-    def hear(self, event: told.AgentEvent) -> tuple[Block | None, bool]:
+    def hear(self, event: agent_events.AgentEvent) -> tuple[Block | None, bool]:
         match event:
-            case told.ItemDelta():
+            case agent_events.ItemDelta():
                 return self.grow(event), False
-            case told.ItemStarted(item=item):
+            case agent_events.ItemStarted(item=item):
                 if not isinstance(item, wire.UserMessageItem):
                     self.starting.clear()
                 return self._item(item.id, item, done=False)
-            case told.ItemCompleted(item=item):
+            case agent_events.ItemCompleted(item=item):
                 return self._item(item.id, item, done=True)
-            case told.TurnStarted(turn=turn):
+            case agent_events.TurnStarted(turn=turn):
                 self.turn_id = turn.id
                 self.plan = []
                 return None, False
-            case told.TurnCompleted(turn=turn):
+            case agent_events.TurnCompleted(turn=turn):
                 self.turn_id = ""
                 self.starting.clear()
                 ending = self._ended(turn)
                 return (ending[0], True) if ending else (None, False)
-            case told.PlanUpdated(plan=plan):
+            case agent_events.PlanUpdated(plan=plan):
                 self.plan = plan
-            case told.UsageUpdated(token_usage=m.TokenUsage() as usage):
+            case agent_events.UsageUpdated(token_usage=m.TokenUsage() as usage):
                 self.spent.count(usage)
-            case told.UsageUpdated(usage=usage):
+            case agent_events.UsageUpdated(usage=usage):
                 self.spent.context = usage.input_tokens + usage.output_tokens
-            case told.SettingsChanged(settings=settings):
+            case agent_events.SettingsChanged(settings=settings):
                 self.model, self.cwd = settings.model, settings.cwd
                 self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
                 self.config = dict(settings.config)
-            case told.NotesChanged(paths=paths):
+            case agent_events.NotesChanged(paths=paths):
                 self.notes = paths
-            case told.QueueChanged(queue=queue, held=held):
+            case agent_events.QueueChanged(queue=queue, held=held):
                 self.waiting, self.held = queue, held
-            case told.ThreadRenamed(name=name):
+            case agent_events.ThreadRenamed(name=name):
                 self.title = name
-            case told.Unknown(method=method, params=params):
+            case agent_events.Unknown(method=method, params=params):
                 return self._notice(method, params)
             case _:
                 pass

@@ -43,7 +43,7 @@ def load() -> None:
     import_module("rich.table")
 
 
-class Growing:
+class StreamingMarkdown:
     """A text, and its lines at one width, set in by `indent` blanks."""
 
     def __init__(self, *, indent: int = 0) -> None:

@@ -13,18 +13,18 @@ from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui import editor, markdown
-from hames.tui.approval import ApprovalPanel, Overheard
+from hames.tui.approval import ApprovalPanel, TypedLetters
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.messages import NoteBlock
-from hames.tui.completing import files_below
+from hames.tui.completing import list_files
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
 from hames.tui.help import help_text
 from hames.tui.palette import DARK, LIGHT, palette
 from hames.tui.pickers import Help
 from hames.tui.prompt_history import PromptHistory
-from hames.tui.session import Session, Wishes
-from hames.tui.status import Activity, Header, Terms
+from hames.tui.session import NewThreadSettings, Session
+from hames.tui.status import Activity, Header, StatusLine
 from hames.tui.transcript import Transcript
 from hames.tui.welcome import Welcome
 
@@ -43,10 +43,10 @@ class ConversationScreen(App[int]):
     Toast { padding: 0 1; }
     """
 
-    def __init__(self, cwd: Path, wishes: Wishes, *, state_dir: Path | None, dark: bool) -> None:
+    def __init__(self, cwd: Path, new_settings: NewThreadSettings, *, state_dir: Path | None, dark: bool) -> None:
         super().__init__()
         self.cwd = cwd
-        self.session = Session(self, cwd=cwd, wishes=wishes)
+        self.session = Session(self, cwd=cwd, new_settings=new_settings)
         self.remembered = PromptHistory(state_dir)
         self._laid_out = False
         self.mcp_servers: Callable[[Mapping[str, str]], str] = lambda _: "No MCP servers are configured"
@@ -65,7 +65,7 @@ class ConversationScreen(App[int]):
         suggestions = Suggestions()
         yield suggestions
         yield Composer(suggestions, self.remembered)
-        yield Terms(self.palette)
+        yield StatusLine(self.palette)
 
     transcript: Transcript
     """Asked for with every piece of an answer, so it is not looked up."""
@@ -114,14 +114,14 @@ class ConversationScreen(App[int]):
     @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
         markdown.load()
-        found = files_below(self.cwd)
+        found = list_files(self.cwd)
         self.call_from_thread(setattr, self.composer, "files", found)
 
     def show_thread(self, before: Conversation) -> None:
         self.transcript.clear()
         if before.thread_id and not before.running:
             self._unfollow(before.thread_id)
-        self.show_terms()
+        self.show_status()
         if self.session.asked:
             # The same question, told apart from what is on the screen now.
             self.query_one(ApprovalPanel).asked = None
@@ -177,7 +177,7 @@ class ConversationScreen(App[int]):
             self.composer.display = False
             panel.listen()
 
-    def on_overheard(self, message: Overheard) -> None:
+    def on_typed_letters(self, message: TypedLetters) -> None:
         """Somebody types: the message box gets the letters, and the question waits until they pause."""
         composer = self.composer
         composer.display = True
@@ -207,23 +207,23 @@ class ConversationScreen(App[int]):
         else:
             self.composer.put(text)
 
-    def show_terms(self) -> None:
+    def show_status(self) -> None:
         if not self._laid_out:
             return
         talk = self.talk
         self.composer.running = talk.running
-        self.query_one(Terms).show(talk)
+        self.query_one(StatusLine).show(talk)
         self.query_one(Activity).follow(talk)
         self.query_one(Header).show(talk.title)
 
     def _recolour(self) -> None:
         theme = self.current_theme
         self.palette = palette(theme.to_color_system().generate(), dark=theme.dark)
-        for part in (Activity, ApprovalPanel, Header, Terms):
+        for part in (Activity, ApprovalPanel, Header, StatusLine):
             self.query_one(part).palette = self.palette
         self.query_one(Header).refresh()
         self.transcript.repaint(self.palette)
-        self.show_terms()
+        self.show_status()
 
 
 def _home(path: Path) -> str:

@@ -16,7 +16,7 @@ CLOSE_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
 QUICK_READS, QUICK_SECONDS, GULP_SECONDS = 20, 0.004, 0.016
 
-ConnectToServer = Callable[[], AbstractAsyncContextManager[AppServerClient]]
+OpenConnection = Callable[[], AbstractAsyncContextManager[AppServerClient]]
 """Opens a connection; leaving it closes it."""
 
 

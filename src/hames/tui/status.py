@@ -51,10 +51,10 @@ class Header(Widget):
         return row.append(directory, self.palette.faint)
 
 
-class Terms(Widget):
+class StatusLine(Widget):
     """Model, mode, approvals, sandbox; context, tokens, money."""
 
-    DEFAULT_CSS = "Terms { height: 1; padding: 0 1; }"
+    DEFAULT_CSS = "StatusLine { height: 1; padding: 0 1; }"
 
     def __init__(self, palette: Palette) -> None:
         super().__init__(id="terms")
@@ -66,10 +66,10 @@ class Terms(Widget):
         self.refresh()
 
     def render(self) -> Text:
-        return terms(self._talk, self.palette, width=self.size.width + 2)
+        return status_line(self._talk, self.palette, width=self.size.width + 2)
 
 
-def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
+def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
     """The status line. In a narrow terminal the model's provider goes, then the labels, then the meter shrinks."""
     room = width - 2
     model = visible(talk.model or "starting …")

@@ -10,7 +10,7 @@ from hames.domain.display import printable
 from hames.protocols.flint import items as wire
 from hames.tui.blocks.block import INDENT, Block, ItemBlock, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
-from hames.tui.markdown import Growing
+from hames.tui.markdown import StreamingMarkdown
 from hames.tui.palette import Palette
 from hames.tui.text import shown_input
 from hames.tui.user_shell import context_label
@@ -49,7 +49,7 @@ def _labelled(part: wire.UserInput) -> wire.UserInput:
 class AgentMessageBlock(Block):
     def __init__(self, item: wire.AgentMessageItem) -> None:
         super().__init__(item.id)
-        self._markdown = Growing(indent=INDENT)
+        self._markdown = StreamingMarkdown(indent=INDENT)
         self.finish(item)
 
     def finish(self, item: wire.ThreadItem) -> None:
