@@ -147,6 +147,7 @@ async function measure(
     const began = performance.now();
     await page.goto(`${server.url}/t/${thread.id}`);
     await page.getByRole("textbox", { name: "Message" }).waitFor();
+    await told.begun;
     fill(told, messages);
     await page.locator("[data-message-id=last]").waitFor({ state: "attached" });
     const opened = performance.now() - began;

@@ -2,7 +2,20 @@
 
 import { expect, test } from "vitest";
 import { axe } from "./axe.js";
-import { ask, box, eventually, listening, onThread, onToldThread, open, queue, serve, talk, tryNow } from "./stage.js";
+import {
+  ask,
+  box,
+  eventually,
+  listening,
+  onThread,
+  onToldThread,
+  open,
+  queue,
+  serve,
+  talk,
+  tryNow,
+  unfold,
+} from "./stage.js";
 
 test("an approval is answered with a key", async () => {
   const { page, thread } = await onThread();
@@ -155,7 +168,7 @@ test("what a model writes is text: no script runs, no picture loads, no bad link
   page.on("request", (request) => void asked.push(request.url()));
   await ask(page, "evil please");
   await talk(page).getByText("Raw HTML is text").waitFor();
-  await page.getByRole("button", { name: /<b>bold/ }).click();
+  await unfold(page.getByRole("button", { name: /<b>bold/ }));
   await talk(page).getByText("Arguments").click();
   await talk(page).getByText("<script>window.__pwned=1</script>").last().waitFor();
   expect(await page.evaluate(() => (window as unknown as Record<string, unknown>)["__pwned"])).toBeUndefined();

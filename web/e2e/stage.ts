@@ -81,6 +81,7 @@ export async function onToldThread(): Promise<{ page: Page; tell: (state: object
   const page = await open("about:blank");
   await told.join(page);
   await page.goto(`${url}/t/${(await server.api.create()).id}`);
+  await told.begun;
   await box(page).waitFor();
   const tell = (state: object) =>
     told.say(...Object.entries(state).map(([name, value]) => ({ type: "set" as const, path: [name], value })));

@@ -10,6 +10,9 @@ export class Told {
   /** What the page sent. */
   readonly sent: string[] = [];
   private readonly sockets: WebSocketRoute[] = [];
+  private begin = (): void => {};
+  /** The page has its first state: before that, nothing that is said would last. */
+  readonly begun = new Promise<void>((resolve) => (this.begin = resolve));
   private waiting: DeltaOperation[] = [];
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -21,7 +24,12 @@ export class Told {
         this.sent.push(String(message));
         server.send(message);
       });
-      this.sockets.push(socket);
+      server.onMessage((message) => {
+        socket.send(message);
+        if (!String(message).includes('"type":"state"')) return;
+        this.sockets.push(socket);
+        this.begin();
+      });
     });
   }
 
