@@ -114,7 +114,7 @@ async def test_a_paused_queue_says_what_to_do_and_drop_clears_it() -> None:
 async def test_a_queued_prompt_with_a_joined_emoji_is_shown_as_it_is() -> None:
     async with staged(ScriptedModel([say("x")])) as stage:
         prompt = m.QueuedPrompt(id="q", input=[TextInput(text="see \U0001f468\u200d\U0001f469\u200d\U0001f467 now")])
-        stage.app.talk.hear(QueueChanged(thread_id="", queue=[prompt], held=False))
+        stage.app.talk.handle_event(QueueChanged(thread_id="", queue=[prompt], held=False))
         stage.app.show_status()
         await stage.shows("1. queued: see \U0001f468\u200d\U0001f469\u200d\U0001f467 now")
 

@@ -11,7 +11,7 @@ from hames.client.appserver.events import ApprovalAsked, UsageUpdated
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui.ansi import Output, only_colours
-from hames.tui.approval import exact
+from hames.tui.approval import request_lines
 from hames.tui.blocks import by_item
 from hames.tui.blocks.block import Block
 from hames.tui.completing import inputs, pasted_picture, rank_matches, word_to_complete
@@ -92,7 +92,7 @@ def test_no_question_hides_anything(text: str) -> None:
         ),
     ):
         asked = ApprovalAsked(request_id="r", thread_id="t", method="x", params=params)
-        shown = SGR.sub("", drawn(exact(asked, 60, DARK_PALETTE)))
+        shown = SGR.sub("", drawn(request_lines(asked, 60, DARK_PALETTE)))
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), (type(params), shown)
 
 
@@ -225,7 +225,7 @@ def test_a_narrow_terminal_shortens_the_meter_before_the_model() -> None:
         thread_id="t", turn_id="u", usage=m.Usage(input_tokens=40_000, output_tokens=2_000), token_usage=used
     )
     talk.prices = {talk.model: {"input": 2.0, "output": 10.0, "cacheRead": 0.2}}
-    talk.hear(spent)
+    talk.handle_event(spent)
     wide, narrow = (status_line(talk, DARK_PALETTE, width=width).plain for width in (140, 80))
     assert wide.endswith("context 26% full · 52.0k tokens · $0.10")
     assert wide.startswith("anthropic/claude-sonnet-5-5 ·")

@@ -75,7 +75,7 @@ async def _demo(directory: Path, ask: bool) -> int:
         with client.events() as events:
             await client.start_turn(opened.thread.id, TASK)
             async for event in events:
-                screen.hear(event)
+                screen.handle_event(event)
                 if isinstance(event, agent_events.TurnCompleted):
                     return screen.outcome(event.turn)
     return 1
@@ -112,8 +112,8 @@ class DemoScreen(TerminalView):
         self._line(self._paint.warn("  yes (this demo says yes; hames demo --ask lets you decide)"))
         return "accept"
 
-    def hear(self, event: agent_events.AgentEvent) -> None:
-        super().hear(event)
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
+        super().handle_event(event)
         match event:
             case agent_events.ItemCompleted(item=wire.CommandExecutionItem(exit_code=code)):
                 self._green = code == 0

@@ -141,7 +141,7 @@ def _help(program: str, words: list[str]) -> int:
 
 
 def _instead(program: str, word: str) -> str:
-    """What somebody may have meant."""
+    """A suggestion for an unknown command."""
     from difflib import get_close_matches
 
     from hames.cli.other_tools import instead_of_command, setting_as_prompt

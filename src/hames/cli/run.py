@@ -220,7 +220,7 @@ class PromptRun:
         return opened.thread.id
 
     async def _price_of(self, client: AppServerClient, model: str) -> dict[str, float] | None:
-        """Dollars for a million tokens, where they are known and somebody is shown them."""
+        """Dollars per million tokens; None where they are unknown or would not be shown."""
         if not self._args.json and not sys.stderr.isatty():
             return None
         for known in await client.models(hidden=True):
@@ -251,7 +251,7 @@ class PromptRun:
         turn = await client.start_turn(thread_id, parts, config=self._config or None)
         self._turn_id = turn.id
         async for event in events:
-            self._view.hear(event)
+            self._view.handle_event(event)
             match event:
                 case agent_events.ApprovalAsked():
                     await self._decide(client, event)

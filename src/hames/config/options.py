@@ -30,7 +30,7 @@ SECRET = ("api_key", "token", "password", "secret")
 
 
 class Setting(Value):
-    """One value and where it came from."""
+    """A value and its origin."""
 
     value: Json
     origin: str
@@ -348,7 +348,7 @@ def _unknown(name: str, origin: str, known: Collection[str]) -> str:
 
 
 def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool:
-    """Whether an MCP server's table can be used. A key nobody reads is a mistake, and is said to be one."""
+    """Whether an MCP server's table can be used. Unknown keys are reported as problems."""
     known = [field.name for field in msgspec.structs.fields(McpServer)]
     unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
     problems += [

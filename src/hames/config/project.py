@@ -104,7 +104,7 @@ def _contents(directory: Path) -> dict[str, bytes]:
 
 
 def ignored(directory: Path, untrusted: Sequence[str], *, changed: bool) -> list[str]:
-    """A sentence for each configuration file of the workspace that is there and is not used."""
+    """One sentence for each configuration file of the workspace that exists and is ignored."""
     said: list[str] = []
     if untrusted:
         names, verb = " and ".join(untrusted), "is" if len(untrusted) == 1 else "are"
@@ -117,7 +117,7 @@ def ignored(directory: Path, untrusted: Sequence[str], *, changed: bool) -> list
 
 
 def _unreadable(path: Path) -> str:
-    """Why a file that is there is not read."""
+    """Why an existing file cannot be used; empty: it can."""
     try:
         found = path.lstat()
     except OSError:

@@ -76,13 +76,13 @@ class HamesApp(ConversationScreen):
         self._warnings = warnings
         self.session.known = frozenset(warnings)
         self.unreachable: Unreachable | None = None
-        """Why there never was an agent to talk to."""
+        """Why the server could not be reached at all."""
         self._leaving_at = 0.0
         self._touched = 0.0
         self._met = False
         self._changing_mode = anyio.Lock()
         self._begun = anyio.Event()
-        """Set once there is somebody to talk to, or certainly nobody."""
+        """Set once the connection is open or has failed."""
         self.commands = Commands(self, self.session)
 
     def get_driver_class(self) -> type[Driver]:
@@ -109,7 +109,7 @@ class HamesApp(ConversationScreen):
         await super().on_event(event)
 
     def _watch_signals(self) -> None:
-        """Told to end, it leaves the terminal as it was."""
+        """Restores the terminal when a signal ends the process."""
         if isinstance(self._driver, TerminalDriver):
             loop = asyncio.get_running_loop()
             for number in ENDING:
@@ -129,7 +129,7 @@ class HamesApp(ConversationScreen):
             self.notify("No shell to return to, so Hames goes on", markup=False)
 
     def _tidy(self) -> None:
-        """Looking through everything takes a tenth of a second, so it is not done while words pour in or keys come."""
+        """Collects garbage while idle: it takes a tenth of a second, which would hold up streaming and keys."""
         if not self.talk.running and time.monotonic() - self._touched > REST_SECONDS:
             gc.collect()
 
@@ -144,7 +144,7 @@ class HamesApp(ConversationScreen):
                 with client.events() as heard:
                     self._begin()
                     async for event in heard:
-                        self.session.hear(event)
+                        self.session.handle_event(event)
         except Unreachable as failure:
             if not self._met:
                 # Nothing can be done here, and the shell is the place to do something about it.
@@ -166,7 +166,7 @@ class HamesApp(ConversationScreen):
                 await session.open(self._resume)
                 await session.apply_new_settings()
             else:
-                await session.fresh()
+                await session.start_new_thread()
             for warning in self._warnings:
                 self.note(warning, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
@@ -180,7 +180,7 @@ class HamesApp(ConversationScreen):
         self._begun.set()
 
     def _keep_prompt(self) -> None:
-        """A prompt of the command line that cannot be sent yet waits in the composer."""
+        """Puts the prompt of the command line into the composer when it cannot be sent yet."""
         if self._prompt and not self.composer.text:
             self.composer.put(self._prompt)
 
@@ -191,7 +191,7 @@ class HamesApp(ConversationScreen):
         await self.report_failure(self.session.answer(message.asked, message.decision, message.word))
         self.show_question()
 
-    # -- what is said
+    # -- prompts and answers
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
@@ -206,7 +206,7 @@ class HamesApp(ConversationScreen):
             await self.report_failure(self.commands.run(command))
             return
         if self.session.client is None and self._begun.is_set():
-            # It died. Another one goes on where it stood: nothing that was seen is lost.
+            # The server died: start another one and reopen the thread there.
             self._begun, self._resume, self._prompt = anyio.Event(), self.talk.thread_id or None, ""
             self._converse()
         await self._begun.wait()  # somebody may type faster than an agent starts

@@ -27,7 +27,7 @@ from hames.tui.text import json_on_one_line
 
 ARM_SECONDS = 0.3
 BURST_SECONDS = 0.15
-"""A letter that is followed by another one within this time is part of a word, not an answer."""
+"""A letter followed by another one within this time is part of a word, not an answer."""
 REJECTION_PLACEHOLDER = "why not, or what to do instead; enter rejects and sends it, esc goes back"
 
 
@@ -77,7 +77,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         """What is wrong with the form as it was filled in."""
         self._form: Form | None = None
         self._pending: events.Key | None = None
-        """An answer that counts unless another letter follows at once."""
+        """A key that becomes an answer unless another letter follows within BURST_SECONDS."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="why", markup=False)
@@ -87,12 +87,12 @@ class ApprovalPanel(Vertical, can_focus=True):
         yield Static(id="keys", markup=False)
 
     def focus_on_click(self) -> bool:
-        """A click changes nothing of who has the keys."""
+        """Overrides Textual: a click does not move the focus."""
         return False
 
     @property
     def keyboard(self) -> Widget:
-        """Who gets the keys: the line that is being typed, or the panel itself."""
+        """The widget for the keyboard: the open text line, or the panel itself."""
         word = self.query_one("#word", Input)
         return word if word.display else self
 
@@ -121,11 +121,11 @@ class ApprovalPanel(Vertical, can_focus=True):
         why = f"In {visible(self._elsewhere)}: {visible(reason)}" if self._elsewhere else visible(reason)
         why = visible(self._complaint) or why
         self.query_one("#why", Static).update(Text("\n").join(paragraphs(why, palette.warn, width)))
-        self.query_one("#exact", Static).update(Text("\n").join(exact(asked, width, palette)))
+        self.query_one("#exact", Static).update(Text("\n").join(request_lines(asked, width, palette)))
         self.query_one("#keys", Static).update(self._keys())
 
     def listen(self) -> None:
-        """Takes the keys; they count after a moment."""
+        """Takes the keyboard. Keys count after ARM_SECONDS."""
         self._shown_at = time.monotonic()
         self._pending = None
         self.focus()
@@ -195,7 +195,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             self._act(event)
 
     def _settle(self, event: events.Key) -> None:
-        """Behind the keys that came meanwhile: first those that the application has, then those that wait here."""
+        """Runs after the keys that are already queued in the application and in this panel."""
 
         def settle() -> None:
             if self._pending is event:
@@ -276,7 +276,7 @@ def question(asked: ApprovalAsked) -> str:
             assert_never(never)
 
 
-def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
+def request_lines(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
     """What would happen, whole."""
     match asked.params:
         case m.CommandApprovalParams(command=command, cwd=cwd):
@@ -298,7 +298,7 @@ def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
 
 
 def _form(form: Form, width: int, palette: Palette) -> list[Text]:
-    """Who asks, what, and what each field takes. An address is text: nobody opens it."""
+    """The server, its question, and what each field takes. An address is shown as text and never opened."""
     asked = form.elicit
     head = line(("· ", palette.accent), (visible(asked.server), palette.strong))
     said = [part for row in asked.message.split("\n") for part in paragraphs(visible(row), palette.text, width - 2)]

@@ -84,7 +84,7 @@ class Commands:
         self._app.action_help()
 
     async def _new(self, _: str) -> None:
-        await self._session.fresh()
+        await self._session.start_new_thread()
 
     async def _exit(self, _: str) -> None:
         self._app.exit(0)
@@ -114,7 +114,7 @@ class Commands:
                 case Picked(id=thread_id, key="ctrl+x"):
                     await client.archive_thread(thread_id)
                     if thread_id == session.talk.thread_id:
-                        await session.fresh()
+                        await session.start_new_thread()
                 case Picked(id=thread_id, key=key):
                     await session.open(thread_id, fork=key == "ctrl+f")
                     return
@@ -154,7 +154,7 @@ class Commands:
     async def _archive(self, _: str) -> None:
         if thread_id := self._thread_id():
             await self._session.connected.archive_thread(thread_id)
-            await self._session.fresh()
+            await self._session.start_new_thread()
             self._app.note("Archived. To list archived threads: hames threads --archived")
 
     # -- terms

@@ -82,7 +82,7 @@ def _in_order(letters: str, name: str) -> bool:
 
 
 def list_files(root: Path) -> list[str]:
-    """Paths relative to the workspace, ignored ones left out where ripgrep is there to know. Blocks: use a thread."""
+    """Relative paths of the files. Ignore files count only where ripgrep is installed. Blocks: use a thread."""
     if program := find_ripgrep(str(root)):
         try:
             found = subprocess.run(

@@ -139,7 +139,7 @@ class Composer(TextArea):
         """Whether the last key was the first of the two that open the editor."""
 
     def put(self, text: str) -> None:
-        """Instead of what is there, with the cursor at the end."""
+        """Replaces the text and puts the cursor at its end."""
         self.text = self._pastes.fold(text)
         self.move_cursor(self.document.end)
 
@@ -256,7 +256,7 @@ class Composer(TextArea):
         self._close_suggestions()
 
     def complete_with(self, choice: str) -> None:
-        """The suggestion somebody clicked."""
+        """Takes the suggestion that was clicked."""
         if choice in self._suggestions.names:
             self._suggestions.highlighted = self._suggestions.names.index(choice)
             self._complete()

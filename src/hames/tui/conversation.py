@@ -1,4 +1,4 @@
-"""What the terminal knows of one thread: a fold of the client's events, with no widget in sight."""
+"""The state of one thread for the terminal, folded from the client's events. No widgets here."""
 
 from collections.abc import Mapping
 
@@ -43,12 +43,12 @@ class Spent:
         return cost(spent, lambda model: listed_price(prices.get(model))) if spent else None
 
     def without_price(self, prices: Prices) -> set[str]:
-        """The models that were used and whose price nobody here knows."""
+        """The models that were used and have no known price."""
         return set(self._by_model) - set(prices)
 
 
 def _usage(count: m.TokenCount) -> Usage:
-    """What came from a cache is part of the input on the wire."""
+    """On the wire, cached tokens are part of the input; in `Usage` they are not."""
     return Usage(
         input_tokens=count.input_tokens - count.cached_input_tokens - count.cache_write_input_tokens,
         output_tokens=count.output_tokens,
@@ -58,7 +58,7 @@ def _usage(count: m.TokenCount) -> Usage:
 
 
 class Conversation:
-    """One thread. `hear` says which block changed, and whether it is new."""
+    """One thread. `handle_event` says which block changed, and whether it is new."""
 
     def __init__(self, thread_id: str = "") -> None:
         self.thread_id = thread_id
@@ -141,7 +141,7 @@ class Conversation:
             block.waiting = waiting
         return block
 
-    def hear(self, event: agent_events.AgentEvent) -> tuple[Block | None, bool]:
+    def handle_event(self, event: agent_events.AgentEvent) -> tuple[Block | None, bool]:
         match event:
             case agent_events.ItemDelta():
                 return self.grow(event), False

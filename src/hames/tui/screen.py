@@ -29,9 +29,9 @@ from hames.tui.transcript import Transcript
 from hames.tui.welcome import Welcome
 
 QUIET_SECONDS = 0.7
-"""How long somebody must have stopped typing before a question takes the keys."""
+"""A question takes the keyboard only after this long without typing."""
 LONG_TURN_MS = 10_000
-"""After a longer one a bell calls back whoever went for coffee."""
+"""A turn that took longer rings the bell at its end."""
 
 
 class ConversationScreen(App[int]):
@@ -79,7 +79,7 @@ class ConversationScreen(App[int]):
         return self.session.talk
 
     def _focus_keyboard(self) -> None:
-        """A key goes to whoever should have it, whatever was clicked before."""
+        """Gives the keyboard to the message box or the open question, whatever was clicked before."""
         if not self._laid_out or not self.is_screen_top:
             return
         asking = not self.composer.display
@@ -93,10 +93,10 @@ class ConversationScreen(App[int]):
             self.composer.paste_text(printable(event.text))
 
     def action_focus_next(self) -> None:
-        """Tab moves the focus nowhere: letters would go to nobody."""
+        """Overrides Textual: Tab must not take the focus away from the message box."""
 
     def action_focus_previous(self) -> None:
-        """As Tab."""
+        """Overrides Textual, as above."""
 
     async def report_failure(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
@@ -123,7 +123,7 @@ class ConversationScreen(App[int]):
             self._unfollow(before.thread_id)
         self.show_status()
         if self.session.asked:
-            # The same question, told apart from what is on the screen now.
+            # Shown again: the question may belong to the thread that is now on the screen.
             self.query_one(ApprovalPanel).asked = None
             self.show_question()
 
@@ -163,7 +163,7 @@ class ConversationScreen(App[int]):
             self._take_keys()
 
     def _take_keys(self) -> None:
-        """Somebody in the middle of a word keeps the keys until they pause."""
+        """Moves the keyboard to the question once the user pauses typing."""
         panel = self.query_one(ApprovalPanel)
         if panel.asked is None or not self.composer.display:
             return
@@ -178,7 +178,7 @@ class ConversationScreen(App[int]):
             panel.listen()
 
     def on_typed_letters(self, message: TypedLetters) -> None:
-        """Somebody types: the message box gets the letters, and the question waits until they pause."""
+        """Puts letters typed at a question into the message box; the question waits until the user pauses."""
         composer = self.composer
         composer.display = True
         composer.focus()

@@ -43,7 +43,7 @@ class SessionView(Protocol):
     def show_status(self) -> None: ...
     def show_question(self) -> None: ...
     def show_end(self) -> None:
-        """Whoever says something wants to see what comes of it."""
+        """Scrolls to the end: the user has sent something."""
         ...
 
     def show_ending(self, turn: m.Turn) -> None: ...
@@ -64,7 +64,7 @@ class Session:
         self.talk = Conversation()
         self.models: list[m.Model] = []
         self.asked: list[agent_events.ApprovalAsked] = []
-        """Questions nobody has answered, of any thread, the oldest first."""
+        """Unanswered questions of all threads, the oldest first."""
         self.known: frozenset[str] = frozenset()
         """Warnings that are on the screen already."""
         self._view = view
@@ -76,18 +76,18 @@ class Session:
         self.outputs: list[Ran] = []
         """What the user's own commands printed since the last message."""
         self._backlog: list[agent_events.AgentEvent] = []
-        """What was heard while a thread was being opened."""
+        """Events that arrived while a thread was being opened."""
 
     @property
     def connected(self) -> AppServerClient:
-        """Raises `ConnectionClosed` when nobody is there."""
+        """Raises `ConnectionClosed` without a server."""
         if self.client is None:
             raise ConnectionClosed("not connected to the agent")
         return self.client
 
     # -- threads
 
-    async def fresh(self) -> None:
+    async def start_new_thread(self) -> None:
         """A thread that will exist with its first prompt."""
         config = await self.connected.read_config()
         talk = Conversation()
@@ -103,7 +103,7 @@ class Session:
         client = self.connected
         if thread_id == "last":
             if (found := await client.latest_thread()) is None:
-                await self.fresh()
+                await self.start_new_thread()
                 self._view.note("No earlier thread found. This is a new one")
                 return
             thread_id = found.id
@@ -165,11 +165,11 @@ class Session:
         self._opening -= 1
         backlog, self._backlog = self._backlog, []
         for event in backlog:
-            self.hear(event)
+            self.handle_event(event)
 
-    # -- what is heard
+    # -- events of the server
 
-    def hear(self, event: agent_events.AgentEvent) -> None:
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
         match event:
             case agent_events.ItemDelta(thread_id=thread_id) if not self._opening:  # a thousand a second
                 if thread_id == self.talk.thread_id and (block := self.talk.grow(event)) is not None:
@@ -189,14 +189,14 @@ class Session:
             case _ if self._opening:
                 self._backlog.append(event)
             case _ if agent_events.thread_of(event) == self.talk.thread_id:
-                self._hear(event)
+                self._handle_thread_event(event)
             case _:
                 pass
 
-    def _hear(self, event: agent_events.AgentEvent) -> None:
+    def _handle_thread_event(self, event: agent_events.AgentEvent) -> None:
         if isinstance(event, agent_events.Unknown) and event.message in self.known:
             return
-        block, fresh = self.talk.hear(event)
+        block, fresh = self.talk.handle_event(event)
         if block is not None and fresh:
             self._view.show_blocks([block])
         elif block is not None:
@@ -216,7 +216,7 @@ class Session:
             if block is not None:
                 self._view.show_change(block)
 
-    # -- what is said
+    # -- prompts and answers
 
     async def send(self, text: str, *, queued: bool, typed: str | None = None) -> None:
         """Start a turn; while one runs, steer it or wait behind it. `typed` is the text without long pasted parts."""
@@ -252,7 +252,7 @@ class Session:
         self._mark(asked, waiting=False)
         self.asked = [other for other in self.asked if other is not asked]
         if word:
-            # First the word, then the answer: the model reads both before it goes on.
+            # The message goes first, so that the model reads it together with the answer.
             await client.steer_turn(asked.thread_id, word)
         knows = decision != "cancel" or "cancel" in asked.params.available_decisions
         await client.answer(asked.request_id, decision if knows else "decline")

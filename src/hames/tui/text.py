@@ -46,7 +46,7 @@ def described_model(model: m.Model) -> str:
 
 
 def model_group(model: m.Model) -> str:
-    """The heading a model stands under in a list. Those that a provider has retired come last."""
+    """The heading of a model's group in a list. Retired models come last."""
     details = model.details if isinstance(model.details, dict) else {}
     if not is_usable(model):
         return NOT_SET_UP

@@ -16,7 +16,7 @@ OUTCOMES = {0: "completed", 1: "failed", 3: "needsApproval", 130: "interrupted"}
 
 
 class JsonLinesView:
-    """Nobody answers questions here, and nothing moves."""
+    """`RunView` for programs: no questions are answered and no progress is shown."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -38,7 +38,7 @@ class JsonLinesView:
                 "notice", method="hames/foreign_thread", params={"threadId": opened.thread.id, "message": FOREIGN}
             )
 
-    def hear(self, event: agent_events.AgentEvent) -> None:
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
         match event:
             case agent_events.TurnStarted(turn=turn):
                 self._write("turn.started", turnId=turn.id)

@@ -56,12 +56,12 @@ class RunView(Protocol):
     """Where a run is shown."""
 
     def opened(self, opened: m.ThreadOpened) -> None: ...
-    def hear(self, event: agent_events.AgentEvent) -> None: ...
+    def handle_event(self, event: agent_events.AgentEvent) -> None: ...
     def answer(self, answer: Json) -> None: ...
     def ended(self, ending: "Ending") -> None: ...
 
     async def decide(self, asked: agent_events.ApprovalAsked) -> m.ApprovalWord | None:
-        """None: nobody is here to answer."""
+        """None where no person can answer."""
         ...
 
     async def progress(self) -> None:
@@ -118,7 +118,7 @@ class TerminalView:
         if opened.thread.foreign:
             self._always(f"! {FOREIGN}", self._paint.warn)
 
-    def hear(self, event: agent_events.AgentEvent) -> None:
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
         match event:
             case agent_events.ItemStarted(item=item):
                 self._started(item)

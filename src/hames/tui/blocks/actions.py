@@ -31,7 +31,7 @@ STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": 
 
 WAITING = "waiting for approval"
 BINARY_DIFF = "@@ -0,0 +0,0 @@\n binary file or no text changed\n"
-"""Stands for a diff where git shows none."""
+"""The diff of a binary file, for which git shows none."""
 
 
 class Command(ItemBlock[wire.CommandExecutionItem]):
@@ -235,7 +235,7 @@ def change_head(
 
 
 class ToolBlock(Block):
-    """A tool without a type of its own, an MCP tool, or an item nobody here has heard of."""
+    """A generic tool call, an MCP tool call, or an item of an unknown type."""
 
     compact = True
     foldable = True

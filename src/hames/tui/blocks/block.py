@@ -15,7 +15,7 @@ class Block:
     """One item on the screen. Subclasses draw; the transcript keeps what was drawn."""
 
     compact = False
-    """Whether it stands directly below another compact one, without an empty line."""
+    """Whether there is no empty line between this block and another compact one."""
     foldable = False
 
     def __init__(self, item_id: str) -> None:
