@@ -54,11 +54,8 @@ CHART = (
 
 COLOURS = "cat colours.txt && ls"
 
-OLD_CHECK = "    if user.password == password:\n        return user.token\n    raise WrongPassword(name)\n"
-NEW_CHECK = (
-    "    if user is None:\n        raise WrongPassword(name)\n"
-    "    if not compare(user.password, password):\n        raise WrongPassword(name)\n    return user.token\n"
-)
+OLD_CHECK = "    if user.password == password:\n"
+NEW_CHECK = "    if compare(user.password, password):\n        remember(name)\n"
 
 Scene = Sequence[Sequence[Step]]
 

@@ -15,9 +15,9 @@ Exit code: 0, 1 when it cannot be done, 2 for a bad option.
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from unicodedata import combining, east_asian_width
 
 import msgspec
-from rich.cells import cell_len, set_cell_size
 
 from hames.cli import flags
 from hames.cli.answers import read_answer
@@ -126,13 +126,13 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
         return 0
     paint = Paint.for_stream(sys.stdout)
     ids = max((len(thread.id) for thread in page.data), default=0)
-    models = max((cell_len(visible(thread.model)) for thread in page.data), default=0)
+    models = max((_cells(visible(thread.model)) for thread in page.data), default=0)
     room, with_model = _room(columns(sys.stdout) - ids - WHEN_CELLS, models)
     titles = [_title(thread, room) for thread in page.data]
-    width = max((cell_len(title) for title in titles), default=0)
+    width = max((_cells(title) for title in titles), default=0)
     for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
-        padded = title + " " * (width - cell_len(title))
+        padded = title + " " * (width - _cells(title))
         whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
         model = f"  {paint.dim(visible(thread.model))}" if with_model else ""
         print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}{model}{whose}".rstrip())
@@ -154,7 +154,16 @@ def _room(room: int, model: int) -> tuple[int, bool]:
 def _title(thread: m.Thread, most: int) -> str:
     """One line of at most so many columns."""
     title = " ".join(visible((thread.name or thread.preview or "(no messages yet)").replace("\n", " ")).split())
-    return title if cell_len(title) <= most else f"{set_cell_size(title, most - 1).rstrip()}…"
+    if _cells(title) <= most:
+        return title
+    while _cells(title) > most - 1:
+        title = title[:-1]
+    return f"{title}…"
+
+
+def _cells(text: str) -> int:
+    """How wide it is on a terminal: some letters take two columns, some none."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:
