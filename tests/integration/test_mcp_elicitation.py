@@ -138,6 +138,8 @@ async def test_a_server_hears_what_the_person_said_and_so_does_the_log(
     assert (resolved.decision, resolved.grant) == (decision, None)
     assert resolved.content == heard_by_the_server.get("content")
     assert heard[-1].after.turns[-1].status == "completed"
+    unanswered = "the question was left unanswered" in mcp_calls(heard)[-1].output
+    assert unanswered == (decision == "void")
 
 
 async def test_a_form_that_does_not_fit_is_refused_in_a_sentence_and_can_be_tried_again(tmp_path: Path) -> None:

@@ -104,6 +104,16 @@ async def test_status_lists_the_project_notes(tmp_path: Path) -> None:
             await stage.shows(f"notes      {tmp_path / 'ws' / 'AGENTS.md'}")
 
 
+async def test_status_says_which_files_of_another_agent_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    async with staged(ScriptedModel([say("Done.")]), size=(200, 30), cwd=tmp_path) as stage:
+        await stage.says("go")
+        await stage.shows("Done.")
+        assert ".claude" not in stage.screen()
+        await stage.says("/status")
+        await stage.shows("unread     .claude/ is not read", "CLAUDE.md where there is no AGENTS.md")
+
+
 class Reporting:
     """Tools that report a server when they are opened."""
 

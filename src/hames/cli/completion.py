@@ -12,7 +12,7 @@ from argparse import Action, ArgumentParser, Namespace
 from importlib import import_module
 from typing import Any
 
-from hames.cli.looked_up import KINDS, values
+from hames.cli.lookups import KINDS, values
 from hames.cli.main import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")

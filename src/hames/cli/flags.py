@@ -33,7 +33,7 @@ ALIASES = {
 WORKSPACE = ("--cwd",)
 THREADS = ("--cwd", "--data-dir")
 TERMS = ("--model", "--agent", "--approval-policy", "--sandbox")
-"""What turns run with. A server that runs already has terms of its own."""
+"""The settings of turns. With `--attach` the running server sets them."""
 
 
 def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED)) -> None:

@@ -14,6 +14,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from getpass import getpass
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -22,6 +23,9 @@ from hames.cli.wrapping import columns, fold
 from hames.config.credentials import Credentials
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
+
+if TYPE_CHECKING:
+    from hames.providers.catalogue import Catalogue
 
 TEST_SECONDS = 30.0
 LIST_WORDS = ("status", "list")
@@ -94,18 +98,21 @@ async def try_key(provider: str, key: str, address: str = "") -> str:
     from hames.config.providers import variable
 
     other = {variable(provider, "base_url"): address} if address else {}
-    options = load({}, {**os.environ, key_variable(provider): key, **other})
-    models = catalogue(options)
+    models = catalogue(load({}, {**os.environ, key_variable(provider): key, **other}))
+    return (await ask_for_models(models, provider))[1]
+
+
+async def ask_for_models(models: "Catalogue", provider: str) -> tuple[int, str]:
+    """How many models the provider lists, and what is wrong, if anything. Closes the catalogue."""
     try:
         with anyio.fail_after(TEST_SECONDS):
-            await models.refresh(provider)
+            return await models.refresh(provider), ""
     except HarnessError as problem:
-        return str(problem)
+        return 0, str(problem)
     except TimeoutError:
-        return f"{provider} did not answer within {TEST_SECONDS:g} s"
+        return 0, f"{provider} did not answer within {TEST_SECONDS:g} s"
     finally:
         await models.aclose()
-    return ""
 
 
 def needs_key(provider: str) -> bool:

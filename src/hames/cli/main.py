@@ -28,7 +28,7 @@ COMMANDS = {
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",
     "doctor": "check this machine and say what is missing",
-    "schema": "write JSON Schema and TypeScript types of the protocols",
+    "schema": "write JSON Schema of the protocols",
     "mcp": "list, add, remove and test MCP servers",
     "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
     "sandbox": "run a command in the same sandbox as the agent's commands",
@@ -141,7 +141,7 @@ def _help(program: str, words: list[str]) -> int:
 
 
 def _instead(program: str, word: str) -> str:
-    """What somebody may have meant."""
+    """A suggestion for an unknown command."""
     from difflib import get_close_matches
 
     from hames.cli.other_tools import instead_of_command, setting_as_prompt

@@ -21,7 +21,7 @@ import json
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -31,25 +31,28 @@ import msgspec
 from hames.cli import flags
 from hames.cli.ask_server import reader_left
 from hames.cli.in_process import in_process
-from hames.cli.output.json_lines import EventLines
-from hames.cli.output.terminal import Ending, Readable, Shows, next_step
+from hames.cli.output.json_lines import JsonLinesView
+from hames.cli.output.terminal import Ending, RunView, TerminalView, next_step
 from hames.cli.paint import Paint
-from hames.cli.usage import dollars_of, total_usage
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
 from hames.core.attachments import user_message
 from hames.domain import schema
+from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
+from hames.domain.models import Price
+from hames.domain.usage import Usage
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
 from hames.tools.workspace import LocalWorkspace
 from hames.tui.completing import inputs
+from hames.tui.text import listed_price
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
 INVALID = -32602
@@ -92,12 +95,14 @@ def run(args: Namespace) -> int:
     wanted = _schema(args.output_schema)
     parts: list[UserInput] = inputs(prompt + _asked_for(wanted), options.cwd)
     parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
-    shows: Shows = EventLines(sys.stdout) if args.json else _readable(args, quiet=args.quiet, alone=wanted is not None)
-    errand = Errand(args, options, parts, shows, wanted)
-    return anyio.run(errand.run, _reach(args, options))
+    view: RunView = (
+        JsonLinesView(sys.stdout) if args.json else _terminal_view(args, quiet=args.quiet, alone=wanted is not None)
+    )
+    prompt_run = PromptRun(args, options, parts, view, wanted)
+    return anyio.run(prompt_run.run, _connect(args, options))
 
 
-def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[AppServerClient]:
+def _connect(args: Namespace, options: Options) -> AbstractAsyncContextManager[AppServerClient]:
     if not args.attach:
         return in_process(options, name="hames-run")
     from hames.cli.spawn import server_command
@@ -106,27 +111,27 @@ def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[App
     return spawn_server(server_command(args, options, attach=True), name="hames-run")
 
 
-def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
+def _terminal_view(args: Namespace, *, quiet: bool, alone: bool) -> TerminalView:
     asks = sys.stdin.isatty() and sys.stderr.isatty() and args.prompt != "-" and args.file != "-"
-    shows = Readable(
+    view = TerminalView(
         None if alone or quiet else sys.stdout,
         None if quiet else sys.stderr,
         paint=Paint.for_stream(sys.stderr),
         asks=asks and not quiet,
     )
-    shows.final_only = quiet and not alone
-    return shows
+    view.final_only = quiet and not alone
+    return view
 
 
-class Errand:
+class PromptRun:
     """A prompt, from the first request to the exit code."""
 
-    def __init__(self, args: Namespace, options: Options, parts: list[UserInput], shows: Shows, wanted: Json) -> None:
+    def __init__(self, args: Namespace, options: Options, parts: list[UserInput], view: RunView, wanted: Json) -> None:
         self._args = args
         self._options = options
         self._parts = parts
         self._config = dict(_pair(word) for word in args.option)
-        self._shows = shows
+        self._view = view
         self._wanted = wanted
         self._outcome: int | None = None
         self._thread_id = ""
@@ -154,7 +159,7 @@ class Errand:
             with client.events(thread_id) as events:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._watch_signals, client, thread_id, tasks.cancel_scope)
-                    tasks.start_soon(self._shows.progress)
+                    tasks.start_soon(self._view.progress)
                     code = await self._guarded(self._turns(client, thread_id, events))
                     tasks.cancel_scope.cancel()
         except InvalidCommand as problem:
@@ -218,13 +223,13 @@ class Errand:
         else:
             where = str(self._options.cwd)
             opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
-        self._shows.opened(opened)
+        self._view.opened(opened)
         self._thread_id = opened.thread.id
         self._price = await self._price_of(client, opened.model)
         return opened.thread.id
 
     async def _price_of(self, client: AppServerClient, model: str) -> dict[str, float] | None:
-        """Dollars for a million tokens, where they are known and somebody is shown them."""
+        """Dollars per million tokens; None where they are unknown or would not be shown."""
         if not self._args.json and not sys.stderr.isatty():
             return None
         for known in await client.models(hidden=True):
@@ -246,7 +251,7 @@ class Errand:
             answer, complaint = fitting(text_of(turn), self._wanted)
         if complaint:
             return self._end(FAILED, f"the answer does not match the schema: {complaint}")
-        self._shows.answer(answer)
+        self._view.answer(answer)
         return self._ended(turn, answer=answer)
 
     async def _turn(
@@ -255,26 +260,26 @@ class Errand:
         turn = await client.start_turn(thread_id, parts, config=self._config or None)
         self._turn_id = turn.id
         async for event in events:
-            self._shows.hear(event)
+            self._view.handle_event(event)
             match event:
-                case told.ApprovalAsked():
+                case agent_events.ApprovalAsked():
                     await self._decide(client, event)
-                case told.UsageUpdated(turn_id=turn_id, usage=usage):
+                case agent_events.UsageUpdated(turn_id=turn_id, usage=usage):
                     self._used[turn_id] = usage
-                case told.TurnCompleted(turn=ended) if ended.id == turn.id:
+                case agent_events.TurnCompleted(turn=ended) if ended.id == turn.id:
                     self._turn_id = ""
                     return ended
-                case told.Closed(why=why):
+                case agent_events.Closed(why=why):
                     self._end(FAILED, why)
                     return None
                 case _:
                     pass
         return None
 
-    async def _decide(self, client: AppServerClient, asked: told.ApprovalAsked) -> None:
+    async def _decide(self, client: AppServerClient, asked: agent_events.ApprovalAsked) -> None:
         decision = None
         with anyio.CancelScope() as self._question:
-            decision = await self._shows.decide(asked)
+            decision = await self._view.decide(asked)
         if self._outcome == INTERRUPTED:
             return  # by a signal, and so is the turn
         if decision is not None:
@@ -315,9 +320,21 @@ class Errand:
         if self._args.output_last_message:
             _write_message(self._args.output_last_message, said)
         usage = total_usage(self._used.values())
-        cost = None if usage is None or self._price is None else dollars_of(usage, self._price)
-        self._shows.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
+        cost = None if usage is None else _dollars(usage, listed_price(self._price))
+        self._view.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
         return code
+
+
+def total_usage(used: Collection[m.Usage]) -> m.Usage | None:
+    """Of several turns together; None if there was none."""
+    if not used:
+        return None
+    counts = [msgspec.structs.asdict(one) for one in used]
+    return m.Usage(**{name: sum(count[name] for count in counts if isinstance(count[name], int)) for name in counts[0]})
+
+
+def _dollars(usage: m.Usage, price: Price | None) -> float | None:
+    return cost({"": msgspec.convert(usage, Usage, from_attributes=True)}, lambda _: price)
 
 
 def fitting(text: str, wanted: Json) -> tuple[Json, str]:

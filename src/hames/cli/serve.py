@@ -196,7 +196,7 @@ async def _sandbox(options: Options) -> SandboxReport:
 
 
 async def until_stopped() -> None:
-    """Until a signal says so; another one, or too much time, ends the process at once."""
+    """Waits for a signal. A second signal, or EXIT_SECONDS, ends the process at once."""
     with anyio.open_signal_receiver(*STOPPING) as signals:
         async for _ in signals:
             break

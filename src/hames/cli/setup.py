@@ -260,20 +260,14 @@ class _Setup:
 
 
 async def _proved() -> tuple[bool, str]:
+    from hames.cli.doctor import try_escapes
     from hames.sandbox.local import LocalSandbox
-    from hames.sandbox.proof.escape_test import prove
 
     walls = await LocalSandbox().walls()
     if walls.kind == "none":
         return False, walls.sentence
-    try:
-        tried = await prove(WorkspaceWrite())
-    except HarnessError as problem:
-        return False, str(problem)
-    out = [one.attempt for one in tried if one.escaped and not one.known]
-    if out:
-        return False, f"{len(out)} of {len(tried)} attempts to break out of the sandbox succeeded: {', '.join(out)}"
-    return bool(tried), f"The sandbox works: {len(tried)} attempts to break out, none succeeded ({walls.sentence})"
+    holds, says = await try_escapes(WorkspaceWrite())
+    return holds, f"The sandbox {'works' if holds else 'does not work'}: {says} ({walls.sentence})"
 
 
 def _has_key(provider: str) -> bool:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from hames import __version__
 from hames.cli import flags
-from hames.cli.directories import usable
+from hames.cli.directories import is_writable
 from hames.cli.spawn import server_command
 from hames.config.options import Options
 from hames.domain.display import visible
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
     if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
         raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
     options = flags.options(args)
-    if not args.attach and not usable(options.data_dir):
+    if not args.attach and not is_writable(options.data_dir):
         raise Misconfigured(
             f"threads cannot be saved in {str(options.data_dir)!r}: choose another place with --data-dir"
         )
@@ -85,7 +85,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
     from hames.tui.app import HamesApp
     from hames.tui.palette import terminal_is_dark
     from hames.tui.server_process import spawn_server
-    from hames.tui.session import Wishes
+    from hames.tui.session import NewThreadSettings
 
     frame.listen()
     dark = terminal_is_dark(frame.background, os.environ) if args.theme == "auto" else args.theme == "dark"
@@ -97,7 +97,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
         dark=dark,
         resume=resume,
         prompt=args.prompt,
-        wishes=Wishes(
+        new_settings=NewThreadSettings(
             model=flags.chosen_model(args, options),
             policy=flags.chosen_policy(args, options),
             sandbox=flags.chosen_sandbox(args, options),
@@ -157,7 +157,7 @@ def exit_lines(talk: "Conversation", words: list[str]) -> str:
     """What stays on the screen: the thread, how to open it again, and what it used. Nothing if there is no thread."""
     if not talk.thread_id:
         return ""
-    from hames.tui.status import dollars, tokens
+    from hames.tui.text import dollars, tokens
 
     used = [f"{tokens(talk.spent.total.total_tokens)} tokens"] if talk.spent.total is not None else []
     used += [dollars(talk.cost)] if talk.cost is not None else []

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.credentials import Credentials
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
@@ -20,26 +21,16 @@ from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.policy import (
     ApprovalPolicy,
-    DangerFullAccess,
-    ExternalSandbox,
-    ReadOnly,
     SandboxPolicy,
     WorkspaceWrite,
 )
 from hames.domain.value import Value
 
-SANDBOXES: Final[dict[str, SandboxPolicy]] = {
-    "readOnly": ReadOnly(),
-    "workspaceWrite": WorkspaceWrite(),
-    "dangerFullAccess": DangerFullAccess(),
-    "externalSandbox": ExternalSandbox(),
-}
-
 SECRET = ("api_key", "token", "password", "secret")
 
 
 class Setting(Value):
-    """One value and where it came from."""
+    """A value and its origin."""
 
     value: Json
     origin: str
@@ -101,24 +92,27 @@ class Options(Value):
     """What of the workspace's configuration is ignored, and why: a sentence each."""
 
 
-NAMES: Final = {
-    "model": str,
-    "approval_policy": str,
-    "sandbox": (str, dict),
-    "allow_degraded": bool,
-    "instructions": str,
-    "max_steps": int,
-    "log_file": str,
-    "log_level": str,
-    "extra_path": list,
-    "extra_read": list,
-    "extra_cache": list,
-    "max_memory_mb": (int, str),
-    "max_file_mb": int,
-    "max_processes": int,
-    "search_command": list,
-    "mcp_servers": dict,
+_KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
+    "model": (str, ""),
+    "approval_policy": (str, "unlessTrusted"),
+    "sandbox": ((str, dict), "workspaceWrite"),
+    "allow_degraded": (bool, False),
+    "instructions": (str, ""),
+    "max_steps": (int, 200),
+    "log_file": (str, ""),
+    "log_level": (str, "warning"),
+    "extra_path": (list, []),
+    "extra_read": (list, []),
+    "extra_cache": (list, []),
+    "max_memory_mb": ((int, str), "auto"),
+    "max_file_mb": (int, 16_384),
+    "max_processes": (int, 4096),
+    "search_command": (list, []),
+    "mcp_servers": (dict, {}),
 }
+"""The keys of the configuration files: what a value may be, and the default."""
+NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
+DEFAULTS: Final = {name: default for name, (_, default) in _KEYS.items()}
 OF_PROJECTS: Final = frozenset({"model", "approval_policy", "sandbox", "instructions", "max_steps", "mcp_servers"})
 BY_ENVIRONMENT: Final = {
     "HAMES_MODEL": "model",
@@ -126,24 +120,6 @@ BY_ENVIRONMENT: Final = {
     "HAMES_SANDBOX": "sandbox",
     "HAMES_LOG_FILE": "log_file",
     "HAMES_LOG_LEVEL": "log_level",
-}
-DEFAULTS: Final[dict[str, Json]] = {
-    "model": "",
-    "approval_policy": "unlessTrusted",
-    "sandbox": "workspaceWrite",
-    "allow_degraded": False,
-    "instructions": "",
-    "max_steps": 200,
-    "log_file": "",
-    "log_level": "warning",
-    "extra_path": [],
-    "extra_read": [],
-    "extra_cache": [],
-    "max_memory_mb": "auto",
-    "max_file_mb": 16_384,
-    "max_processes": 4096,
-    "search_command": [],
-    "mcp_servers": {},
 }
 
 
@@ -211,7 +187,8 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
             _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON, problems)
     untrusted = tuple(trust.asks_for(cwd))
     warnings = ignored(cwd, untrusted, changed=trust.trusted_before(cwd))
-    _take(settings, _by_environment(environment), "environment", problems)
+    by_variable = {name: environment[key] for key, name in BY_ENVIRONMENT.items() if environment.get(key)}
+    _take(settings, by_variable, "environment", problems)
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag", problems)
     home = environment.get("HOME") or str(Path.home())
     sandbox = valued("sandbox", sandbox_policy)
@@ -225,7 +202,8 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
         notes_dir=path.parent,
-        environment={**tried(lambda: _saved_keys(environment), {}), **by_file, **environment},
+        # What `hames login` saved comes last: everything else that names a key is stronger.
+        environment={**tried(Credentials.of_user(environment).values, {}), **by_file, **environment},
         model=settings["model"].value,
         approval_policy=policy,
         sandbox=sandbox,
@@ -252,20 +230,17 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
 def sandbox_policy(setting: Setting) -> SandboxPolicy:
     """By name, or as a table with `type`. Spellings of other tools are understood."""
     value, where = setting.value, f"sandbox is {setting.value!r} ({setting.origin})"
-    if isinstance(value, str) and (name := words.sandbox_name(value)) is not None:
-        return SANDBOXES[name]
-    if isinstance(value, dict):
-        try:
-            value = words.sandbox_table(value)
-        except Misconfigured as problem:
-            raise Misconfigured(f"sandbox ({setting.origin}) {problem}") from None
-        if value.get("type") in SANDBOXES:
-            try:
-                return msgspec.convert(value, SandboxPolicy, strict=True)
-            except msgspec.ValidationError as problem:
-                raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
-        raise Misconfigured(f"{where}; its type must be one of {', '.join(SANDBOXES)}")
-    raise Misconfigured(f"{where}; it must be one of {', '.join(SANDBOXES)}")
+    try:
+        table = words.sandbox_table(value if isinstance(value, dict) else {"type": value})
+    except Misconfigured as problem:
+        raise Misconfigured(f"sandbox ({setting.origin}) {problem}") from None
+    if table.get("type") not in words.SANDBOXES:
+        what = "its type" if isinstance(value, dict) else "it"
+        raise Misconfigured(f"{where}; {what} must be one of {', '.join(words.SANDBOXES)}")
+    try:
+        return msgspec.convert(table, SandboxPolicy, strict=True)
+    except msgspec.ValidationError as problem:
+        raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
 
 
 def _with_roots(policy: SandboxPolicy, setting: Setting, home: str) -> SandboxPolicy:
@@ -373,7 +348,7 @@ def _unknown(name: str, origin: str, known: Collection[str]) -> str:
 
 
 def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool:
-    """Whether an MCP server's table can be used. A key nobody reads is a mistake, and is said to be one."""
+    """Whether an MCP server's table can be used. Unknown keys are reported as problems."""
     known = [field.name for field in msgspec.structs.fields(McpServer)]
     unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
     problems += [
@@ -382,17 +357,6 @@ def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool
         for key in unknown
     ]
     return not unknown
-
-
-def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:
-    return {name: environment[variable] for variable, name in BY_ENVIRONMENT.items() if environment.get(variable)}
-
-
-def _saved_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """What `hames login` saved. Everything else that names a key comes before it."""
-    from hames.config.credentials import Credentials
-
-    return Credentials.of_user(environment).values()
 
 
 def _approval_policy(setting: Setting) -> ApprovalPolicy:

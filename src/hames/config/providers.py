@@ -45,7 +45,7 @@ def variable(provider: str, key: str) -> str:
 
 
 def usual_address(provider: str) -> str:
-    """Where a provider is unless somebody says otherwise; empty, if only its owner knows."""
+    """The default address of a provider; empty where there is none."""
     if provider in _SERVICES:
         return _SERVICES[provider]
     return next((server.url for server in SERVERS if server.name == provider), "")

@@ -38,7 +38,7 @@ COMMANDS = {
 }
 
 BARE_COMMANDS = {"exit": "/exit", "quit": "/exit", ":q": "/exit", "help": "/help"}
-"""Whole messages that nobody means for the agent."""
+"""Messages without a slash that are commands, too."""
 
 POINTERS = {
     "add-dir": "Writable directories are set in config.toml: "

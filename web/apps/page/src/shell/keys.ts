@@ -48,3 +48,13 @@ const OWN: readonly (readonly [string, string])[] = [
   ["/", "Go to the message box"],
   ["?", "This help"],
 ];
+
+/** The same without a keyboard: what is on the screen, and what it does. */
+export const TOUCH_HELP: readonly (readonly [string, string])[] = [
+  ["Send", "Sends the message. Enter on the screen's keyboard is a new line"],
+  ["Send to the agent now", "While the agent works: sends the message to the running turn"],
+  ["Queue", "While the agent works: keeps the message for the next turn"],
+  ["Stop", "Stops the running turn"],
+  ["/ and @", "In the message: a command from the list below, and a file of the project"],
+  ["Back", "Closes a panel or the thread list"],
+];

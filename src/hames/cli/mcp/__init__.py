@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from hames.app import mcp_servers
 from hames.cli import flags
 from hames.cli.config import without_secrets
-from hames.cli.mcp_add import USAGE, read_add
+from hames.cli.mcp.add import USAGE, read_add
 from hames.config.mcp import McpServer
 from hames.config.options import Options
 from hames.config.paths import user_config
