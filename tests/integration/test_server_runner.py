@@ -208,7 +208,7 @@ async def test_what_became_of_a_tool_is_what_our_model_reads_later(
     tmp_path: Path, name: str, members: dict[str, Json], status: str
 ) -> None:
     said = [event("tool.started", id="t", name="grep"), event(name, id="t", **members), event("run.completed")]
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with stranger(telling(STREAM, *said)) as url:
         agent = RunnerAgent(url, stall_s=5.0)
         async with engine(models, clock=SystemClock(), cwd=tmp_path, agents={agent.name: agent}) as house:
@@ -508,7 +508,7 @@ async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path:
 @pytest.mark.parametrize("task", ["review", "compact"])
 async def test_a_runner_is_asked_for_prompts_alone(tmp_path: Path, task: str) -> None:
     agent = RunnerAgent("http://127.0.0.1:1")
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", shelves=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with engine(models, cwd=tmp_path, agents={agent.name: agent}) as house:
         thread = await created(house)
         target = ReviewTarget(kind="uncommittedChanges")

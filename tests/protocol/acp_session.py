@@ -18,11 +18,11 @@ from hames.protocols.session import (
     Action,
     ClientReply,
     ClientRequest,
-    Defer,
     Execute,
     Follow,
     Outcome,
     ReadClientFile,
+    Session,
 )
 
 RULES = Rules(version=True, batches=False, loose_ids=True, scalar_params=-32602, opening="initialize")
@@ -30,7 +30,7 @@ METHODS = frozenset({"initialize", "session/new", "session/load", "session/promp
 OPTIONS: dict[str, Decision] = {"allow_once": "once", "allow_always": "always", "reject_once": "reject"}
 
 
-class AcpSession:
+class AcpSession(Session):
     def __init__(self) -> None:
         self._rpc = Peer(RULES, METHODS)
         self._output: list[bytes] = []
@@ -61,9 +61,6 @@ class AcpSession:
                 case _:
                     pass
         return actions
-
-    def resume(self, action: Defer, now: float) -> Sequence[Action]:
-        raise AssertionError(f"nothing was deferred: {action} at {now}")
 
     def _request(self, request: Request) -> Sequence[Action]:
         match request.method, request.params:

@@ -24,7 +24,6 @@ STILL_SHARED = {
     "Response": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
     "Rules": {"codecs/jsonrpc.py", "core/rules.py"},
     "Tool": {"library.py", "ports/tool.py"},
-    "Wire": {"server/websocket/protocol.py", "stdio/descriptors.py"},
 }
 """Names that wait for another one. Nothing is added here; what is renamed is removed."""
 

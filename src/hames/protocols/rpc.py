@@ -4,7 +4,7 @@ A protocol derives from `RpcSession` and says what a request means (`request`), 
 `followed`) and what a change means to the client (`project`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.json import Json
 from hames.domain.state import Change
 from hames.domain.value import Value
-from hames.protocols.session import Action, ClientRequest, Crashed, Defer, Execute, Follow, Unfollow
+from hames.protocols.session import Action, Crashed, Defer, Execute, Follow, Session, Unfollow
 
 
 class Notify(Value):
@@ -51,7 +51,7 @@ class Pending(NamedTuple):
     """What was carried out already, where the answer waits for the thread to be followed."""
 
 
-class RpcSession(ABC):
+class RpcSession(Session):
     def __init__(self, rules: Rules, methods: frozenset[str]) -> None:
         self._rpc = Peer(rules, methods)
         self._followed: set[ThreadId] = set()
@@ -129,17 +129,8 @@ class RpcSession(ABC):
         if failure is not None:
             raise failure
 
-    def lost(self, thread_id: ThreadId, why: str) -> None:  # noqa: ARG002
+    def lost(self, thread_id: ThreadId, _why: str) -> None:
         self._followed.discard(thread_id)
-
-    def ask(self, request_id: str, request: ClientRequest, deadline: float) -> bool:  # noqa: ARG002
-        return False  # these protocols have no requests for a client's files
-
-    def next_deadline(self) -> float | None:
-        return None
-
-    def expire(self, _now: float) -> Sequence[Action]:
-        return ()
 
     def take_output(self) -> bytes:
         data, self._output = b"".join(self._output), []

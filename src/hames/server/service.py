@@ -8,19 +8,16 @@ import anyio
 
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
-from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
 from hames.observe.metrics import Metrics
-from hames.ports import Models
-from hames.protocols.sync.messages import Model
+from hames.protocols.sync.encoder import SyncEncoder
 from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer
-from hames.server.fanout import Hubs
+from hames.server.fanout import Fanout
 from hames.server.guard.gate import Gate
 from hames.server.guard.token import Keyring
 from hames.server.http.uploads import Uploads
-from hames.server.news import News
 
 PAGE = 100
 
@@ -37,8 +34,8 @@ async def _no_git(_cwd: str) -> GitChanges:
 class Service:
     engine: Engine
     offer: Offer
-    hubs: Hubs
-    news: News
+    sync_encoder: Callable[[], SyncEncoder]
+    fanout: Fanout
     gate: Gate
     keyring: Keyring | None
     uploads: Uploads
@@ -85,40 +82,3 @@ class Service:
             created = await self.engine.execute(CreateThread())
             assert isinstance(created, ThreadState)
             return created.id
-
-
-def listed(engine: Engine) -> tuple[Model, ...]:
-    """The models as clients are told of them. A provider that lacks something says what."""
-    models = engine.models
-    problems = dict.fromkeys(engine.agents, "")
-    found: list[Model] = []
-    for card in models.cards():
-        if card.successor:
-            continue
-        if card.provider not in problems:
-            problems[card.provider] = _problem(models, card.id)
-        problem = problems[card.provider]
-        found.append(
-            Model(
-                id=card.id,
-                name=card.display_name,
-                provider=card.provider,
-                description=card.description,
-                context_window=card.context_window,
-                images=card.images,
-                reasoning=card.reasoning,
-                available=not problem,
-                problem=problem,
-            )
-        )
-    return tuple(found)
-
-
-def _problem(models: Models, name: str) -> str:
-    try:
-        models.provider(models.find(name))
-    except (Misconfigured, InvalidCommand) as why:
-        return str(why)
-    except HarnessError as why:
-        return str(why) or "it cannot be used"
-    return ""

@@ -1,5 +1,6 @@
 """The state of a thread as sync shows it. Pure: the same thread and the same offer, the same state."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -38,6 +39,40 @@ class Offer:
 
     def selectors(self, model: str) -> list[Selector]:
         return [selector for selector in self.models.selectors() if not selector.models or model in selector.models]
+
+
+def listed_models(models: Models, agents: Iterable[str]) -> tuple[m.Model, ...]:
+    """The models as clients are told of them. A provider that lacks something says what."""
+    problems = dict.fromkeys(agents, "")
+    found: list[m.Model] = []
+    for card in models.cards():
+        if card.successor:
+            continue
+        if card.provider not in problems:
+            problems[card.provider] = _problem(models, card.id)
+        problem = problems[card.provider]
+        found.append(
+            m.Model(
+                id=card.id,
+                name=card.display_name,
+                provider=card.provider,
+                description=card.description,
+                context_window=card.context_window,
+                images=card.images,
+                reasoning=card.reasoning,
+                available=not problem,
+                problem=problem,
+            )
+        )
+    return tuple(found)
+
+
+def _problem(models: Models, name: str) -> str:
+    try:
+        models.provider(models.find(name))
+    except HarnessError as why:
+        return str(why) or "it cannot be used"
+    return ""
 
 
 def view(state: ThreadState, offer: Offer) -> m.State:

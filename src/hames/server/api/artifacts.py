@@ -24,8 +24,9 @@ from hames.domain.items import (
 from hames.domain.pictures import shape
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.state import ThreadState
+from hames.protocols.body import parse_number
 from hames.server.http.pictures import decoded
-from hames.server.http.reply import ALWAYS, Refused, number
+from hames.server.http.reply import ALWAYS, Refused
 from hames.server.http.routes import Endpoint
 from hames.server.service import Service
 from hames.tools.beneath import Beneath
@@ -79,7 +80,7 @@ class ArtifactsApi:
 
     async def picture(self, request: Request) -> Response:
         _, item = await self._item(request)
-        position = number(request.path_params["number"], 0, least=0, most=1000, name="the number")
+        position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         pictures = _pictures(item)
         found = decoded(pictures[position].media_type, pictures[position].base64) if position < len(pictures) else None
         if found is None:

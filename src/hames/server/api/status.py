@@ -9,10 +9,11 @@ from hames.domain.ids import ThreadId
 from hames.domain.pictures import shape
 from hames.domain.value import Value
 from hames.observe.metrics import MEDIA_TYPE
+from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
-from hames.server.http.reply import ALWAYS, Refused, number, read_body, reply
+from hames.server.http.reply import ALWAYS, Refused, read_body, reply
 from hames.server.http.routes import Endpoint, described
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
@@ -102,7 +103,7 @@ class StatusApi:
             directory = self._service.engine.rules.defaults.cwd
         else:
             directory = (await self._service.state(thread_id)).settings.cwd
-        limit = number(asked.get("limit"), 20, least=1, most=200, name="limit")
+        limit = parse_number(asked.get("limit"), 20, least=1, most=200, name="limit")
         return reply(p.FileHits(files=await self._files.find(directory, asked.get("query", "")[:200], limit)))
 
     async def upload(self, request: Request) -> Response:

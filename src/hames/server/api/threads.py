@@ -8,21 +8,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hames.codecs.jsontext import encode
-from hames.domain.commands import ArchiveThread, CreateThread, DeleteThread, ForkThread, ListThreads, ThreadPage
+from hames.domain.commands import DeleteThread, ThreadPage
 from hames.domain.ids import ItemId, ThreadId
-from hames.domain.options import Overrides
 from hames.domain.state import ThreadState, summary
+from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
+from hames.protocols.sync import requests
 from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view
 from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
-from hames.server.http.reply import ALWAYS, Refused, number, read_json, reply
+from hames.server.http.reply import ALWAYS, Refused, read_body, reply
 from hames.server.http.routes import Endpoint
 from hames.server.service import Service
 
-PAGE = 50
-MOST_PAGE = 200
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -124,15 +123,7 @@ class ThreadsApi:
         ]
 
     async def list(self, request: Request) -> Response:
-        asked = request.query_params
-        page = await self._engine.execute(
-            ListThreads(
-                limit=number(asked.get("limit"), PAGE, least=1, most=MOST_PAGE, name="limit"),
-                cursor=asked.get("cursor") or None,
-                archived=asked.get("archived", "false") == "true",
-                search=asked.get("search", ""),
-            )
-        )
+        page = await self._engine.execute(requests.list_threads(request.query_params))
         assert isinstance(page, ThreadPage)
         rows = tuple(p.row(one, self._engine.loaded(one.id)) for one in page.threads)
         body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor, partial=page.partial))
@@ -143,16 +134,8 @@ class ThreadsApi:
         return Response(body, 200, headers, "application/json")
 
     async def create(self, request: Request) -> Response:
-        given = await read_json(request, p.NewThread)
-        overrides = Overrides(
-            model=given.model,
-            cwd=given.cwd,
-            approval_policy=given.approval_policy,
-            sandbox=given.sandbox,
-            agent=given.agent,
-            options=given.options,
-        )
-        return self._row(await self._engine.execute(CreateThread(title=given.title, overrides=overrides)), 201)
+        command = requests.create_thread(await read_body(request))
+        return self._row(await self._engine.execute(command), 201)
 
     async def get(self, request: Request) -> Response:
         state = await self._service.state(_thread_id(request))
@@ -160,17 +143,15 @@ class ThreadsApi:
 
     async def delete(self, request: Request) -> Response:
         await self._engine.execute(DeleteThread(thread_id=_thread_id(request)))
-        self._service.news.look_again()
+        self._service.fanout.thread_deleted()
         return Response(b"", 204, ALWAYS)
 
     async def fork(self, request: Request) -> Response:
-        given = await read_json(request, p.Fork)
-        command = ForkThread(thread_id=_thread_id(request), last_seq=given.last_seq)
+        command = requests.fork_thread(await read_body(request), _thread_id(request))
         return self._row(await self._engine.execute(command), 201)
 
     async def archive(self, request: Request) -> Response:
-        given = await read_json(request, p.Archive)
-        command = ArchiveThread(thread_id=_thread_id(request), archived=given.archived)
+        command = requests.archive_thread(await read_body(request), _thread_id(request))
         return self._row(await self._engine.execute(command), 200)
 
     async def timeline(self, request: Request) -> Response:
@@ -183,13 +164,13 @@ class ThreadsApi:
             return reply(await self._service.git_changes(state.settings.cwd))
 
     async def at(self, request: Request) -> Response:
-        seq = number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")
+        seq = parse_number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")
         history = await self._engine.history(_thread_id(request))
         until = [change for change in history if change.record.seq <= seq]
         if not until or until[-1].record.seq < seq:
             raise Refused(404, f"the thread has no record {seq}", "Other")
         state = view(until[-1].after, self._service.offer)
-        last = number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
+        last = parse_number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
         skipped = max(0, len(state.messages) - last)
         shown = replace(state, messages=state.messages[skipped:])
         return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=shown, skipped=skipped))
@@ -217,7 +198,7 @@ class ThreadsApi:
 
     async def image(self, request: Request) -> Response:
         state = await self._service.state(_thread_id(request))
-        position = number(request.path_params["number"], 0, least=0, most=1000, name="the number")
+        position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         found = picture(state, request.path_params["message"], position)
         if found is None:
             raise Refused(404, "no such picture", "Other")

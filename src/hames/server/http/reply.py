@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from hames.codecs.jsontext import Repeated, Unreadable, encode, parse, torn, whole
+from hames.codecs.jsontext import encode
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
+from hames.protocols.body import decode_body
 from hames.protocols.sse.errors import Failure, Problem, status
 
 BODY_BYTES = 1 << 20
@@ -61,19 +61,5 @@ async def read_body(request: Request, limit: int = BODY_BYTES) -> bytes:
 
 
 async def read_json(request: Request, kind: type[Body]) -> Body:
-    """The body as a value. An empty one is an empty object. Raises `Refused`."""
-    data = await read_body(request)
-    try:
-        value = parse(data or b"{}")
-        return msgspec.convert(whole(value) if torn(data) else value, kind)
-    except (Unreadable, Repeated, msgspec.ValidationError) as why:
-        raise Refused(400, f"the body: {why}") from None
-
-
-def number(text: str | None, default: int, *, least: int, most: int, name: str) -> int:
-    """Raises `Refused` for what is no number of that size."""
-    if text is None or text == "":
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and least <= int(text) <= most):
-        raise Refused(400, f"{name} must be a number from {least} to {most}")
-    return int(text)
+    """The body as a value. Raises `Refused` or `InvalidCommand`."""
+    return decode_body(await read_body(request), kind)

@@ -5,14 +5,14 @@ from typing import Any
 
 from hames.server.guard.gate import head, subprotocols
 from hames.server.guard.token import SUBPROTOCOL
-from hames.server.websocket.protocol import SOCKET, TextFrame, Wire
+from hames.server.outbox import Writer
+from hames.server.websocket.protocol import SOCKET
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-RESTARTS, TOO_SLOW, BROKEN, POLICY = 1012, 1013, 1011, 1008
-NO_TOKEN, NO_THREAD = 4401, 4404
+RESTARTS, BROKEN = 1012, 1011
 
 
 class Socket:
@@ -20,7 +20,7 @@ class Socket:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self.wire: Wire = scope["extensions"][SOCKET]
+        self.writer: Writer = scope["extensions"][SOCKET]
 
     async def accept(self) -> None:
         message = await self._receive()
@@ -38,8 +38,5 @@ class Socket:
             text = message.get("text")
             yield text.encode() if text is not None else None
 
-    def write(self, text: bytes) -> None:
-        self.wire.write(TextFrame(text))
-
     def close(self, code: int, why: str) -> None:
-        self.wire.drop(code, why)
+        self.writer.drop(code, why)
