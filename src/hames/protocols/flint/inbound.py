@@ -1,4 +1,4 @@
-"""From the wire to the engine's words. Pure; `InvalidCommand` is all it raises.
+"""From the wire to commands. Raises `InvalidCommand` and nothing else.
 
 A request is either a `Command`, or a `Local` that the session answers itself. Where several
 requests lead to the same command (`thread/read`, `config/read` of a thread, …) the session knows
@@ -94,6 +94,10 @@ class Fixed(Local):
     """A question of Codex's clients that has one answer here."""
 
     result: Json
+
+
+class EmptyPage(Local):
+    """A list of what we never have: threads in sections, threads of other programs."""
 
 
 def read(params: Params, shape: type[V]) -> V:
