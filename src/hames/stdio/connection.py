@@ -92,24 +92,23 @@ class Connection:
         if answered:
             await self._run(self._session.receive(answered, self._now()))
             self._session.take_output()
-        async with anyio.create_task_group() as worker:
-            with self._reading:
-                actions: MemoryObjectSendStream[Action] | None = None
-                try:
-                    async for message in messages:
-                        if actions is None:  # most clients of a broadcast never say anything
-                            actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
-                            worker.start_soon(self._work, todo)
-                        await self._outbox.room()
-                        for action in self._session.receive(message, self._now()):
-                            if isinstance(action, ClientReply):
-                                self._reply(action)  # at once: the command that runs may be waiting for it
-                            else:
-                                await actions.send(action)
-                        self._flush()
-                finally:
-                    if actions is not None:
-                        actions.close()
+        actions: MemoryObjectSendStream[Action] | None = None
+        finished = anyio.Event()
+        with self._reading:
+            async for message in messages:
+                if actions is None:  # most clients of a broadcast never say anything
+                    actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
+                    self._tasks.start_soon(self._work, todo, finished)
+                await self._outbox.room()
+                for action in self._session.receive(message, self._now()):
+                    if isinstance(action, ClientReply):
+                        self._reply(action)  # at once: the command that runs may be waiting for it
+                    else:
+                        await actions.send(action)
+                self._flush()
+        if actions is not None:
+            actions.close()
+            await finished.wait()
         for request_id in list(self._asked):
             self._reply(ClientReply(request_id=request_id, error="the client has gone"))
 
@@ -142,14 +141,16 @@ class Connection:
 
     # -- actions
 
-    async def _work(self, todo: MemoryObjectReceiveStream[Action]) -> None:
-        async with todo:
+    async def _work(self, todo: MemoryObjectReceiveStream[Action], finished: anyio.Event) -> None:
+        try:
             async for action in todo:
-                if self.closing is not None:
-                    return
                 async with self._speaking:
-                    await self._run([action])
-                    self._flush()
+                    if self.closing is None:
+                        await self._run([action])
+                        self._flush()
+        finally:
+            todo.close()
+            finished.set()
 
     async def _run(self, actions: Sequence[Action]) -> None:
         for action in actions:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 from anyio.abc import TaskGroup
 
-from hames.codecs.lines import Line
 from hames.domain.errors import HarnessError
 from hames.protocols.session import Session
 from hames.server.outbox import Writer
@@ -15,8 +14,6 @@ from hames.stdio.connection import Connection, read_lines
 
 log = logging.getLogger(__name__)
 
-NOT_TEXT = b"\xff"
-"""Stands for a binary message: no text has these bytes."""
 REASON_CHARS = 100
 
 Connect = Callable[[Session, Writer, TaskGroup], Connection]
@@ -31,7 +28,7 @@ class SessionSockets:
         """`open_session` makes one for each connection. `by_lines`: messages are read as lines are over stdio."""
         self._open_session = open_session
         self._connect = connect
-        self._messages = _lines if by_lines else _texts
+        self._by_lines = by_lines
         self._open: set[Socket] = set()
         self._closed = False
 
@@ -63,7 +60,8 @@ class SessionSockets:
             try:
                 await connection.open()
                 if connection.closing is None:
-                    await connection.serve(self._messages(socket))
+                    messages = read_lines(_lines(socket)) if self._by_lines else socket.messages()
+                    await connection.serve(messages)
             finally:
                 await connection.finish()
             if closing := connection.closing:
@@ -76,16 +74,7 @@ class SessionSockets:
             socket.close(RESTARTS, why)
 
 
-async def _texts(socket: Socket) -> AsyncIterator[Line]:
+async def _lines(socket: Socket) -> AsyncIterator[bytes]:
     async for text in socket.messages():
-        yield NOT_TEXT if text is None else text
-
-
-async def _lines(socket: Socket) -> AsyncIterator[Line]:
-    async def lines() -> AsyncIterator[bytes]:
-        async for text in socket.messages():
-            # A frame is a message, whatever is in it. CR is blank to JSON where LF is, and forbidden where LF is.
-            yield (NOT_TEXT if text is None else text.replace(b"\n", b"\r")) + b"\n"
-
-    async for line in read_lines(lines()):
-        yield line
+        # A frame is a message, whatever is in it. CR is blank to JSON where LF is, and forbidden where LF is.
+        yield text.replace(b"\n", b"\r") + b"\n"

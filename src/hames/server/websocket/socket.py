@@ -13,6 +13,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 RESTARTS, BROKEN = 1012, 1011
+NOT_TEXT = b"\xff"
+"""Stands for a binary message: no text has these bytes."""
 
 
 class Socket:
@@ -29,14 +31,14 @@ class Socket:
         chosen = SUBPROTOCOL if SUBPROTOCOL in offered else None
         await self._send({"type": "websocket.accept", "subprotocol": chosen})
 
-    async def messages(self) -> AsyncIterator[bytes | None]:
-        """Texts as bytes; None for a message that is not text. Ends with the connection."""
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Ends with the connection."""
         while True:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            yield text.encode() if text is not None else None
+            yield text.encode() if text is not None else NOT_TEXT
 
     def close(self, code: int, why: str) -> None:
         self.writer.drop(code, why)
