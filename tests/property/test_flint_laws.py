@@ -1,4 +1,4 @@
-"""What holds for flint whatever happens: every history can be told, in both dialects, and no message breaks the door."""
+"""What holds for flint whatever happens: every history can be told in both dialects, and no message crashes it."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -6,10 +6,10 @@ from hames.codecs import sse
 from hames.codecs.jsontext import encode
 from hames.domain import events, items
 from hames.domain.grants import always_covers
+from hames.domain.json import Json
 from hames.domain.state import Change
+from hames.protocols.describe import INTERRUPTED, prompt_text, tool_name
 from hames.protocols.runner import messages as m
-
-INTERRUPTED = "interrupted; it may have run"
 
 
 def project(change: Change) -> list[m.RunnerEvent]:
@@ -59,31 +59,28 @@ def frame(event: m.RunnerEvent) -> bytes:
 
 
 def _started(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:
+    more: dict[str, Json]
     match item:
         case items.UserMessage(content=content):
-            said = "\n".join(part.text for part in content if isinstance(part, items.TextInput))
-            return [m.RunStarted(run_id=event.turn_id, prompt=said)] if item.step == 0 else []
+            started = m.RunStarted(run_id=event.turn_id, prompt=prompt_text(content))
+            return [started] if item.step == 0 else []
         case items.AgentMessage() | items.Reasoning():
             return []
         case items.CommandExecution(command=command, cwd=cwd):
-            given = {"command": command, "cwd": cwd}
-            return [m.ToolStarted(id=item.id, name="shell", kind="command", input=given, command=command, cwd=cwd)]
+            more = {"kind": "command", "input": {"command": command, "cwd": cwd}, "command": command, "cwd": cwd}
         case items.FileChange(changes=changes):
-            return [m.ToolStarted(id=item.id, name="edit", kind="file", changes=changes)]
-        case items.McpToolCall(server=server, tool=tool, arguments=given):
-            return [m.ToolStarted(id=item.id, name=f"{server}.{tool}", input=given)]
+            more = {"kind": "file", "changes": changes}
+        case items.McpToolCall(arguments=given) | items.ToolCall(arguments=given):
+            more = {"input": given}
         case items.WebSearch(query=query):
-            return [m.ToolStarted(id=item.id, name="web_search", input={"query": query})]
-        case items.Plan():
-            return [m.ToolStarted(id=item.id, name="plan")]
-        case items.ToolCall(name=name, arguments=given):
-            return [m.ToolStarted(id=item.id, name=name, input=given)]
+            more = {"input": {"query": query}}
         case items.Artifact(path=path):
-            return [m.ToolStarted(id=item.id, name="artifact", input={"path": path})]
-        case items.Compaction():
-            return [m.ToolStarted(id=item.id, name="compact")]
+            more = {"input": {"path": path}}
+        case items.Plan() | items.Compaction():
+            more = {}
         case _ as never:
             assert_never(never)
+    return [m.ToolStarted(id=item.id, name=tool_name(item), **more)]
 
 
 def _delta(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:

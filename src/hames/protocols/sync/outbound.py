@@ -18,7 +18,7 @@ from hames.protocols.sync import view as views
 from hames.protocols.sync.messages import AppendText, Operation, Set
 from hames.protocols.sync.tails import left_out, units
 from hames.protocols.sync.tools import output_of
-from hames.protocols.sync.turns import Draft, last_reply, layout, message, standing
+from hames.protocols.sync.turns import Draft, last_reply, layout, message, message_status
 from hames.protocols.sync.view import Offer, view
 
 STREAMED = frozenset({"content", "reasoning", "output"})
@@ -86,8 +86,8 @@ class Projector:
     def _begun(self, change: Change, turn: Turn, path: Path) -> Iterator[Operation]:
         """The first word of a message takes it out of its waiting."""
         before, number = change.before.running, int(path[1]) - self._offset
-        now = standing(turn, layout(turn), number)
-        if before is None or standing(before, layout(before), number) != now:
+        now = message_status(turn, layout(turn), number)
+        if before is None or message_status(before, layout(before), number) != now:
             yield Set(path=(*path[:2], "status"), value=now)
 
     def _extends_tail(
@@ -218,7 +218,7 @@ def _rewritten(before: ThreadState, after: ThreadState) -> bool:
 def _unchanged(earlier: Turn, old: list[Draft], turn: Turn, drafts: list[Draft], number: int) -> bool:
     if not old[number].same(drafts[number]):
         return False
-    if standing(earlier, old, number) != standing(turn, drafts, number):
+    if message_status(earlier, old, number) != message_status(turn, drafts, number):
         return False
     return earlier.status == turn.status or number != last_reply(drafts)
 

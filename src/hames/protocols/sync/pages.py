@@ -7,16 +7,26 @@ from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
-from hames.domain.state import Change, ThreadState
+from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.value import Value
+from hames.protocols.describe import prompt_text
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.tools import tool_call
-from hames.protocols.sync.turns import layout, message_id, prompt_text
-from hames.protocols.sync.view import error_of
+from hames.protocols.sync.turns import layout, message_id
 
 LABEL_CHARS = 120
 
 MarkKind = Literal["turn", "user", "assistant", "tool", "approval", "decision", "end", "settings", "other"]
+
+
+RowStatus = Literal["idle", "running", "approval", "error"]
+_ROW_STATUS: dict[ThreadStatus, RowStatus] = {
+    "away": "idle",
+    "idle": "idle",
+    "running": "running",
+    "asking": "approval",
+    "failed": "error",
+}
 
 
 class ThreadRow(Value, rename="camel"):
@@ -28,7 +38,7 @@ class ThreadRow(Value, rename="camel"):
     archived: bool
     created_at: int
     updated_at: int
-    status: Literal["idle", "running", "approval", "error"]
+    status: RowStatus
     """`approval`: it waits for a person."""
     foreign: bool = False
     """Not written by this user on this machine."""
@@ -160,14 +170,6 @@ class Archive(Value):
 
 def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
     """`state`: of a thread in memory. One that is not runs nothing and waits for nobody."""
-    status: Literal["idle", "running", "approval", "error"] = "idle"
-    if state is not None:
-        if state.approvals:
-            status = "approval"
-        elif state.running is not None:
-            status = "running"
-        elif error_of(state)[0]:
-            status = "error"
     return ThreadRow(
         id=summary.id,
         title=summary.title,
@@ -177,7 +179,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         archived=summary.archived,
         created_at=summary.created_at_ms,
         updated_at=summary.updated_at_ms,
-        status=status,
+        status=_ROW_STATUS[thread_status(state)],
         foreign=summary.foreign,
         match=summary.match,
     )

@@ -9,6 +9,7 @@ import re
 from hames.domain import items
 from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
+from hames.protocols.describe import prompt_text
 from hames.protocols.sync.messages import Attachment, Message, MessageStatus
 from hames.protocols.sync.tools import Shown, tool_call
 
@@ -89,7 +90,7 @@ def last_reply(drafts: list[Draft]) -> int:
     return next((n for n in range(len(drafts) - 1, -1, -1) if drafts[n].user is None), -1)
 
 
-def standing(turn: Turn, drafts: list[Draft], number: int) -> MessageStatus:
+def message_status(turn: Turn, drafts: list[Draft], number: int) -> MessageStatus:
     draft = drafts[number]
     if draft.user is not None:
         return "complete"
@@ -110,7 +111,7 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         id=f"{turn.id}.{number}",
         role="assistant",
         content=draft.text.text if draft.text else "",
-        status=standing(turn, drafts, number),
+        status=message_status(turn, drafts, number),
         tool_calls=tuple(tool_call(item, cwd, asked_in_vain=item.id in turn.unanswered) for item in draft.tools),
         created_at=turn.started_at_ms,
         turn_id=turn.id,
@@ -147,10 +148,6 @@ def failure(turn: Turn | None) -> tuple[str, str]:
 
 def message_id(item: items.UserMessage) -> str:
     return item.client_id or item.id
-
-
-def prompt_text(content: tuple[items.UserInput, ...]) -> str:
-    return "\n".join(part.text for part in content if isinstance(part, items.TextInput))
 
 
 def attachments(content: tuple[items.UserInput, ...], prefix: str = "") -> tuple[Attachment, ...]:
