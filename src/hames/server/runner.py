@@ -28,7 +28,7 @@ from hames.server.api.prompts import Ok
 from hames.server.api.status import Health
 from hames.server.api.streams import SessionStreams
 from hames.server.http.reply import ALWAYS, read_body, reply
-from hames.server.http.routes import Endpoint, described, routes
+from hames.server.http.routes import Endpoint, described, endpoint, routes
 from hames.server.listener import Address, Listener
 from hames.server.outbox import WaitingOutbox, Writer
 from hames.stdio.connection import Connection
@@ -78,45 +78,34 @@ class RunnerApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint(
-                method="POST",
-                path="/runs",
-                says="Run a prompt; the answer is the run's events (SSE). Closing it cancels the run",
-                handle=self.run,
-                body=RunRequest,
-                media="text/event-stream",
-            ),
-            Endpoint(
-                method="POST",
-                path="/approvals/{id}",
-                says="Answer what a run asks",
-                handle=self.approve,
-                body=ApprovalAnswer,
-                answer=Ok,
-            ),
-            Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
-            Endpoint(
-                method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
-            ),
-            Endpoint(method="GET", path="/openapi.json", says="This description", handle=self.openapi),
+            endpoint("POST /runs", self.run, body=RunRequest, media="text/event-stream"),
+            endpoint("POST /approvals/{id}", self.approve, body=ApprovalAnswer, answer=Ok),
+            endpoint("GET /healthz", self.health, answer=Health),
+            endpoint("GET /metrics", self.metrics, media="text/plain"),
+            endpoint("GET /openapi.json", self.openapi),
         ]
 
     async def run(self, request: Request) -> Response:
+        """Run a prompt; the answer is the run's events (SSE). Closing it cancels the run."""
         given = inbound.decode_run(await read_body(request))
         return self.streams.response(RunnerSession(given, await self._thread(given.thread), asks=self._asks))
 
     async def approve(self, request: Request) -> Response:
+        """Answer what a run asks."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
         await self._engine.execute(command)
         return reply(Ok())
 
     async def health(self, _request: Request) -> Response:
+        """Whether it lives."""
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
+        """Numbers for Prometheus."""
         return Response(self._metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
+        """This description."""
         return reply(described(self.endpoints(), version=self._version))
 
     def _connect(self, session: Session, writer: Writer, tasks: TaskGroup) -> Connection:

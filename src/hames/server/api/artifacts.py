@@ -27,7 +27,7 @@ from hames.domain.state import ThreadState
 from hames.protocols.body import parse_number
 from hames.server.http.pictures import decoded
 from hames.server.http.reply import ALWAYS, Refused
-from hames.server.http.routes import Endpoint
+from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 from hames.tools.beneath import Beneath
 from hames.tools.refusals import FileRefused
@@ -45,24 +45,14 @@ class ArtifactsApi:
     def endpoints(self) -> list[Endpoint]:
         one = "/threads/{id}"
         return [
-            Endpoint(
-                method="GET",
-                path=f"{one}/artifacts/{{tool}}",
-                says="The file of an artifact as it is now; `download=1` saves it under its name",
-                handle=self.artifact,
-                media="application/octet-stream",
-                query=("download",),
+            endpoint(
+                f"GET {one}/artifacts/{{tool}}", self.artifact, media="application/octet-stream", query=("download",)
             ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/tools/{{tool}}/images/{{number}}",
-                says="A picture that a tool returned",
-                handle=self.picture,
-                media="image/png",
-            ),
+            endpoint(f"GET {one}/tools/{{tool}}/images/{{number}}", self.picture, media="image/png"),
         ]
 
     async def artifact(self, request: Request) -> Response:
+        """The file of an artifact as it is now; `download=1` saves it under its name."""
         state, item = await self._item(request)
         if not isinstance(item, Artifact) or item.status != "completed":
             raise Refused(404, "no such artifact", "Other")
@@ -79,6 +69,7 @@ class ArtifactsApi:
         return Response(data, 200, {**ALWAYS, **HARMLESS, **named}, media)
 
     async def picture(self, request: Request) -> Response:
+        """A picture that a tool returned."""
         _, item = await self._item(request)
         position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         pictures = _pictures(item)

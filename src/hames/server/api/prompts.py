@@ -17,7 +17,7 @@ from hames.protocols.sse import messages as m
 from hames.protocols.sse.session import SseSession
 from hames.server.api.streams import SessionStreams
 from hames.server.http.reply import read_body, reply
-from hames.server.http.routes import Endpoint
+from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 
 
@@ -49,48 +49,21 @@ class PromptsApi:
     def endpoints(self) -> list[Endpoint]:
         thread = ("thread",)
         return [
-            Endpoint(
-                method="GET",
-                path="/events",
-                says="The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` goes on from there",
-                handle=self.events,
-                media="text/event-stream",
-                query=("thread", "after", "answers"),
-            ),
-            Endpoint(
-                method="POST",
-                path="/prompt",
-                says="Submit a prompt; 409 while a turn runs",
-                handle=self.prompt,
-                body=m.Prompt,
-                answer=Accepted,
-                query=thread,
-            ),
-            Endpoint(
-                method="POST",
-                path="/cancel",
-                says="Cancel the running turn, if one runs",
-                handle=self.cancel,
-                answer=Cancelled,
-                query=thread,
-            ),
-            Endpoint(
-                method="POST",
-                path="/approvals/{id}",
-                says="Answer a question: once, always or reject",
-                handle=self.approve,
-                body=m.ApprovalAnswer,
-                answer=Ok,
-            ),
+            endpoint("GET /events", self.events, media="text/event-stream", query=("thread", "after", "answers")),
+            endpoint("POST /prompt", self.prompt, body=m.Prompt, answer=Accepted, query=thread),
+            endpoint("POST /cancel", self.cancel, answer=Cancelled, query=thread),
+            endpoint("POST /approvals/{id}", self.approve, body=m.ApprovalAnswer, answer=Ok),
         ]
 
     async def events(self, request: Request) -> Response:
+        """The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` goes on from there."""
         thread_id = await self._service.chosen(request.query_params.get("thread"))
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         session = SseSession(thread_id, last, can_answer=request.query_params.get("answers") == "1")
         return self._streams.response(session)
 
     async def prompt(self, request: Request) -> Response:
+        """Submit a prompt; 409 while a turn runs."""
         given = inbound.decode_prompt(await read_body(request))
         thread_id = await self._service.chosen(request.query_params.get("thread"))
         turn = await self._service.engine.execute(inbound.start_turn(given, thread_id))
@@ -100,6 +73,7 @@ class PromptsApi:
         return reply(Accepted(ok=True, thread_id=thread_id, turn_id=turn.id, notice=notice))
 
     async def cancel(self, request: Request) -> Response:
+        """Cancel the running turn, if one runs."""
         await read_body(request)
         named = request.query_params.get("thread")
         thread_id = ThreadId(named) if named else await self._service.newest()
@@ -112,6 +86,7 @@ class PromptsApi:
         return reply(Cancelled(ok=True, cancelled=True))
 
     async def approve(self, request: Request) -> Response:
+        """Answer a question: once, always or reject."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
         await self._service.engine.execute(command)
         return reply(Ok())

@@ -10,7 +10,7 @@ from hames.server.guard.gate import SIGN_IN, cookie_name, head, is_signed_in
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
 from hames.server.http.reply import Refused, read_json, reply
-from hames.server.http.routes import Endpoint
+from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 
 COOKIE_SECONDS = 30 * 24 * 3600
@@ -57,26 +57,12 @@ class SignInApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint(
-                method="POST",
-                path="/links",
-                says="A link and a code that sign one more browser in",
-                handle=self.link,
-                body=Nothing,
-                answer=Link,
-                code=201,
-            ),
-            Endpoint(
-                method="POST",
-                path=SIGN_IN,
-                says="Sign this browser in with a code; the answer sets a cookie. Needs no token",
-                handle=self.sign_in,
-                body=Code,
-                answer=SignedIn,
-            ),
+            endpoint("POST /links", self.link, body=Nothing, answer=Link, code=201),
+            endpoint(f"POST {SIGN_IN}", self.sign_in, body=Code, answer=SignedIn),
         ]
 
     async def link(self, request: Request) -> Response:
+        """A link and a code that sign one more browser in."""
         await read_json(request, Nothing)
         made = self._keyring().invite()
         return reply(
@@ -90,6 +76,7 @@ class SignInApi:
         )
 
     async def sign_in(self, request: Request) -> Response:
+        """Sign this browser in with a code; the answer sets a cookie. Needs no token."""
         keyring = self._keyring()
         given = await read_json(request, Code)
         if not self._tries.take():

@@ -14,7 +14,7 @@ from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
 from hames.server.http.reply import ALWAYS, Refused, read_body, reply
-from hames.server.http.routes import Endpoint, described
+from hames.server.http.routes import Endpoint, described, endpoint
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
 
@@ -32,45 +32,17 @@ class StatusApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint(
-                method="GET",
-                path="/status",
-                says="What this server is and offers",
-                handle=self.status,
-                answer=p.ServerStatus,
-            ),
-            Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
-            Endpoint(
-                method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
-            ),
-            Endpoint(method="GET", path="/openapi.json", says="This description", handle=self.openapi),
-            Endpoint(
-                method="GET",
-                path="/files",
-                says="Files of a thread's directory by a few letters of their name",
-                handle=self.files,
-                answer=p.FileHits,
-                query=("thread", "query", "limit"),
-            ),
-            Endpoint(
-                method="POST",
-                path="/uploads",
-                says="A picture for a prompt: PNG, JPEG, GIF or WebP, at most 10 MiB",
-                handle=self.upload,
-                answer=p.Upload,
-                code=201,
-                query=("name",),
-            ),
-            Endpoint(
-                method="GET",
-                path="/uploads/{id}",
-                says="A picture that was uploaded and that no turn has read yet",
-                handle=self.uploaded,
-                media="image/png",
-            ),
+            endpoint("GET /status", self.status, answer=p.ServerStatus),
+            endpoint("GET /healthz", self.health, answer=Health),
+            endpoint("GET /metrics", self.metrics, media="text/plain"),
+            endpoint("GET /openapi.json", self.openapi),
+            endpoint("GET /files", self.files, answer=p.FileHits, query=("thread", "query", "limit")),
+            endpoint("POST /uploads", self.upload, answer=p.Upload, code=201, query=("name",)),
+            endpoint("GET /uploads/{id}", self.uploaded, media="image/png"),
         ]
 
     async def status(self, _request: Request) -> Response:
+        """What this server is and offers."""
         service = self._service
         return reply(
             p.ServerStatus(
@@ -87,15 +59,19 @@ class StatusApi:
         )
 
     async def health(self, _request: Request) -> Response:
+        """Whether it lives."""
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
+        """Numbers for Prometheus."""
         return Response(self._service.metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
+        """This description."""
         return reply(described(self.table, version=self._service.version))
 
     async def files(self, request: Request) -> Response:
+        """Files of a thread's directory by a few letters of their name."""
         asked = request.query_params
         named = asked.get("thread")
         thread_id = ThreadId(named) if named else await self._service.newest()
@@ -107,6 +83,7 @@ class StatusApi:
         return reply(p.FileHits(files=await self._files.find(directory, asked.get("query", "")[:200], limit)))
 
     async def upload(self, request: Request) -> Response:
+        """A picture for a prompt: PNG, JPEG, GIF or WebP, at most 10 MiB."""
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in PICTURES:
             raise Refused(415, f"a picture is {' or '.join(sorted(PICTURES))}")
@@ -115,6 +92,7 @@ class StatusApi:
         return reply(self._service.uploads.keep(data, media_type, name), 201)
 
     async def uploaded(self, request: Request) -> Response:
+        """A picture that was uploaded and that no turn has read yet."""
         try:
             path = self._service.uploads.path(request.path_params["id"])
         except InvalidCommand as why:

@@ -32,6 +32,13 @@ class Endpoint(Value):
     query: tuple[str, ...] = ()
 
 
+def endpoint(route: str, handle: Handler, **more: Json) -> Endpoint:
+    """`route` is a method and a path: `GET /threads/{id}`. The handler's docstring says what it is for."""
+    method, _, path = route.partition(" ")
+    says = (handle.__doc__ or "").strip().removesuffix(".")
+    return Endpoint(method=method, path=path, handle=handle, says=says, **more)
+
+
 def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
     """One route per path; a method it does not have is 405."""
     paths: dict[str, dict[str, Endpoint]] = {}
