@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hames.codecs.jsonrpc import Peer, Rules
+from hames.codecs.jsonrpc import JsonRpcPeer, JsonRpcRules
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, ThreadCreated, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution
@@ -24,7 +24,7 @@ from hames.protocols.flint.outbound import project
 from hames.protocols.rpc import Notify
 
 THREAD, TURN, ITEM = ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"), TurnId("turn_1"), ItemId("item_1")
-RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
 ITEMS = 10_000
 
 
@@ -82,7 +82,7 @@ def main() -> None:
         "flint": FlintDialect(about, lambda _: None),
         "codex": CodexDialect(about, lambda _: None),
     }
-    peer = Peer(RULES, frozenset())
+    peer = JsonRpcPeer(RULES, frozenset())
     before = begun()
     told = record(4, ItemDelta(turn_id=TURN, item_id=ITEM, stream="text", text="some tokens "))
     change = Change(record=told, before=before, after=apply(before, told))

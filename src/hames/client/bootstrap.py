@@ -19,7 +19,8 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import UNSET
 
-from hames.codecs.jsonrpc import Caller, Notification, Reply
+from hames.client.unreachable import ConnectionClosed
+from hames.codecs.jsonrpc import Caller, JsonRpcReply, Notification
 from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.policy import AgentName
@@ -40,10 +41,6 @@ class RequestFailed(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-class ConnectionClosed(Exception):
-    """The server is gone."""
 
 
 class Event(Value):
@@ -208,7 +205,7 @@ class BootstrapClient:
         match self._caller.read(line):
             case Notification(method=method, params=params):
                 await self._told.send(_event(method, params))
-            case Reply(number=number) as reply if number in self._waiting:
+            case JsonRpcReply(number=number) as reply if number in self._waiting:
                 self._waiting[number].reply = reply
                 self._waiting[number].arrived.set()
             case _:
@@ -218,7 +215,7 @@ class BootstrapClient:
 class _Answer:
     def __init__(self) -> None:
         self.arrived = anyio.Event()
-        self.reply: Reply | None = None
+        self.reply: JsonRpcReply | None = None
 
 
 def _event(method: str, params: Json) -> Event:

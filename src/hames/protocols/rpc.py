@@ -8,7 +8,15 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hames.codecs.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response, Rules
+from hames.codecs.jsonrpc import (
+    INTERNAL_ERROR,
+    JsonRpcPeer,
+    JsonRpcRefusal,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    JsonRpcRules,
+    Notification,
+)
 from hames.codecs.lines import Line, TooLong
 from hames.domain.commands import Command
 from hames.domain.errors import HarnessError
@@ -44,7 +52,7 @@ Outgoing = Notify | Ask | Settled
 class Pending(NamedTuple):
     """A request that waits for its outcome."""
 
-    request: Request
+    request: JsonRpcRequest
     new_follow: ThreadId | None = None
     """The thread that is followed only because of it."""
     command: Command | None = None
@@ -52,8 +60,8 @@ class Pending(NamedTuple):
 
 
 class RpcSession(Session):
-    def __init__(self, rules: Rules, methods: frozenset[str]) -> None:
-        self._rpc = Peer(rules, methods)
+    def __init__(self, rules: JsonRpcRules, methods: frozenset[str]) -> None:
+        self._rpc = JsonRpcPeer(rules, methods)
         self._followed: set[ThreadId] = set()
         self._output: list[bytes] = []
         self._unanswered = 0
@@ -63,7 +71,7 @@ class RpcSession(Session):
     # -- what a protocol says
 
     @abstractmethod
-    def request(self, request: Request) -> Sequence[Action]:
+    def request(self, request: JsonRpcRequest) -> Sequence[Action]:
         """Raises `HarnessError`, which is the answer then."""
 
     @abstractmethod
@@ -72,7 +80,7 @@ class RpcSession(Session):
     @abstractmethod
     def error_code(self, error: HarnessError) -> int: ...
 
-    def decide(self, _response: Response) -> Sequence[Action]:
+    def decide(self, _response: JsonRpcResponse) -> Sequence[Action]:
         """What the answer to an `Ask` means."""
         return ()
 
@@ -84,21 +92,21 @@ class RpcSession(Session):
     def resume(self, action: Defer, _now: float) -> Sequence[Action]:
         assert isinstance(action.context, bytes | TooLong)
         incoming = self._rpc.receive(action.context)
-        self._unanswered = sum(isinstance(one, Request) for one in incoming)
+        self._unanswered = sum(isinstance(one, JsonRpcRequest) for one in incoming)
         actions: list[Action] = []
         for one in incoming:
             match one:
-                case Request():
+                case JsonRpcRequest():
                     actions += self._begin(one)
-                case Refusal(line=line):
+                case JsonRpcRefusal(line=line):
                     self._output.append(line)
-                case Response():
+                case JsonRpcResponse():
                     actions += self.decide(one)
                 case Notification():
                     pass  # nothing is asked for in this way
         return actions
 
-    def _begin(self, request: Request) -> Sequence[Action]:
+    def _begin(self, request: JsonRpcRequest) -> Sequence[Action]:
         try:
             return self.request(request)
         except HarnessError as error:
@@ -138,10 +146,10 @@ class RpcSession(Session):
 
     # -- for protocols
 
-    def answer(self, request: Request, result: Json) -> None:
+    def answer(self, request: JsonRpcRequest, result: Json) -> None:
         self._answered(self._rpc.result(request, result))
 
-    def refuse(self, request: Request, error: HarnessError) -> None:
+    def refuse(self, request: JsonRpcRequest, error: HarnessError) -> None:
         self._answered(self._rpc.error(request, self.error_code(error), str(error)))
 
     def _answered(self, line: bytes) -> None:

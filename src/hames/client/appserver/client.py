@@ -18,7 +18,7 @@ import msgspec
 from anyio.streams.stapled import StapledByteStream
 
 from hames.client.appserver.events import TurnCompleted, with_items
-from hames.client.appserver.link import ConnectionClosed, Link, OnApproval, Stream
+from hames.client.appserver.link import AppServerConnection, ConnectionClosed, OnApproval, Stream
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.value import Value
@@ -34,7 +34,7 @@ CLOSE_SECONDS = 5.0
 PAGE = 100
 
 
-class AppServerClient(Link):
+class AppServerClient(AppServerConnection):
     """One connection. Make it with `spawn` or `connect`: both shake hands and clean up."""
 
     agent: m.InitializeResult

@@ -16,7 +16,8 @@ from hames.client.appserver.events import (
     read_question,
     thread_of,
 )
-from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.client.unreachable import ConnectionClosed
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
 from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.value import Value
@@ -44,10 +45,6 @@ class AppServerError(Exception):
         self.code = code
         self.message = message
         self.data = data
-
-
-class ConnectionClosed(Exception):
-    """The agent is gone; nobody will answer."""
 
 
 class Stream(Protocol):
@@ -87,7 +84,7 @@ class Events:
         self.close()
 
 
-class Link:
+class AppServerConnection:
     """One connection, before and beside the typed methods."""
 
     def __init__(self, stream: Stream, tasks: TaskGroup, on_approval: OnApproval | None) -> None:
@@ -177,7 +174,7 @@ class Link:
                 self._tasks.start_soon(self._be_asked, asked)
             case Notification(method=method, params=params):
                 self._tell(read_event(method, params))
-            case Reply(number=number) as reply if number in self._waiting:
+            case JsonRpcReply(number=number) as reply if number in self._waiting:
                 self._waiting[number].settle(reply)
             case _:
                 return
@@ -242,7 +239,7 @@ class _Answer:
         self.result: Json = None
         self.error: AppServerError | ConnectionClosed | None = None
 
-    def settle(self, reply: Reply) -> None:
+    def settle(self, reply: JsonRpcReply) -> None:
         if reply.error is not None:
             self.error = AppServerError(reply.error.code, reply.error.message, reply.error.data)
         self.result = reply.result

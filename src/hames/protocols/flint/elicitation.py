@@ -3,7 +3,7 @@
 An answer is a response, and a response cannot be refused: a form that does not fit is a decline that says why.
 """
 
-from hames.codecs.jsonrpc import Response
+from hames.codecs.jsonrpc import JsonRpcResponse
 from hames.domain.approvals import Elicit
 from hames.domain.commands import ResolveApproval
 from hames.domain.forms import members, misfit
@@ -28,7 +28,7 @@ def asked_codex(approval_id: ApprovalId, elicit: Elicit) -> dict[str, Json]:
     return told
 
 
-def answered(response: Response, elicit: Elicit) -> ResolveApproval:
+def answered(response: JsonRpcResponse, elicit: Elicit) -> ResolveApproval:
     """Only the exact words agree, as everywhere. `cancel` puts the question aside and the turn goes on."""
     result: Json = response.result if isinstance(response.result, dict) and response.error is None else {}
     if result.get("action") == "cancel":

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hames import __version__
-from hames.codecs.jsonrpc import Params, Request, Response, Rules
+from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcResponse, JsonRpcRules, Params
 from hames.domain.approvals import Elicit, Intent
 from hames.domain.commands import (
     ArchiveThread,
@@ -63,7 +63,7 @@ class _Asked(NamedTuple):
     intent: Intent | Elicit
 
 
-RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
 METHODS = frozenset({*inbound.ROUTES, *FIXED})
 
 
@@ -86,7 +86,7 @@ class FlintSession(RpcSession):
 
     # -- in
 
-    def request(self, request: Request) -> Sequence[Action]:
+    def request(self, request: JsonRpcRequest) -> Sequence[Action]:
         request = replace(request, params=self._dialect.own_ids(request.params))
         command, pending = self._decode(request.method, request.params), Pending(request)
         match command:
@@ -118,7 +118,7 @@ class FlintSession(RpcSession):
             case _:
                 return command
 
-    def local(self, call: inbound.Local, request: Request) -> Json:
+    def local(self, call: inbound.Local, request: JsonRpcRequest) -> Json:
         models = self._models
         match call:
             case inbound.Initialize(params=params):
@@ -147,7 +147,7 @@ class FlintSession(RpcSession):
             case _:
                 raise InvalidCommand(f"nothing answers {request.method!r}")
 
-    def decide(self, response: Response) -> Sequence[Execute]:
+    def decide(self, response: JsonRpcResponse) -> Sequence[Execute]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
         approval_id = ApprovalId(response.request_id)
         where = self._asked.get(approval_id)
@@ -192,7 +192,7 @@ class FlintSession(RpcSession):
             self._just_followed = None
         return super().failed(action, error)
 
-    def _result(self, request: Request, command: Command, outcome: Outcome) -> Json:
+    def _result(self, request: JsonRpcRequest, command: Command, outcome: Outcome) -> Json:
         match outcome:
             case ThreadPage(threads=threads, next_cursor=next_cursor):
                 return self._dialect.page([self._dialect.listed_thread(thread) for thread in threads], next_cursor)
@@ -299,7 +299,7 @@ class FlintSession(RpcSession):
             case _:
                 return {"turn": shown}
 
-    def _thread_answer(self, request: Request, command: Command, state: ThreadState) -> Json:
+    def _thread_answer(self, request: JsonRpcRequest, command: Command, state: ThreadState) -> Json:
         match command:
             case CreateThread() | ResumeThread() | ForkThread():
                 self._last = state
@@ -319,7 +319,7 @@ class FlintSession(RpcSession):
             case _:
                 return m.Empty()
 
-    def _read_answer(self, request: Request, state: ThreadState) -> Json:
+    def _read_answer(self, request: JsonRpcRequest, state: ThreadState) -> Json:
         match request.method:
             case "config/list":
                 return m.ConfigOptions(options=self._options(state.settings))

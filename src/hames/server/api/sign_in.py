@@ -9,7 +9,7 @@ from hames.domain.value import Value
 from hames.server.guard.gate import SIGN_IN, cookie_name, head, is_signed_in
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
-from hames.server.http.reply import Refused, read_json, reply
+from hames.server.http.reply import HttpRefusal, read_json, reply
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 
@@ -80,16 +80,16 @@ class SignInApi:
         keyring = self._keyring()
         given = await read_json(request, Code)
         if not self._tries.take():
-            raise Refused(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
+            raise HttpRefusal(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
         if not keyring.take_code(given.code):
-            raise Refused(401, WRONG, "Unauthorized")
+            raise HttpRefusal(401, WRONG, "Unauthorized")
         answer = reply(SignedIn())
         set_cookie(answer, self._service, keyring, request)
         return answer
 
     def _keyring(self) -> Keyring:
         if self._service.keyring is None:
-            raise Refused(404, NO_TOKEN, "Other")
+            raise HttpRefusal(404, NO_TOKEN, "Other")
         return self._service.keyring
 
 

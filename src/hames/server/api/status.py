@@ -13,7 +13,7 @@ from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
-from hames.server.http.reply import ALWAYS, Refused, read_body, reply
+from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
 from hames.server.http.routes import Endpoint, described, endpoint
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
@@ -86,7 +86,7 @@ class StatusApi:
         """A picture for a prompt: PNG, JPEG, GIF or WebP, at most 10 MiB."""
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in PICTURES:
-            raise Refused(415, f"a picture is {' or '.join(sorted(PICTURES))}")
+            raise HttpRefusal(415, f"a picture is {' or '.join(sorted(PICTURES))}")
         data = await read_body(request, PICTURE_BYTES)
         name = request.query_params.get("name", "")[:200]
         return reply(self._service.uploads.keep(data, media_type, name), 201)
@@ -96,10 +96,10 @@ class StatusApi:
         try:
             path = self._service.uploads.path(request.path_params["id"])
         except InvalidCommand as why:
-            raise Refused(404, str(why), "Other") from None
+            raise HttpRefusal(404, str(why), "Other") from None
         data = await anyio.Path(path).read_bytes()
         found = shape(data)
         if found is None:
-            raise Refused(404, "no such picture", "Other")
+            raise HttpRefusal(404, "no such picture", "Other")
         headers = {**ALWAYS, "Content-Security-Policy": "default-src 'none'; sandbox"}
         return Response(data, 200, headers, found.media_type)

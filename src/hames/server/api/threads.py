@@ -18,7 +18,7 @@ from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view
 from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
-from hames.server.http.reply import ALWAYS, Refused, read_body, reply
+from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 
@@ -103,7 +103,7 @@ class ThreadsApi:
         history = await self._engine.history(_thread_id(request))
         until = [change for change in history if change.record.seq <= seq]
         if not until or until[-1].record.seq < seq:
-            raise Refused(404, f"the thread has no record {seq}", "Other")
+            raise HttpRefusal(404, f"the thread has no record {seq}", "Other")
         state = view(until[-1].after, self._service.offer)
         last = parse_number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
         skipped = max(0, len(state.messages) - last)
@@ -120,7 +120,7 @@ class ThreadsApi:
             body = p.markdown(view(await self._service.state(thread_id), self._service.offer)).encode(errors="replace")
             media, suffix = "text/markdown; charset=utf-8", "md"
         else:
-            raise Refused(400, "format must be markdown or json")
+            raise HttpRefusal(400, "format must be markdown or json")
         named = {"Content-Disposition": f'attachment; filename="{thread_id}.{suffix}"'}
         return Response(body, 200, {**ALWAYS, **named}, media)
 
@@ -130,7 +130,7 @@ class ThreadsApi:
         name = ItemId(request.path_params["tool"])
         text = whole_output(state, name)
         if text is None:
-            raise Refused(404, f"no tool call {name!r}", "Other")
+            raise HttpRefusal(404, f"no tool call {name!r}", "Other")
         return Response(text.encode(errors="replace"), 200, ALWAYS, TEXT)
 
     async def image(self, request: Request) -> Response:
@@ -139,7 +139,7 @@ class ThreadsApi:
         position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         found = picture(state, request.path_params["message"], position)
         if found is None:
-            raise Refused(404, "no such picture", "Other")
+            raise HttpRefusal(404, "no such picture", "Other")
         media_type, data = found
         headers = {
             **ALWAYS,

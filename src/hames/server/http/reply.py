@@ -24,7 +24,7 @@ Body = TypeVar("Body")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class Refused(Exception):
+class HttpRefusal(Exception):
     """The request cannot be served, for a reason that is HTTP's own."""
 
     def __init__(self, code: int, message: str, info: str = "BadRequest") -> None:
@@ -46,20 +46,20 @@ def explained(error: HarnessError) -> Response:
 
 
 async def read_body(request: Request, limit: int = BODY_BYTES) -> bytes:
-    """Raises `Refused` as soon as there is too much of it."""
+    """Raises `HttpRefusal` as soon as there is too much of it."""
     chunks: list[bytes] = []
     size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise Refused(413, f"a body has at most {limit} bytes")
+                raise HttpRefusal(413, f"a body has at most {limit} bytes")
             chunks.append(chunk)
     except ClientDisconnect:
-        raise Refused(400, "the body ended early") from None
+        raise HttpRefusal(400, "the body ended early") from None
     return b"".join(chunks)
 
 
 async def read_json(request: Request, kind: type[Body]) -> Body:
-    """The body as a value. Raises `Refused` or `InvalidCommand`."""
+    """The body as a value. Raises `HttpRefusal` or `InvalidCommand`."""
     return decode_body(await read_body(request), kind)

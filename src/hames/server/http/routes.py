@@ -10,7 +10,7 @@ from starlette.routing import Route
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.server.http.reply import Handler, Refused, explained, failure
+from hames.server.http.reply import Handler, HttpRefusal, explained, failure
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
             return refusal
         try:
             return await endpoint.handle(request)
-        except Refused as why:
+        except HttpRefusal as why:
             return failure(why.code, str(why), why.info)
         except HarnessError as error:
             return explained(error)
