@@ -23,7 +23,7 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
-from hames.domain.state import QueuedPrompt, ThreadState, Turn
+from hames.domain.state import QueuedPrompt, ThreadState, Turn, summary
 from hames.domain.value import Value
 from hames.protocols.flint import elicitation, errors, inbound, parts
 from hames.protocols.flint import items as wire
@@ -103,42 +103,30 @@ class FlintDialect:
         return thread_id
 
     def thread(self, state: ThreadState, *, turns: bool) -> Json:
-        return m.Thread(
-            id=state.id,
-            preview=state.preview or state.title,
-            model_provider=parts.provider_of(state.settings.model),
-            created_at=state.created_at_ms // 1000,
-            updated_at=state.updated_at_ms // 1000,
-            name=state.title or None,
-            session_id=state.id,
-            model=state.settings.model,
-            cwd=state.settings.cwd,
-            cli_version=self._about.version,
+        return replace(
+            self.listed_thread(summary(state)),
             status=parts.THREAD_STATUS[state.standing],
             turns=[self.turn(turn) for turn in state.turns] if turns else [],
             forked_from_id=state.forked_from,
-            archived=state.archived,
-            foreign=state.foreign,
             instruction_sources=[file.path for file in state.notes],
-            meta=state.meta,
         )
 
-    def listed_thread(self, summary: ThreadSummary) -> Json:
+    def listed_thread(self, thread: ThreadSummary) -> Json:
         return m.Thread(
-            id=summary.id,
-            preview=summary.preview or summary.title,
-            model_provider=parts.provider_of(summary.model),
-            created_at=summary.created_at_ms // 1000,
-            updated_at=summary.updated_at_ms // 1000,
-            name=summary.title or None,
-            session_id=summary.id,
-            model=summary.model,
-            cwd=summary.cwd,
+            id=thread.id,
+            preview=thread.preview or thread.title,
+            model_provider=parts.provider_of(thread.model),
+            created_at=thread.created_at_ms // 1000,
+            updated_at=thread.updated_at_ms // 1000,
+            name=thread.title or None,
+            session_id=thread.id,
+            model=thread.model,
+            cwd=thread.cwd,
             cli_version=self._about.version,
-            status=parts.THREAD_STATUS[summary.standing],
-            archived=summary.archived,
-            foreign=summary.foreign,
-            meta=summary.meta,
+            status=parts.THREAD_STATUS[thread.standing],
+            archived=thread.archived,
+            foreign=thread.foreign,
+            meta=thread.meta,
         )
 
     def opened_thread(self, state: ThreadState, *, turns: bool) -> Json:
@@ -259,51 +247,29 @@ class FlintDialect:
 
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
         """Method and parameters of the request."""
-        where = {"thread_id": state.id, "turn_id": approval.turn_id, "item_id": approval.item_id}
-        reason = text_or_unset(approval.reason)
         covers = parts.covered_by_always(approval, state.settings.cwd)
+        where: dict[str, Json] = {
+            "thread_id": state.id,
+            "turn_id": approval.turn_id,
+            "item_id": approval.item_id,
+            "started_at_ms": at_ms,
+            "reason": text_or_unset(approval.reason),
+        }
+        decisions = parts.decisions_for(covers)
+        asked: dict[str, Json] = {**where, "available_decisions": decisions, "always_covers": covers}
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
-                return "item/commandExecution/requestApproval", m.CommandApprovalParams(
-                    **where,
-                    command=command,
-                    cwd=cwd,
-                    started_at_ms=at_ms,
-                    command_actions=[wire.CommandAction(type="unknown", command=command)],
-                    available_decisions=parts.decisions_for(covers),
-                    always_covers=covers,
-                    reason=reason,
-                )
+                actions = [wire.CommandAction(type="unknown", command=command)]
+                params = m.CommandApprovalParams(**asked, command=command, cwd=cwd, command_actions=actions)
+                return "item/commandExecution/requestApproval", params
             case ChangeFiles(changes=changes):
-                return "item/fileChange/requestApproval", m.FileChangeApprovalParams(
-                    **where,
-                    changes=[parts.file_update(change) for change in changes],
-                    started_at_ms=at_ms,
-                    available_decisions=parts.decisions_for(covers),
-                    always_covers=covers,
-                    reason=reason,
-                )
-            case CallMcp(server=server, tool=tool, arguments=arguments):
-                return "item/mcpToolCall/requestApproval", m.McpApprovalParams(
-                    **where,
-                    server=server,
-                    tool=tool,
-                    arguments=arguments,
-                    started_at_ms=at_ms,
-                    available_decisions=parts.decisions_for(covers),
-                    always_covers=covers,
-                    reason=reason,
-                )
-            case UseTool(name=name, arguments=arguments):
-                return "item/toolCall/requestApproval", m.ToolApprovalParams(
-                    **where,
-                    name=name,
-                    arguments=arguments,
-                    started_at_ms=at_ms,
-                    available_decisions=parts.decisions_for(covers),
-                    always_covers=covers,
-                    reason=reason,
-                )
+                shown = [parts.file_update(change) for change in changes]
+                return "item/fileChange/requestApproval", m.FileChangeApprovalParams(**asked, changes=shown)
+            case CallMcp(server=server, tool=tool, arguments=given):
+                params = m.McpApprovalParams(**asked, server=server, tool=tool, arguments=given)
+                return "item/mcpToolCall/requestApproval", params
+            case UseTool(name=name, arguments=given):
+                return "item/toolCall/requestApproval", m.ToolApprovalParams(**asked, name=name, arguments=given)
             case Elicit(server=server, message=message, schema=schema, url=url):
                 return elicitation.METHOD, m.ElicitationParams(
                     **where,
@@ -313,9 +279,7 @@ class FlintDialect:
                     requested_schema=UNSET if url else schema,
                     url=text_or_unset(url),
                     elicitation_id=approval.id if url else UNSET,
-                    started_at_ms=at_ms,
                     available_decisions=parts.ELICITATION_WORDS,
-                    reason=reason,
                 )
             case _ as never:
                 assert_never(never)

@@ -250,12 +250,8 @@ def _thread_list(params: Params) -> ListThreads:
     )
 
 
-def _thread_read(params: Params) -> ReadThread:
-    return ReadThread(thread_id=thread_id(read(params, m.ThreadReadParams).thread_id))
-
-
-def _turns_list(params: Params) -> ReadThread:
-    return ReadThread(thread_id=thread_id(read(params, m.ThreadTurnsListParams).thread_id))
+def _read_thread(params_type: type[m.ThreadReadParams | m.ThreadTurnsListParams]) -> Callable[[Params], Command]:
+    return lambda params: ReadThread(thread_id=thread_id(read(params, params_type).thread_id))
 
 
 def _of_thread(command: Callable[[ThreadId], Command]) -> Callable[[Params], Command]:
@@ -271,10 +267,9 @@ def _thread_name(params: Params) -> RenameThread:
     return RenameThread(thread_id=thread_id(given.thread_id), title=given.name)
 
 
-def _settings_update(params: Params) -> ChangeSettings:
-    given = read(params, m.ThreadSettingsUpdateParams)
+def _changes(given: m.ThreadSettingsUpdateParams | m.TurnStartParams) -> Overrides:
     options, profile = chosen(given.config)
-    changed = Overrides(
+    return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
         approval_policy=given.approval_policy,
@@ -282,7 +277,11 @@ def _settings_update(params: Params) -> ChangeSettings:
         options=options,
         agent=profile,
     )
-    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=changed)
+
+
+def _settings_update(params: Params) -> ChangeSettings:
+    given = read(params, m.ThreadSettingsUpdateParams)
+    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=_changes(given))
 
 
 def _queue_add(params: Params) -> SubmitPrompt:
@@ -302,18 +301,10 @@ def _queue_delete(params: Params) -> DropPrompt:
 
 def _turn_start(params: Params) -> StartTurn:
     given = read(params, m.TurnStartParams)
-    options, profile = chosen(given.config)
     return StartTurn(
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
-        overrides=Overrides(
-            model=given.model,
-            cwd=directory(given.cwd),
-            approval_policy=given.approval_policy,
-            sandbox=sandbox(given.sandbox_policy),
-            options=options,
-            agent=profile,
-        ),
+        overrides=_changes(given),
         client_id=given.client_user_message_id,
         meta=given.meta,
     )
@@ -364,14 +355,12 @@ def _model_list(params: Params) -> ListModels:
     return ListModels(limit=given.limit, hidden=bool(given.include_hidden))
 
 
-def _config_list(params: Params) -> ReadThread | ListConfig:
-    given = read(params, m.ConfigListParams)
-    return ListConfig() if given.thread_id is None else ReadThread(thread_id=thread_id(given.thread_id))
+def _of_thread_or(local: Local) -> Callable[[Params], Command | Local]:
+    def route(params: Params) -> Command | Local:
+        given = read(params, m.ConfigListParams).thread_id
+        return local if given is None else ReadThread(thread_id=thread_id(given))
 
-
-def _config_read(params: Params) -> ReadThread | ReadConfig:
-    given = read(params, m.ConfigListParams)
-    return ReadConfig() if given.thread_id is None else ReadThread(thread_id=thread_id(given.thread_id))
+    return route
 
 
 def _config_set(params: Params) -> ChangeSettings | SetConfig:
@@ -397,13 +386,13 @@ SPECIFIED: dict[str, Callable[[Params], Command | Local]] = {
     "turn/interrupt": _turn_interrupt,
     "review/start": _review_start,
     "model/list": _model_list,
-    "config/list": _config_list,
+    "config/list": _of_thread_or(ListConfig()),
     "config/set": _config_set,
-    "config/read": _config_read,
+    "config/read": _of_thread_or(ReadConfig()),
 }
 
 ADDED: dict[str, Callable[[Params], Command | Local]] = {
-    "thread/read": _thread_read,
+    "thread/read": _read_thread(m.ThreadReadParams),
     "thread/fork": _thread_fork,
     "thread/unarchive": _of_thread(lambda thread_id: ArchiveThread(thread_id=thread_id, archived=False)),
     "thread/delete": _of_thread(lambda thread_id: DeleteThread(thread_id=thread_id)),
@@ -411,8 +400,8 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/compact": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
     "thread/compact/start": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
     "thread/settings/update": _settings_update,
-    "thread/turns/list": _turns_list,
-    "thread/items/list": _turns_list,
+    "thread/turns/list": _read_thread(m.ThreadTurnsListParams),
+    "thread/items/list": _read_thread(m.ThreadTurnsListParams),
     "thread/loaded/list": lambda _: ListLoaded(),
     "thread/unsubscribe": _unsubscribe,
     "thread/queue/add": _queue_add,

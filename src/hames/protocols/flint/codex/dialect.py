@@ -21,13 +21,14 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
-from hames.domain.state import ThreadState, Turn
+from hames.domain.state import ThreadState, Turn, summary
 from hames.protocols.flint import elicitation, errors, parts
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.codex import inbound, uuids
 from hames.protocols.flint.codex.members import (
     APPROVAL_WORDS,
     DELTAS,
+    UNUSED_THREAD_MEMBERS,
     Members,
     collaboration,
     command_question,
@@ -73,83 +74,36 @@ class CodexDialect(FlintDialect):
         return uuids.to_uuid(thread_id)
 
     def thread(self, state: ThreadState, *, turns: bool) -> Members:
-        return self._thread(
-            id=self.thread_id(state.id),
-            preview=state.preview or state.title,
-            title=state.title,
-            model=state.settings.model,
-            effort=state.settings.options.get("reasoning_effort"),
-            cwd=state.settings.cwd,
-            created_at_ms=state.created_at_ms,
-            updated_at_ms=state.updated_at_ms,
-            status=parts.THREAD_STATUS[state.standing],
-            forked_from=None if state.forked_from is None else self.thread_id(state.forked_from),
-            turns=[self.turn(turn) for turn in state.turns] if turns else [],
-        )
-
-    def listed_thread(self, summary: ThreadSummary) -> Members:
-        return self._thread(
-            id=self.thread_id(summary.id),
-            preview=summary.preview or summary.title,
-            title=summary.title,
-            model=summary.model,
-            effort=None,
-            cwd=summary.cwd,
-            created_at_ms=summary.created_at_ms,
-            updated_at_ms=summary.updated_at_ms,
-            status=parts.THREAD_STATUS[summary.standing],
-            forked_from=None,
-            turns=[],
-        )
-
-    def _thread(
-        self,
-        *,
-        id: str,  # noqa: A002
-        preview: str,
-        title: str,
-        model: str,
-        effort: str | None,
-        cwd: str,
-        created_at_ms: int,
-        updated_at_ms: int,
-        status: Json,
-        forked_from: str | None,
-        turns: list[Members],
-    ) -> Members:
         return {
-            "id": id,
-            "sessionId": id,
-            "preview": preview,
-            "name": title or None,
-            "modelProvider": parts.provider_of(model),
-            "model": model,
-            "reasoningEffort": effort,
-            "cwd": cwd,
-            "createdAt": created_at_ms // 1000,
-            "updatedAt": updated_at_ms // 1000,
-            "recencyAt": updated_at_ms // 1000,
-            "status": status,
+            **self.listed_thread(summary(state)),
+            "reasoningEffort": state.settings.options.get("reasoning_effort"),
+            "status": parts.THREAD_STATUS[state.standing],
+            "forkedFromId": None if state.forked_from is None else self.thread_id(state.forked_from),
+            "turns": [self.turn(turn) for turn in state.turns] if turns else [],
+        }
+
+    def listed_thread(self, thread: ThreadSummary) -> Members:
+        thread_id = self.thread_id(thread.id)
+        return {
+            "id": thread_id,
+            "sessionId": thread_id,
+            "preview": thread.preview or thread.title,
+            "name": thread.title or None,
+            "modelProvider": parts.provider_of(thread.model),
+            "model": thread.model,
+            "reasoningEffort": None,
+            "cwd": thread.cwd,
+            "createdAt": thread.created_at_ms // 1000,
+            "updatedAt": thread.updated_at_ms // 1000,
+            "recencyAt": thread.updated_at_ms // 1000,
+            "status": parts.THREAD_STATUS[thread.standing],
             "cliVersion": self._about.version,
             "source": "cli",
             "historyMode": "legacy",
             "ephemeral": False,
-            "forkedFromId": forked_from,
-            "turns": turns,
-            "environments": None,
-            "extra": None,
-            "parentThreadId": None,
-            "section": None,
-            "sectionEnteredAt": None,
-            "projectId": None,
-            "path": None,
-            "originator": None,
-            "canAcceptDirectInput": None,
-            "threadSource": None,
-            "agentNickname": None,
-            "agentRole": None,
-            "gitInfo": None,
-            "daybreakEnabled": None,
+            "forkedFromId": None,
+            "turns": [],
+            **dict.fromkeys(UNUSED_THREAD_MEMBERS),
         }
 
     def opened_thread(self, state: ThreadState, *, turns: bool) -> Members:
@@ -304,17 +258,15 @@ class CodexDialect(FlintDialect):
             case CallMcp(server=server, tool=tool, arguments=arguments):
                 # Codex asks about MCP by other means; every client of its knows how to ask about a command.
                 words = f"{server}.{tool} {arguments}"
-                asked = command_question(where, words, state.settings.cwd, decisions)
-                return "item/commandExecution/requestApproval", asked
             case UseTool(name=name, arguments=arguments):
                 words = f"{name} {arguments}"
-                asked = command_question(where, words, state.settings.cwd, decisions)
-                return "item/commandExecution/requestApproval", asked
             case Elicit() as elicit:
                 told = elicitation.asked_codex(approval.id, elicit)
                 return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
             case _ as never:
                 assert_never(never)
+        asked = command_question(where, words, state.settings.cwd, decisions)
+        return "item/commandExecution/requestApproval", asked
 
     def delta(self, thread_id: ThreadId, event: ItemDelta, item: Item) -> Notify | None:
         if (found := DELTAS.get((type(item), event.stream))) is None:

@@ -17,6 +17,52 @@ from hames.protocols.flint.messages import ApprovalWord
 
 Members = dict[str, Json]
 
+UNUSED_THREAD_MEMBERS = [
+    "environments",
+    "extra",
+    "parentThreadId",
+    "section",
+    "sectionEnteredAt",
+    "projectId",
+    "path",
+    "originator",
+    "canAcceptDirectInput",
+    "threadSource",
+    "agentNickname",
+    "agentRole",
+    "gitInfo",
+    "daybreakEnabled",
+]
+"""Members that Codex's clients want to be there, and that are always null here."""
+UNUSED_CONFIG_MEMBERS = [
+    "review_model",
+    "model_auto_compact_token_limit",
+    "model_auto_compact_token_limit_scope",
+    "forced_chatgpt_workspace_id",
+    "forced_login_method",
+    "web_search",
+    "tools",
+    "developer_instructions",
+    "compact_prompt",
+    "model_reasoning_summary",
+    "model_verbosity",
+    "service_tier",
+    "analytics",
+    "apps",
+    "browser_use",
+    "computer_use",
+    "desktop",
+]
+UNUSED_MODEL_MEMBERS = [
+    "defaultServiceTier",
+    "upgrade",
+    "upgradeInfo",
+    "availabilityNux",
+    "modelSpecialty",
+    "multiAgentVersion",
+    "availableAccessPrograms",
+]
+
 APPROVAL_WORDS: dict[ApprovalPolicy, str] = {"never": "never", "unlessTrusted": "on-request", "always": "untrusted"}
 
 _CHANGE_KINDS: dict[str, Members] = {
@@ -172,13 +218,7 @@ def model_members(card: ModelCard, selectors: Sequence[Selector], default: str) 
         "supportsPersonality": False,
         "additionalSpeedTiers": [],
         "serviceTiers": [],
-        "defaultServiceTier": None,
-        "upgrade": None,
-        "upgradeInfo": None,
-        "availabilityNux": None,
-        "modelSpecialty": None,
-        "multiAgentVersion": None,
-        "availableAccessPrograms": None,
+        **dict.fromkeys(UNUSED_MODEL_MEMBERS),
     }
 
 
@@ -209,29 +249,8 @@ def config(settings: Settings, window: int | None) -> Members:
                 "exclude_slash_tmp": False,
             },
             "instructions": settings.instructions or None,
-            **dict.fromkeys(_UNSET_CONFIG),
+            **dict.fromkeys(UNUSED_CONFIG_MEMBERS),
         },
         "origins": {},
         "layers": None,
     }
-
-
-_UNSET_CONFIG = (
-    "review_model",
-    "model_auto_compact_token_limit",
-    "model_auto_compact_token_limit_scope",
-    "forced_chatgpt_workspace_id",
-    "forced_login_method",
-    "web_search",
-    "tools",
-    "developer_instructions",
-    "compact_prompt",
-    "model_reasoning_summary",
-    "model_verbosity",
-    "service_tier",
-    "analytics",
-    "apps",
-    "browser_use",
-    "computer_use",
-    "desktop",
-)
