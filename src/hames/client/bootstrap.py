@@ -28,6 +28,7 @@ from hames.domain.value import Value
 from hames.protocols.bootstrap import messages as m
 
 R = TypeVar("R", bound=Value)
+Prompt = str | Sequence[m.InputPart]
 
 EVENTS = 10_000
 CLOSE_SECONDS = 5.0
@@ -116,12 +117,7 @@ class BootstrapClient:
         return await self._request("thread.get", m.ThreadGetParams(thread_id=thread_id), m.ThreadGetResult)
 
     async def start_turn(
-        self,
-        thread_id: str,
-        prompt: str | Sequence[m.InputPart],
-        *,
-        model: str | None = None,
-        agent: AgentName | None = None,
+        self, thread_id: str, prompt: Prompt, *, model: str | None = None, agent: AgentName | None = None
     ) -> str:
         """The new turn's id. `model` is `provider/model`."""
         parts = (m.TextPart(text=prompt),) if isinstance(prompt, str) else tuple(prompt)
@@ -150,12 +146,7 @@ class BootstrapClient:
             yield event
 
     async def turn(
-        self,
-        thread_id: str,
-        prompt: str | Sequence[m.InputPart],
-        *,
-        model: str | None = None,
-        agent: AgentName | None = None,
+        self, thread_id: str, prompt: Prompt, *, model: str | None = None, agent: AgentName | None = None
     ) -> AsyncIterator[Event]:
         """Start a turn and follow it to its end: the last event is `turn.completed` or `turn.error`.
 

@@ -4,20 +4,17 @@ A request passes the connection (what HTTP allows), the guard (who may ask), the
 Stopping is told: streams end with a word, sockets with a code, and only then does the listener close.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from anyio.abc import TaskGroup
 from starlette.routing import Router, WebSocketRoute
 
 from hames.core.engine import Engine
-from hames.domain.value import Value
 from hames.observe.metrics import Metrics
 from hames.protocols.session import Session
 from hames.protocols.sse.stream import SseEncoder
 from hames.protocols.sync.encoder import sync_encoder
-from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer, listed_models
 from hames.server import listener, unix
 from hames.server.addresses import reachable
@@ -34,47 +31,24 @@ from hames.server.http.compression import Compressing
 from hames.server.http.connection import Doors
 from hames.server.http.routes import routes
 from hames.server.http.uploads import Uploads
-from hames.server.listener import Address, Listener
+from hames.server.listener import Address, Listener, RunningServer
 from hames.server.outbox import WaitingOutbox, Writer
-from hames.server.service import Service
+from hames.server.service import Extras, Service
 from hames.server.websocket.socket import Scope
 from hames.stdio.connection import Connection
 
 
-class Extras(Value):
-    """What the rest of the program gives the server beside the engine."""
+class Server(RunningServer):
+    """`service` is what its endpoints need."""
 
-    data_dir: Path
-    """Where threads are kept: the unix socket lies there."""
-    uploads_dir: Path
-    version: str
-    sessions: Mapping[str, Callable[[], Session]] = {}
-    """By the name of their path and of their first line on the unix socket."""
-    page: Path | None = None
-    demo_model: str = ""
-    sandbox: Callable[[], Awaitable[SandboxReport]] | None = None
-    git_changes: Callable[[str], Awaitable[GitChanges]] | None = None
-
-
-class Server:
-    """A server that runs. `url` says where."""
-
-    def __init__(self, running: Listener, service: Service, url: str) -> None:
-        self._listener = running
+    def __init__(self, listener: Listener, service: Service, url: str) -> None:
+        super().__init__(listener, url)
         self.service = service
-        self.url = url
 
     def link(self) -> str:
         """Where a browser should go: with a token, an address that signs it in once."""
         keyring = self.service.keyring
         return f"{self.url}/?token={keyring.link()}" if keyring is not None else self.url
-
-    async def wait(self) -> None:
-        """Until somebody stops it."""
-        await self._listener.ended.wait()
-
-    def stop(self) -> None:
-        self._listener.stop()
 
 
 @asynccontextmanager
@@ -96,15 +70,9 @@ async def serving(
             keyring=opening.keyring,
             uploads=Uploads(extras.uploads_dir),
             metrics=Metrics(),
-            version=extras.version,
-            page=extras.page,
-            demo_model=extras.demo_model,
+            extras=extras,
             addresses=lambda: reachable(address, opening.port),
         )
-        if extras.sandbox is not None:
-            service.sandbox = extras.sandbox
-        if extras.git_changes is not None:
-            service.git_changes = extras.git_changes
         opening.observe(engine, service.metrics.observe, fanout.observe)
         sockets = {name: _rpc_sockets(engine, make) for name, make in extras.sessions.items()}
         sync = sync_sockets(service)

@@ -146,6 +146,21 @@ class Listener(uvicorn.Server):
         self.should_exit = True
 
 
+class RunningServer:
+    """`url` says where it is."""
+
+    def __init__(self, listener: Listener, url: str) -> None:
+        self._listener = listener
+        self.url = url
+
+    async def wait(self) -> None:
+        """Until somebody stops it."""
+        await self._listener.ended.wait()
+
+    def stop(self) -> None:
+        self._listener.stop()
+
+
 class Opening:
     """A server on its way up: the port is bound, and `listen` starts to take connections."""
 

@@ -29,29 +29,15 @@ from hames.server.api.status import Health
 from hames.server.api.streams import SessionStreams
 from hames.server.http.reply import ALWAYS, read_body, reply
 from hames.server.http.routes import Endpoint, described, endpoint, routes
-from hames.server.listener import Address, Listener
+from hames.server.listener import Address, RunningServer
 from hames.server.outbox import WaitingOutbox, Writer
 from hames.stdio.connection import Connection
-
-
-class Runner:
-    """A runner that runs. `url` says where."""
-
-    def __init__(self, running: Listener, url: str) -> None:
-        self._listener = running
-        self.url = url
-
-    async def wait(self) -> None:
-        await self._listener.ended.wait()
-
-    def stop(self) -> None:
-        self._listener.stop()
 
 
 @asynccontextmanager
 async def running(
     engine: Engine, address: Address, *, version: str, token: str | None = None, asks: bool = True
-) -> AsyncGenerator[Runner]:
+) -> AsyncGenerator[RunningServer]:
     """A runner for as long as the block lasts. `asks`: whoever starts a run says whether it is asked.
 
     Raises `Misconfigured`.
@@ -64,7 +50,7 @@ async def running(
         here = opening.guarded(router, metrics, compress=False)
         here.on_stop = [api.streams.close]
         await opening.listen(await opening.tasks())
-        yield Runner(here, opening.url)
+        yield RunningServer(here, opening.url)
 
 
 class RunnerApi:

@@ -1,6 +1,6 @@
 """What every endpoint needs: the engine, the fan-out to clients, uploads, metrics, tokens."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
+from hames.domain.value import Value
 from hames.observe.metrics import Metrics
+from hames.protocols.session import Session
 from hames.protocols.sync.encoder import SyncEncoder
 from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer
@@ -30,6 +32,23 @@ async def _no_git(_cwd: str) -> GitChanges:
     return GitChanges(problem="this server cannot ask git")
 
 
+class Extras(Value):
+    """What the rest of the program gives the server beside the engine."""
+
+    data_dir: Path
+    """Where threads are kept: the unix socket lies there."""
+    uploads_dir: Path
+    version: str
+    sessions: Mapping[str, Callable[[], Session]] = {}
+    """By the name of their path and of their first line on the unix socket."""
+    page: Path | None = None
+    """Where the built page lies."""
+    demo_model: str = ""
+    sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
+    git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
+    """What is not committed in a directory."""
+
+
 @dataclass
 class Service:
     engine: Engine
@@ -40,13 +59,7 @@ class Service:
     keyring: Keyring | None
     uploads: Uploads
     metrics: Metrics
-    version: str
-    page: Path | None = None
-    """Where the built page lies."""
-    demo_model: str = ""
-    sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
-    git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
-    """What is not committed in a directory."""
+    extras: Extras
     addresses: Callable[[], tuple[str, ...]] = tuple
     """Where other devices may reach this server, as URLs."""
     _creating: anyio.Lock = field(default_factory=anyio.Lock)

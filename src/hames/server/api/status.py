@@ -47,12 +47,12 @@ class StatusApi:
         return reply(
             p.ServerStatus(
                 name="hames",
-                version=service.version,
+                version=service.extras.version,
                 cwd=service.engine.rules.defaults.cwd,
                 default_model=service.engine.rules.defaults.model,
-                demo_model=service.demo_model,
+                demo_model=service.extras.demo_model,
                 models=service.offer.listed,
-                sandbox=await service.sandbox(),
+                sandbox=await service.extras.sandbox(),
                 warnings=service.engine.rules.warnings,
                 can_add_devices=service.keyring is not None,
             )
@@ -68,7 +68,7 @@ class StatusApi:
 
     async def openapi(self, _request: Request) -> Response:
         """This description."""
-        return reply(described(self.table, version=self._service.version))
+        return reply(described(self.table, version=self._service.extras.version))
 
     async def files(self, request: Request) -> Response:
         """Files of a thread's directory by a few letters of their name."""

@@ -95,7 +95,7 @@ class ThreadsApi:
         state = await self._service.state(_thread_id(request))
         # One at a time: each starts a sandbox and reads the whole working tree.
         async with self._git:
-            return reply(await self._service.git_changes(state.settings.cwd))
+            return reply(await self._service.extras.git_changes(state.settings.cwd))
 
     async def at(self, request: Request) -> Response:
         """The state as it was at a record; `last` leaves out all but so many messages."""
