@@ -175,7 +175,7 @@ def test_who_joins_late_hears_the_open_questions() -> None:
     for number, event in enumerate((STARTED, ApprovalRequested(approval=approval)), start=1):
         state = apply(state, Record(seq=number, at_ms=1, thread_id=state.id, event=event))
     reader = Reader()
-    reader.feed(stream.opening(2) + stream.without_position(pending(state)))
+    reader.feed(stream.stream_head(2) + stream.without_position(pending(state)))
     assert [event["id"] for event in reader.events] == ["apr"]
     assert reader.last_id == "2"
 
@@ -221,7 +221,7 @@ def test_a_client_that_is_cut_off_anywhere_comes_back_without_gap_or_repeat(
     whole = Reader()
     whole.feed(b"".join(lines))
     reader = Reader()
-    reader.feed(stream.opening(0))
+    reader.feed(stream.stream_head(0))
     reader.feed(b"".join(lines[: data.draw(st.integers(0, len(lines)))]))
     where = stream.parse_position(reader.last_id)
     assert where is not None
@@ -251,5 +251,5 @@ def test_text_cannot_forge_an_event(poison: str) -> None:
 def test_a_heartbeat_is_a_comment_that_moves_nothing() -> None:
     assert stream.HEARTBEAT == b": heartbeat\n\n"
     reader = Reader()
-    reader.feed(stream.opening(3) + stream.HEARTBEAT)
+    reader.feed(stream.stream_head(3) + stream.HEARTBEAT)
     assert (reader.comments, reader.events, reader.last_id) == (["heartbeat"], [], "3")

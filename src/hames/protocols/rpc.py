@@ -113,7 +113,7 @@ class RpcSession(Session):
             self.refuse(request, error)
             return []
         except Exception as error:
-            self._answered(self._rpc.error(request, INTERNAL_ERROR, "internal error"))
+            self._add_answer(self._rpc.error(request, INTERNAL_ERROR, "internal error"))
             return [Crashed(error=error, method=request.method)]
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
@@ -147,12 +147,12 @@ class RpcSession(Session):
     # -- for protocols
 
     def answer(self, request: JsonRpcRequest, result: Json) -> None:
-        self._answered(self._rpc.result(request, result))
+        self._add_answer(self._rpc.result(request, result))
 
     def refuse(self, request: JsonRpcRequest, error: HarnessError) -> None:
-        self._answered(self._rpc.error(request, self.error_code(error), str(error)))
+        self._add_answer(self._rpc.error(request, self.error_code(error), str(error)))
 
-    def _answered(self, line: bytes) -> None:
+    def _add_answer(self, line: bytes) -> None:
         self._output.append(line)
         self._unanswered -= 1
         if not self._unanswered and self._held:

@@ -76,7 +76,7 @@ def host_text(address: Address) -> str:
     return f"[{address.host}]" if ":" in address.host else address.host
 
 
-def bound(address: Address) -> socket.socket:
+def bind(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # The protocol by name: asyncio turns Nagle's delay off only where it sees TCP, and 44 ms an answer hang on it.
     door = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, socket.IPPROTO_TCP)
@@ -209,7 +209,7 @@ class Opening:
 async def opening(clock: Clock, address: Address, token: str | None) -> AsyncGenerator[Opening]:
     """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
     check(address, token)
-    door = bound(address)
+    door = bind(address)
     failure: Exception | None = None
     with contextlib.closing(door):
         here = Opening(clock, address, token, door)

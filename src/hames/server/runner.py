@@ -28,7 +28,7 @@ from hames.server.api.prompts import Ok
 from hames.server.api.status import Health
 from hames.server.api.streams import SessionStreams
 from hames.server.http.reply import ALWAYS, read_body, reply
-from hames.server.http.routes import Endpoint, described, endpoint, routes
+from hames.server.http.routes import Endpoint, endpoint, openapi_description, routes
 from hames.server.listener import Address, RunningServer
 from hames.server.outbox import WaitingOutbox, Writer
 from hames.stdio.connection import Connection
@@ -92,7 +92,7 @@ class RunnerApi:
 
     async def openapi(self, _request: Request) -> Response:
         """This description."""
-        return reply(described(self.endpoints(), version=self._version))
+        return reply(openapi_description(self.endpoints(), version=self._version))
 
     def _connect(self, session: Session, writer: Writer, tasks: TaskGroup) -> Connection:
         return Connection(self._engine, session, WaitingOutbox(writer, patience_s=math.inf), tasks)
@@ -100,13 +100,13 @@ class RunnerApi:
     async def _thread(self, named: str) -> ThreadId:
         """The conversation of that name, or a new one."""
         async with self._finding:
-            if named and (found := await self._found(named)) is not None:
+            if named and (found := await self._find_thread(named)) is not None:
                 return found
             state = await self._engine.execute(CreateThread(title=named))
             assert isinstance(state, ThreadState)
             return state.id
 
-    async def _found(self, named: str) -> ThreadId | None:
+    async def _find_thread(self, named: str) -> ThreadId | None:
         cursor: str | None = None
         while True:
             page = await self._engine.execute(ListThreads(search=named, cursor=cursor))

@@ -69,7 +69,7 @@ class Service:
         assert isinstance(state, ThreadState)
         return state
 
-    async def newest(self) -> ThreadId | None:
+    async def newest_thread(self) -> ThreadId | None:
         """The newest that this user has written; where there is none, the newest of all.
 
         A thread that came with a repository can say that it is newer than any other.
@@ -85,12 +85,12 @@ class Service:
             if (cursor := page.next_cursor) is None:
                 return first
 
-    async def chosen(self, named: str | None) -> ThreadId:
+    async def choose_thread(self, named: str | None) -> ThreadId:
         """The thread a client means: the one it names, or the newest, or a new one where there is none."""
         if named:
             return ThreadId(named)
         async with self._creating:
-            if (found := await self.newest()) is not None:
+            if (found := await self.newest_thread()) is not None:
                 return found
             created = await self.engine.execute(CreateThread())
             assert isinstance(created, ThreadState)

@@ -241,7 +241,7 @@ class AppServerClient(AppServerConnection):
     # -- the wire
 
     async def _call(self, method: str, params: Wire, shape: type[R]) -> R:
-        result = await self.request(method, _given(msgspec.to_builtins(params)))
+        result = await self.request(method, _without_none(msgspec.to_builtins(params)))
         return msgspec.convert(with_items(result), shape, from_attributes=True)
 
     async def _initialize(self, name: str = "hames-client", version: str = "1", title: str | None = None) -> None:
@@ -250,11 +250,13 @@ class AppServerClient(AppServerConnection):
         await self.notify("initialized", {})
 
 
-def _given(value: Json) -> Json:
+def _without_none(value: Json) -> Json:
     """None is "as it was": such members are left out, for servers that know no null."""
     if not isinstance(value, dict):
         return value
-    return {name: inner if name == "_meta" else _given(inner) for name, inner in value.items() if inner is not None}
+    return {
+        name: inner if name == "_meta" else _without_none(inner) for name, inner in value.items() if inner is not None
+    }
 
 
 def _inputs(inputs: Inputs) -> list[UserInput]:

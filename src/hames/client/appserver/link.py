@@ -116,7 +116,7 @@ class AppServerConnection:
         A form is accepted with `Filled`; a plain `accept` hands it in as it stands.
         """
         if self._asked.pop(request_id, ...) is not ...:
-            result = _elicited(decision) if request_id in self._forms else {"decision": _word(decision)}
+            result = _elicitation_result(decision) if request_id in self._forms else {"decision": _word(decision)}
             self._forms.discard(request_id)
             await self._send(self._caller.result(request_id, result))
 
@@ -171,7 +171,7 @@ class AppServerConnection:
     def _hear(self, line: Line) -> None:
         match self._caller.read(line):
             case ServerRequest() as asked:
-                self._tasks.start_soon(self._be_asked, asked)
+                self._tasks.start_soon(self._answer_request, asked)
             case Notification(method=method, params=params):
                 self._tell(read_event(method, params))
             case JsonRpcReply(number=number) as reply if number in self._waiting:
@@ -193,7 +193,7 @@ class AppServerConnection:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 self._feeds.remove((feed, thread_id))
 
-    async def _be_asked(self, asked: ServerRequest) -> None:
+    async def _answer_request(self, asked: ServerRequest) -> None:
         question = read_question(asked.id, asked.method, asked.params) if isinstance(asked.id, str) else None
         if question is not None and isinstance(question.params, ElicitationParams):
             self._forms.add(question.request_id)
@@ -227,7 +227,7 @@ def _word(decision: ApprovalWord | Filled) -> ApprovalWord:
     return "accept" if isinstance(decision, Filled) else decision
 
 
-def _elicited(decision: ApprovalWord | Filled) -> Json:
+def _elicitation_result(decision: ApprovalWord | Filled) -> Json:
     if isinstance(decision, Filled):
         return {"action": "accept", "content": decision.content}
     return {"action": "accept" if decision == "acceptForSession" else decision}

@@ -139,10 +139,10 @@ class FlintDialect:
             approval_policy=state.settings.approval_policy,
             approvals_reviewer="user",
             sandbox=parts.sandbox(state.settings.sandbox),
-            token_usage=self._used(state, state.settings.model) if state.spent else UNSET,
+            token_usage=self._token_usage(state, state.settings.model) if state.spent else UNSET,
         )
 
-    def _used(self, state: ThreadState, model: str) -> m.TokenUsage:
+    def _token_usage(self, state: ThreadState, model: str) -> m.TokenUsage:
         by_model = {name: parts.token_count(spent) for name, spent in state.spent.items()}
         return replace(parts.token_usage(state, self._window(model)), by_model=by_model)
 
@@ -242,7 +242,7 @@ class FlintDialect:
                 cache_read_tokens=spent.cache_read_tokens,
                 cache_write_tokens=spent.cache_write_tokens,
             ),
-            token_usage=self._used(state, event.model),
+            token_usage=self._token_usage(state, event.model),
         )
 
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:

@@ -169,7 +169,7 @@ def sandbox(given: m.SandboxPolicy | None) -> policy.SandboxPolicy | None:
             assert_never(never)
 
 
-def chosen(config: dict[str, str] | None) -> tuple[dict[str, str] | None, AgentName | None]:
+def split_config(config: dict[str, str] | None) -> tuple[dict[str, str] | None, AgentName | None]:
     """What a `config` map asks for: the provider's options, and our own."""
     if config is None:
         return None, None
@@ -268,7 +268,7 @@ def _thread_name(params: Params) -> RenameThread:
 
 
 def _changes(given: m.ThreadSettingsUpdateParams | m.TurnStartParams) -> Overrides:
-    options, profile = chosen(given.config)
+    options, profile = split_config(given.config)
     return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
@@ -335,16 +335,16 @@ def _target(target: m.ReviewTarget) -> ReviewTarget:
         case m.UncommittedChanges():
             return ReviewTarget(kind="uncommittedChanges")
         case m.BaseBranch(branch=branch):
-            return ReviewTarget(kind="baseBranch", text=_named(branch, "branch"))
+            return ReviewTarget(kind="baseBranch", text=_non_empty(branch, "branch"))
         case m.Commit(sha=sha):
-            return ReviewTarget(kind="commit", text=_named(sha, "sha"))
+            return ReviewTarget(kind="commit", text=_non_empty(sha, "sha"))
         case m.Custom(instructions=instructions):
-            return ReviewTarget(kind="custom", text=_named(instructions, "instructions"))
+            return ReviewTarget(kind="custom", text=_non_empty(instructions, "instructions"))
         case _ as never:
             assert_never(never)
 
 
-def _named(text: str, member: str) -> str:
+def _non_empty(text: str, member: str) -> str:
     if not text.strip():
         raise InvalidCommand(f"target.{member}: must not be empty")
     return text
@@ -367,7 +367,7 @@ def _config_set(params: Params) -> ChangeSettings | SetConfig:
     given = read(params, m.ConfigSetParams)
     if given.thread_id is None:
         return SetConfig(id=given.id, value=given.value)
-    options, profile = chosen({given.id: given.value})
+    options, profile = split_config({given.id: given.value})
     return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile))
 
 

@@ -45,7 +45,7 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
         return _delta(record.thread_id, event, state, dialect)
     match event:
         case ThreadCreated():
-            return started(state, dialect)
+            return thread_started(state, dialect)
         case ThreadRenamed(title=title):
             return [Notify(method="thread/name/updated", params=m.ThreadNamed(thread_id=thread_id, thread_name=title))]
         case ThreadArchived(archived=archived):
@@ -65,7 +65,7 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
         case ToolCalled():
             return []  # told when it runs, as an item
         case StepVoided(turn_id=turn_id, step=step):
-            return _voided(state, turn_id, step, dialect)
+            return _discarded_reply(state, turn_id, step, dialect)
         case ApprovalRequested(approval=approval):
             method, params = dialect.ask(state, approval, record.at_ms)
             return [_status(state, dialect), Ask(method=method, params=params, approval_id=approval.id)]
@@ -93,7 +93,7 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
             assert_never(never)
 
 
-def started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
+def thread_started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """`thread/started`. History travels in the answer that comes before it, not here."""
     return [Notify(method="thread/started", params={"thread": dialect.thread(state, turns=False)})]
 
@@ -153,7 +153,7 @@ def _is_new(change: Change, turn_id: TurnId) -> bool:
     return after is not None and len(after.items) > (len(before.items) if before else 0)
 
 
-def _voided(state: ThreadState, turn_id: TurnId, step: int, dialect: FlintDialect) -> list[Outgoing]:
+def _discarded_reply(state: ThreadState, turn_id: TurnId, step: int, dialect: FlintDialect) -> list[Outgoing]:
     """What was shown of a reply that broke off stays where it is; a client may grey it out."""
     turn = state.turn(turn_id)
     ids = [item.id for item in (turn.items if turn else ()) if item.step == step and isinstance(item, Said)]

@@ -152,7 +152,7 @@ class FlintSession(RpcSession):
         approval_id = ApprovalId(response.request_id)
         where = self._asked.get(approval_id)
         if where is not None and isinstance(where.intent, Elicit):
-            return [Execute(command=elicitation.answered(response, where.intent))]
+            return [Execute(command=elicitation.decode_answer(response, where.intent))]
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
         decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
@@ -214,7 +214,7 @@ class FlintSession(RpcSession):
         for approval in state.approvals:
             self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
         asked = [*notice, *outbound.questions(state, self._dialect)]
-        self.say(self._wanted([*outbound.started(state, self._dialect), *asked] if opens else asked))
+        self.say(self._without_muted([*outbound.thread_started(state, self._dialect), *asked] if opens else asked))
 
     def project(self, change: Change) -> Sequence[Outgoing]:
         match change.record.event:
@@ -226,9 +226,9 @@ class FlintSession(RpcSession):
                 self._asked.pop(approval_id, None)
             case _:
                 pass
-        return self._wanted(outbound.project(change, self._dialect))
+        return self._without_muted(outbound.project(change, self._dialect))
 
-    def _wanted(self, said: list[Outgoing]) -> list[Outgoing]:
+    def _without_muted(self, said: list[Outgoing]) -> list[Outgoing]:
         if not self._muted:
             return said
         return [what for what in said if not (isinstance(what, Notify) and what.method in self._muted)]

@@ -16,13 +16,13 @@ def project(change: Change) -> list[m.RunnerEvent]:
     event = change.record.event
     match event:
         case events.ItemDelta():
-            return _delta(change, event)
+            return _delta_events(change, event)
         case events.TurnStarted():
             return []
         case events.ItemStarted(item=item):
-            return _started(event, item)
+            return _start_events(event, item)
         case events.ItemCompleted(item=item):
-            return _completed(item)
+            return _completion_events(item)
         case events.ApprovalRequested(approval=asked):
             covers = always_covers(asked.intent, cwd=change.after.settings.cwd)
             return [
@@ -33,7 +33,7 @@ def project(change: Change) -> list[m.RunnerEvent]:
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
             return [m.ApprovalResolved(id=approval_id, decision=decision)]
         case events.TurnEnded():
-            return [_ended(change, event)]
+            return [_end_event(change, event)]
         case (
             events.ThreadCreated()
             | events.ThreadRenamed()
@@ -58,7 +58,7 @@ def frame(event: m.RunnerEvent) -> bytes:
     return sse.event(encode(event), name=m.NAMES[type(event)])
 
 
-def _started(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:
+def _start_events(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:
     more: dict[str, Json]
     match item:
         case items.UserMessage(content=content):
@@ -83,7 +83,7 @@ def _started(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]
     return [m.ToolStarted(id=item.id, name=tool_name(item), **more)]
 
 
-def _delta(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
+def _delta_events(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
     item = change.before.item(delta.item_id)
     match item:
         case None | items.UserMessage():
@@ -96,7 +96,7 @@ def _delta(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
             return [m.ToolOutput(id=delta.item_id, text=delta.text)]
 
 
-def _completed(item: items.Item) -> list[m.RunnerEvent]:
+def _completion_events(item: items.Item) -> list[m.RunnerEvent]:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return []
@@ -115,7 +115,7 @@ def _completed(item: items.Item) -> list[m.RunnerEvent]:
     return [m.ToolFailed(id=item.id, error=error, outcome=item.status, exit_code=code, duration_ms=took)]
 
 
-def _ended(change: Change, event: events.TurnEnded) -> m.RunnerEvent:
+def _end_event(change: Change, event: events.TurnEnded) -> m.RunnerEvent:
     turn = change.after.turn(event.turn_id)
     if event.status == "completed":
         usage = turn.usage if turn is not None else m.Usage()

@@ -29,9 +29,9 @@ def project(change: Change) -> list[m.SseEvent]:
         case events.ToolCalled(call=call):
             return [m.ToolCall(id=call.id, name=call.name, input=_input(call.arguments), timestamp=at)]
         case events.ItemStarted(item=item):
-            return _started(change, item, at)
+            return _start_events(change, item, at)
         case events.ItemCompleted(item=item):
-            return _completed(item, at)
+            return _completion_events(item, at)
         case events.ApprovalRequested(approval=approval):
             return [question(change.after, approval, at)]
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
@@ -79,7 +79,7 @@ def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.App
     )
 
 
-def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
+def _start_events(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return []
@@ -98,7 +98,7 @@ def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
             return [m.ToolCall(id=item.call_id, name=name, input=_tool_input(item), timestamp=at), running]
 
 
-def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
+def _completion_events(item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
         case items.UserMessage(content=content):
             return [m.User(content=prompt_text(content), timestamp=at)]

@@ -38,7 +38,7 @@ def parse_position(text: str) -> Position | None:
     return Position(seq=int(seq), told=int(told or 0))
 
 
-def opening(seq: int, told: int = 0) -> bytes:
+def stream_head(seq: int, told: int = 0) -> bytes:
     """The first bytes: where the client stands before any event, so that it can come back from here."""
     at = f"{seq}.{told}" if told else f"{seq}"
     return f"retry: {RETRY_MS}\nid: {at}\n\n".encode()
@@ -93,11 +93,11 @@ class SseEncoder:
 
     def begin(self, state: ThreadState, position: object = None) -> bytes:
         if not isinstance(position, Position):
-            return opening(state.seq) + without_position(pending(state))
+            return stream_head(state.seq) + without_position(pending(state))
         if position.seq > state.seq:
-            return opening(state.seq)
+            return stream_head(state.seq)
         missed = b"".join(found.after(position) for found in self._blocks or ())
-        return opening(position.seq, position.told) + missed
+        return stream_head(position.seq, position.told) + missed
 
     def encode(self, changes: Sequence[Change]) -> bytes:
         blocks = [found for change in changes if (found := block(change)) is not None]

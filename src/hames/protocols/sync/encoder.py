@@ -86,7 +86,7 @@ class ThreadListEncoder:
         if isinstance(change.record.event, _NOT_LISTED):
             return False
         now = row(summary(change.after), change.after)
-        if _shown(now) == _shown(row(summary(change.before), change.before)):
+        if _listed_members(now) == _listed_members(row(summary(change.before), change.before)):
             return False
         self._changed[change.after.id] = now
         return True
@@ -96,6 +96,6 @@ class ThreadListEncoder:
         return encode(ThreadsMessage(threads=rows))
 
 
-def _shown(one: ThreadRow) -> tuple[object, ...]:
+def _listed_members(one: ThreadRow) -> tuple[object, ...]:
     """Everything but the time of the last change."""
     return one.id, one.title, one.preview, one.cwd, one.model, one.archived, one.status

@@ -210,8 +210,8 @@ def _message_ids(state: ThreadState) -> dict[ItemId, str]:
 
 def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
     event = change.record.event
-    kind, label = _told(event, change.after.settings.cwd)
-    item_id = _about(event)
+    kind, label = _event_label(event, change.after.settings.cwd)
+    item_id = _item_of(event)
     return Mark(
         seq=change.record.seq,
         at=change.record.at_ms,
@@ -221,14 +221,14 @@ def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
     )
 
 
-def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
+def _event_label(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
     match event:
         case events.TurnStarted(kind=kind):
             return "turn", "turn started" if kind == "prompt" else f"turn started: {kind}"
         case events.ItemStarted(item=item):
-            return _started(item, cwd)
+            return _start_label(item, cwd)
         case events.ItemCompleted(item=item):
-            return _completed(item)
+            return _completion_label(item)
         case events.ToolCalled(call=call):
             return "other", f"asked for {call.name}"
         case events.ApprovalRequested(approval=approval):
@@ -265,7 +265,7 @@ def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
             assert_never(never)
 
 
-def _started(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
+def _start_label(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
     match item:
         case items.UserMessage(content=content):
             return "user", prompt_text(content) or "attachments"
@@ -278,7 +278,7 @@ def _started(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
             return "tool", call.title if call.title.startswith(call.name) else f"{call.name}: {call.title}"
 
 
-def _completed(item: items.Item) -> tuple[MarkKind, str]:
+def _completion_label(item: items.Item) -> tuple[MarkKind, str]:
     match item:
         case items.UserMessage():
             return "other", "prompt kept"
@@ -291,7 +291,7 @@ def _completed(item: items.Item) -> tuple[MarkKind, str]:
             return "tool", f"finished: {item.status}: {reason}" if reason else f"finished: {item.status}"
 
 
-def _about(event: events.Event) -> ItemId | None:
+def _item_of(event: events.Event) -> ItemId | None:
     match event:
         case events.ItemStarted(item=item) | events.ItemCompleted(item=item):
             return item.id
@@ -328,15 +328,15 @@ def markdown(state: m.State) -> str:
 def _tool_markdown(call: m.ToolCall) -> str:
     code = "" if call.exit_code is None else f", exit code {call.exit_code}"
     lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
-    lines += [_fenced(change.diff, "diff") for change in call.changes]
+    lines += [_code_block(change.diff, "diff") for change in call.changes]
     if call.reason and call.reason not in call.output:
         lines.append(f"{call.reason}\n")
     if call.output.strip():
-        lines.append(_fenced(call.output, ""))
+        lines.append(_code_block(call.output, ""))
     return "\n".join(lines)
 
 
-def _fenced(text: str, language: str) -> str:
+def _code_block(text: str, language: str) -> str:
     fence = "```"
     while fence in text:
         fence += "`"

@@ -124,13 +124,13 @@ def head_of(state: ThreadState) -> m.ThreadHead:
         archived=state.archived,
         forked_from=state.forked_from or "",
         created_at=state.created_at_ms,
-        updated_at=_moved(state),
+        updated_at=_last_change_ms(state),
         notice=FOREIGN if state.foreign else "",
         notes=tuple(file.path for file in state.notes),
     )
 
 
-def _moved(state: ThreadState) -> int:
+def _last_change_ms(state: ThreadState) -> int:
     if not state.turns:
         return state.created_at_ms
     last = state.turns[-1]

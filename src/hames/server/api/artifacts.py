@@ -25,7 +25,7 @@ from hames.domain.pictures import shape
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.state import ThreadState
 from hames.protocols.body import parse_number
-from hames.server.http.pictures import decoded
+from hames.server.http.pictures import decode_picture
 from hames.server.http.reply import ALWAYS, HttpRefusal
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
@@ -73,7 +73,11 @@ class ArtifactsApi:
         _, item = await self._item(request)
         position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         pictures = _pictures(item)
-        found = decoded(pictures[position].media_type, pictures[position].base64) if position < len(pictures) else None
+        found = (
+            decode_picture(pictures[position].media_type, pictures[position].base64)
+            if position < len(pictures)
+            else None
+        )
         if found is None:
             raise HttpRefusal(404, "no such picture", "Other")
         media_type, data = found

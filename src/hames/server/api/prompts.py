@@ -57,7 +57,7 @@ class PromptsApi:
 
     async def events(self, request: Request) -> Response:
         """The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` goes on from there."""
-        thread_id = await self._service.chosen(request.query_params.get("thread"))
+        thread_id = await self._service.choose_thread(request.query_params.get("thread"))
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         session = SseSession(thread_id, last, can_answer=request.query_params.get("answers") == "1")
         return self._streams.response(session)
@@ -65,7 +65,7 @@ class PromptsApi:
     async def prompt(self, request: Request) -> Response:
         """Submit a prompt; 409 while a turn runs."""
         given = inbound.decode_prompt(await read_body(request))
-        thread_id = await self._service.chosen(request.query_params.get("thread"))
+        thread_id = await self._service.choose_thread(request.query_params.get("thread"))
         turn = await self._service.engine.execute(inbound.start_turn(given, thread_id))
         assert isinstance(turn, Turn)
         state = self._service.engine.loaded(thread_id)
@@ -76,7 +76,7 @@ class PromptsApi:
         """Cancel the running turn, if one runs."""
         await read_body(request)
         named = request.query_params.get("thread")
-        thread_id = ThreadId(named) if named else await self._service.newest()
+        thread_id = ThreadId(named) if named else await self._service.newest_thread()
         if thread_id is None:
             return reply(Cancelled(ok=True, cancelled=False))
         try:

@@ -14,7 +14,7 @@ from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
 from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
-from hames.server.http.routes import Endpoint, described, endpoint
+from hames.server.http.routes import Endpoint, endpoint, openapi_description
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
 
@@ -68,13 +68,13 @@ class StatusApi:
 
     async def openapi(self, _request: Request) -> Response:
         """This description."""
-        return reply(described(self.table, version=self._service.extras.version))
+        return reply(openapi_description(self.table, version=self._service.extras.version))
 
     async def files(self, request: Request) -> Response:
         """Files of a thread's directory by a few letters of their name."""
         asked = request.query_params
         named = asked.get("thread")
-        thread_id = ThreadId(named) if named else await self._service.newest()
+        thread_id = ThreadId(named) if named else await self._service.newest_thread()
         if thread_id is None:
             directory = self._service.engine.rules.defaults.cwd
         else:

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from hames.protocols.session import Session
 from hames.server.http.connection import CONNECTION, GuardedProtocol
-from hames.server.http.reply import ALWAYS, explained
+from hames.server.http.reply import ALWAYS, error_reply
 from hames.server.outbox import Payload, Writer
 from hames.stdio.connection import Connection
 
@@ -53,7 +53,7 @@ class _StreamResponse(Response):
                 await connection.open()
                 closing = connection.closing
                 if closing is not None and closing.error is not None:
-                    await explained(closing.error)(scope, receive, send)
+                    await error_reply(closing.error)(scope, receive, send)
                     return
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
                 if scope["method"] == "HEAD":

@@ -15,7 +15,7 @@ def sync_sockets(service: Service) -> SessionSockets:
         # A page is ours and can be asked; of anybody else we know only when it says so, or does it.
         is_page = any(name == b"origin" for name, _ in scope["headers"])
         return SyncSession(
-            await service.chosen(asked.get("thread", [""])[0]),
+            await service.choose_thread(asked.get("thread", [""])[0]),
             service.sync_encoder,
             service.uploads.path,
             can_answer=is_page or asked.get("answers") == ["1"],

@@ -41,7 +41,7 @@ def failure(code: int, message: str, info: str = "Other") -> Response:
     return reply(Failure(error=Problem(message=message, info=info)), code)
 
 
-def explained(error: HarnessError) -> Response:
+def error_reply(error: HarnessError) -> Response:
     return failure(status(error), str(error), error.info)
 
 

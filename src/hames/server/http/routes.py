@@ -10,7 +10,7 @@ from starlette.routing import Route
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.server.http.reply import Handler, HttpRefusal, explained, failure
+from hames.server.http.reply import Handler, HttpRefusal, error_reply, failure
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
         except HttpRefusal as why:
             return failure(why.code, str(why), why.info)
         except HarnessError as error:
-            return explained(error)
+            return error_reply(error)
         except Exception:
             log.exception("request.crashed", extra={"path": endpoint.path})
             return failure(500, "internal error; the log has the details", "InternalServerError")
@@ -68,7 +68,7 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
     return answer
 
 
-def described(endpoints: Iterable[Endpoint], *, version: str) -> Json:
+def openapi_description(endpoints: Iterable[Endpoint], *, version: str) -> Json:
     """The table as OpenAPI 3.1."""
     import msgspec
 

@@ -109,13 +109,13 @@ class GuardedSocket(WebSocketsSansIOProtocol):
                     return self._fail(1009, f"a message has at most {FRAGMENTS} fragments")
             elif name in ("TEXT", "BINARY"):
                 self._fragments = 0
-            elif name in ("PING", "PONG") and self._flooded():
+            elif name in ("PING", "PONG") and self._is_flooding():
                 return self._fail(1008, "too many pings")
             handle: Any = {
                 "CONT": self.handle_cont,
                 "TEXT": self.handle_text,
                 "BINARY": self.handle_bytes,
-                "PING": self._pinged,
+                "PING": self._handle_ping,
                 "PONG": self.handle_pong,
                 "CLOSE": self.handle_close,
             }[name]
@@ -124,10 +124,10 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             return self.handle_connect(event)
         return None
 
-    def _pinged(self, _: Frame) -> None:
+    def _handle_ping(self, _: Frame) -> None:
         self.handle_ping()
 
-    def _flooded(self) -> bool:
+    def _is_flooding(self) -> bool:
         now = self.loop.time()
         if now - self._control_since > CONTROL_SECONDS:
             self._control_since, self._control = now, 0

@@ -261,7 +261,7 @@ class CodexDialect(FlintDialect):
             case UseTool(name=name, arguments=arguments):
                 words = f"{name} {arguments}"
             case Elicit() as elicit:
-                told = elicitation.asked_codex(approval.id, elicit)
+                told = elicitation.codex_question(approval.id, elicit)
                 return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
             case _ as never:
                 assert_never(never)
