@@ -257,7 +257,7 @@ class Connection:
         try:
             close = self._session.tell(changes, self._now())
         except Exception:  # a bug, and the client's other threads are not to blame for it
-            log.exception("change.untold", extra={"thread_id": watcher.state.id, "seq": changes[-1].record.seq})
+            log.exception("change.not_told", extra={"thread_id": watcher.state.id, "seq": changes[-1].record.seq})
         watcher.state = changes[-1].after
         self._flush()
         if close is not None:
