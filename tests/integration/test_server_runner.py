@@ -24,8 +24,7 @@ from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
 from hames.protocols.runner.outbound import frame, project
 from hames.providers.catalogue import Catalogue
-from hames.server.listener import Address
-from hames.server.runner import Runner
+from hames.server.listener import Address, RunningServer
 from hames.server.runner import running as runner_running
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -53,7 +52,7 @@ async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str =
 
 
 @asynccontextmanager
-async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[Runner]:
+async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[RunningServer]:
     async with (
         engine(model, ECHO, BROKEN, STUCK, clock=SystemClock(), policy="never") as house,
         runner_running(house, Address(port=0), version="0", token=token) as its_runner,
@@ -431,7 +430,7 @@ def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
 @asynccontextmanager
 async def asking(
     directory: Path, *replies: list[Step], tool: PlainTool = ASKING
-) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
+) -> AsyncGenerator[tuple[SyncFollower, RunningServer]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
     agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
     async with (

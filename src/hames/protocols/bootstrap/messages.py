@@ -17,7 +17,6 @@ from hames.domain.value import Value
 from hames.protocols.schema import Published
 
 TurnStatus = Literal["running", "completed", "cancelled", "error"]
-ItemType = Literal["user_message", "assistant_message", "tool_exec", "tool_log", "approval", "artifact"]
 
 # What a client sends.
 

@@ -54,7 +54,7 @@ class Page:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        root = service.page
+        root = service.extras.page
         self._files: dict[str, File] = {}
         if root is not None and root.is_dir():
             found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
