@@ -213,7 +213,7 @@ async def test_files_are_found_by_a_few_letters(tmp_path: Path) -> None:
         assert (await client.get("/files", params={"thread": "ses_none"})).status_code == 404
 
 
-async def test_caches_are_not_offered_even_without_an_ignore_file(tmp_path: Path) -> None:
+async def test_caches_and_compiled_files_are_not_offered_even_without_an_ignore_file(tmp_path: Path) -> None:
     work = tmp_path / "work"
     for name in (
         "stats.py",
@@ -221,6 +221,11 @@ async def test_caches_are_not_offered_even_without_an_ignore_file(tmp_path: Path
         "a/node_modules/stats.js",
         ".venv/stats.py",
         ".pytest_cache/stats",
+        "build/stats.cpython-311.pyc",
+        "lib/stats.so",
+        "Stats.class",
+        "stats.o",
+        ".DS_Store",
     ):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("x")

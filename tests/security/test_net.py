@@ -30,7 +30,7 @@ from hames.domain.json import Json
 from hames.protocols.sse.stream import SseEncoder
 from hames.server.app import Server
 from hames.server.guard import peer as guard_peer
-from hames.server.guard.peer import found
+from hames.server.guard.peer import find_in_table
 from hames.server.guard.token import Keyring, token_in
 from hames.server.listener import Address
 from hames.testing.fakes.model import ScriptedModel, call, hang, say
@@ -269,7 +269,7 @@ async def test_net_5_the_kernel_knows_our_own_connections(tmp_path: Path) -> Non
             ends = here.getsockname(), here.getpeername()
             assert guard_peer.refusal(*ends) == ""
             # The way for kernels without netlink finds the same.
-            peer = found(Path("/proc/net/tcp").read_bytes(), *ends)
+            peer = find_in_table(Path("/proc/net/tcp").read_bytes(), *ends)
             assert peer is not None
             assert peer.is_held_by(os.geteuid())
             assert not peer.is_held_by(os.geteuid() + 1)
@@ -287,7 +287,7 @@ async def test_net_5_ipv6_is_looked_up_too() -> None:
         with there, here:
             ends = here.getsockname()[:2], here.getpeername()[:2]
             assert guard_peer.refusal(*ends) == ""
-            peer = found(Path("/proc/net/tcp6").read_bytes(), *ends)
+            peer = find_in_table(Path("/proc/net/tcp6").read_bytes(), *ends)
             assert peer is not None
             assert peer.is_held_by(os.geteuid())
 
@@ -297,7 +297,7 @@ def test_net_5_an_orphaned_socket_is_nobodys() -> None:
     head = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
     here, there = ("127.0.0.1", 80), ("127.0.0.1", 8080)
     for state, inode, held in ((b"01", b"55", True), (b"05", b"55", True), (b"05", b"0", False), (b"06", b"0", False)):
-        peer = found(head + row % (state, inode), here, there)
+        peer = find_in_table(head + row % (state, inode), here, there)
         assert peer is not None
         assert peer.is_held_by(0) is held
 

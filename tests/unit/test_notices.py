@@ -85,7 +85,7 @@ async def test_a_failed_server_is_a_warning_in_every_protocol_and_the_turn_goes_
         (None, replace(GOOD, state="starting"), ""),
         (None, GOOD, ""),
         (replace(GOOD, state="starting"), GOOD, ""),
-        (None, replace(GOOD, state="starting", waited=True), "connecting to MCP server 'good' …"),
+        (None, replace(GOOD, state="starting", waited=True), "starting MCP server 'good' …"),
         (replace(GOOD, state="starting", waited=True), GOOD, "MCP server 'good' is ready"),
         (None, BAD, "MCP server 'bad' is not available: it exited with code 3."),
         (replace(BAD, state="ready"), BAD, "MCP server 'bad' stopped: it exited with code 3."),

@@ -158,22 +158,22 @@ class BootstrapClient:
             over = event.method in ("turn.completed", "turn.error")
             if over and isinstance(event.params, m.TurnNews | m.TurnFailed) and event.params.turn_id == turn_id:
                 return
-        raise ConnectionClosed("the server went away while the turn ran")
+        raise ConnectionClosed("the server ended while the turn was running")
 
     async def _request(self, method: str, params: Value, kind: type[R]) -> R:
         if self._closed:
-            raise ConnectionClosed("the server is gone")
+            raise ConnectionClosed("the server has ended")
         number, line = self._caller.request(method, params)
         answer = self._waiting[number] = _Answer()
         try:
             await self._outgoing.send(line)
             await answer.arrived.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise ConnectionClosed("the server is gone") from None
+            raise ConnectionClosed("the server has ended") from None
         finally:
             self._waiting.pop(number, None)
         if answer.reply is None:
-            raise ConnectionClosed("the server is gone")
+            raise ConnectionClosed("the server has ended")
         if answer.reply.error is not None:
             raise RequestFailed(answer.reply.error.code, answer.reply.error.message)
         return msgspec.convert(answer.reply.result, kind)

@@ -187,13 +187,13 @@ class JsonRpcPeer:
         if rules.opening is not None and method != rules.opening and not self._opened:
             raise _Refused(NOT_INITIALIZED, f"send {rules.opening!r} first", request_id)
         if rules.opening is not None and method == rules.opening and self._opened:
-            raise _Refused(INVALID_REQUEST, f"{method!r} comes once", request_id)
+            raise _Refused(INVALID_REQUEST, f"{method!r} may be sent only once", request_id)
         if method not in self._methods:
             raise _Refused(METHOD_NOT_FOUND, f"no method {clipped(method)!r}", request_id)
         if params is None:
             params = {}
         if not isinstance(params, dict):
-            raise _Refused(INVALID_PARAMS, "parameters are named: member 'params' must be an object", request_id)
+            raise _Refused(INVALID_PARAMS, "member 'params' must be an object", request_id)
         return JsonRpcRequest(id=request_id, method=method, params=params, batch=batch)
 
     def _id(self, value: Params) -> bytes:
@@ -210,7 +210,7 @@ class JsonRpcPeer:
             case _:
                 pass
         kinds = "a string or a number" if self._rules.loose_ids else "a string or an integer"
-        raise _Refused(INVALID_REQUEST, f"a request has a method, and an id that is {kinds}")
+        raise _Refused(INVALID_REQUEST, f"a request needs a method, and an id that is {kinds}")
 
     def _response(self, value: Params) -> list[Incoming]:
         request_id = value.get("id")

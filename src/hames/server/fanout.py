@@ -59,7 +59,7 @@ class Channel:
         """Raises `HarnessError` if the thread cannot be watched."""
         watcher = await self._watch()
         task_status.started()
-        why = "the server restarts"
+        why = "the server is restarting"
         try:
             while not self.closed:
                 changes = await watcher.next()
@@ -157,7 +157,7 @@ class Channel:
             if self._encoder.rules.when_behind == "restart":
                 follower.start_over()
             else:
-                connection.lose_channel(self.thread_id, "too much happened at once; come back")
+                connection.lose_channel(self.thread_id, "too many changes at once; reconnect")
 
 
 class ListChannel:
@@ -220,7 +220,7 @@ class Fanout:
     def release(self, channel: Channel) -> None:
         channel.users -= 1
         if not channel.users:
-            channel.close("nobody is left")
+            channel.close("no client is left")
             self._sent_before += channel.sent
             self._channels = {key: one for key, one in self._channels.items() if one is not channel}
 

@@ -52,7 +52,8 @@ def check(address: Address, token: str | None) -> None:
     """Raises `Misconfigured` for an address that other machines reach while there is no token."""
     if not address.is_loopback and token is None:
         raise Misconfigured(
-            f"listening on {address.host!r} lets other machines in, and there is no token; add --token, or HAMES_TOKEN"
+            f"listening on {address.host!r} lets other machines connect, which needs a token; add --token, or set"
+            " HAMES_TOKEN"
         )
 
 
@@ -142,7 +143,7 @@ class Listener(uvicorn.Server):
     def stop(self) -> None:
         if not self.should_exit:
             for tell in self.on_stop:
-                tell("the server restarts")
+                tell("the server is restarting")
         self.should_exit = True
 
 

@@ -77,17 +77,17 @@ class RunnerApi:
         return self.streams.response(RunnerSession(given, await self._thread(given.thread), asks=self._asks))
 
     async def approve(self, request: Request) -> Response:
-        """Answer what a run asks."""
+        """Answer a question of a run."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
         await self._engine.execute(command)
         return reply(Ok())
 
     async def health(self, _request: Request) -> Response:
-        """Whether it lives."""
+        """Whether the server is running."""
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
-        """Numbers for Prometheus."""
+        """Metrics for Prometheus."""
         return Response(self._metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:

@@ -29,7 +29,7 @@ async def _no_report() -> SandboxReport:
 
 
 async def _no_git(_cwd: str) -> GitChanges:
-    return GitChanges(problem="this server cannot ask git")
+    return GitChanges(problem="this server has no git diff")
 
 
 class Extras(Value):

@@ -159,7 +159,7 @@ def _bind(directory: Path) -> tuple[socket.socket, int]:
         directory.chmod(0o700)
     with short_path(directory) as path:
         if _answers(path):
-            raise Misconfigured(f"a server runs here already: {str(directory / NAME)!r} answers")
+            raise Misconfigured(f"a server is already running here: {str(directory / NAME)!r} answers")
         Path(path).unlink(missing_ok=True)
         door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         try:

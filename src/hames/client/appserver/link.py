@@ -143,7 +143,7 @@ class AppServerConnection:
             async with self._sending:
                 await self._stream.send(line)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            self.end("the agent does not listen any more")
+            self.end("the agent no longer reads messages")
             raise ConnectionClosed(self.closed) from None
 
     async def listen(self) -> None:

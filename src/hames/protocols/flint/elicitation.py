@@ -37,6 +37,6 @@ def decode_answer(response: JsonRpcResponse, elicit: Elicit) -> ResolveApproval:
         return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="reject")
     content = result.get("content")
     if complaint := misfit(elicit, content):
-        note = f"declined: the form cannot be handed in: {complaint}"
+        note = f"declined: the form is not valid: {complaint}"
         return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="reject", note=note)
     return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="once", content=content)

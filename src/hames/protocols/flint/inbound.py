@@ -190,7 +190,7 @@ def content(inputs: Sequence[wire.UserInput]) -> tuple[domain.UserInput, ...]:
     parts = [_part(part, f"input[{index}]") for index, part in enumerate(inputs)]
     said = tuple(part for part in parts if not (isinstance(part, domain.TextInput) and not part.text.strip()))
     if not said:
-        raise InvalidCommand("input: says nothing")
+        raise InvalidCommand("input: is empty")
     return said
 
 
@@ -212,7 +212,7 @@ def _part(part: wire.UserInput, where: str) -> domain.UserInput:
 
 def _path(path: str, where: str) -> str:
     if not path or "\0" in path:
-        raise InvalidCommand(f"{where}.path: is no path")
+        raise InvalidCommand(f"{where}.path: is not a path")
     return path
 
 

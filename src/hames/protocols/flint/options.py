@@ -13,13 +13,13 @@ from hames.protocols.flint.wire import text_or_unset
 AGENT = Selector(
     id=AGENT_OPTION,
     name="Agent",
-    description="Which profile works on the next prompt",
+    description="How the agent works on the next prompt",
     group="Agent",
     default="code",
     choices=(
         Choice(id="code", name="Code", description="Reads, writes and runs commands"),
         Choice(id="plan", name="Plan", description="Reads and plans, changes nothing"),
-        Choice(id="review", name="Review", description="Reads and judges, changes nothing"),
+        Choice(id="review", name="Review", description="Reviews, changes nothing"),
     ),
 )
 """Ours; every other selector is a provider's."""

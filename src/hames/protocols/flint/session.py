@@ -145,7 +145,7 @@ class FlintSession(RpcSession):
                 self._loaded.pop(thread_id, None)
                 return m.ThreadUnsubscribeResult(status="unsubscribed" if heard else "notSubscribed")
             case _:
-                raise InvalidCommand(f"nothing answers {request.method!r}")
+                raise InvalidCommand(f"the method {request.method!r} is not supported")
 
     def decide(self, response: JsonRpcResponse) -> Sequence[Execute]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
@@ -356,7 +356,7 @@ def _page(entries: list[tuple[str, Json]], params: m.ThreadTurnsListParams) -> J
     if params.cursor is not None:
         places = [place for place, (name, _) in enumerate(ordered) if name == params.cursor]
         if not places:
-            raise InvalidCommand("cursor: is none that this list has given")
+            raise InvalidCommand("cursor: is not a cursor of this list")
         ordered = ordered[places[0] + 1 :]
     page = ordered[: params.limit or PAGE]
     return {

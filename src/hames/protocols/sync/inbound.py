@@ -29,7 +29,7 @@ def decode(text: bytes) -> list[SyncCommand]:
     try:
         text.decode()
     except UnicodeDecodeError:
-        raise Refused("messages are text") from None
+        raise Refused("messages must be text") from None
     try:
         value = parse(text)
     except (Unreadable, Repeated) as why:

@@ -47,7 +47,7 @@ class ThreadRow(Value, rename="camel"):
 
 
 class ThreadPage(Value, rename="camel"):
-    """`partial`: the search has not read every thread yet; the same one a moment later finds more."""
+    """`partial`: the search has not read every thread yet; repeat it for more results."""
 
     threads: tuple[ThreadRow, ...]
     next_cursor: str | None
@@ -55,9 +55,9 @@ class ThreadPage(Value, rename="camel"):
 
 
 class ThreadsMessage(Value, tag_field="type", tag="threads"):
-    """On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now.
+    """The list of threads has changed; `threads` are the new rows. Sent to clients that connected with `?threads=1`.
 
-    It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask.
+    The first one has no rows: it tells the client that it need not poll the list.
     """
 
     threads: tuple[ThreadRow, ...]
@@ -73,7 +73,7 @@ class StateAnswer(Value):
 
 
 class StateAt(Value):
-    """A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`."""
+    """The state of a thread at record `rev`. `skipped`: how many earlier messages are left out of `state`."""
 
     rev: int
     at: int
@@ -82,7 +82,7 @@ class StateAt(Value):
 
 
 class Mark(Value, rename="camel"):
-    """One record of the log, in a line."""
+    """One record of the log, described in one line."""
 
     seq: int
     at: int
@@ -97,9 +97,9 @@ class Timeline(Value):
 
 
 class GitChanges(Value):
-    """What `git diff` says of a thread's directory: everything that is not committed, whoever changed it.
+    """All uncommitted changes in a thread's directory, whoever made them.
 
-    `problem`: why there is no diff, for people; then `files` is empty.
+    `problem` says why there is no diff; then `files` is empty.
     """
 
     files: tuple[items.FileUpdate, ...] = ()
@@ -244,17 +244,17 @@ def _event_label(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
         case events.ThreadRenamed(title=title):
             return "other", f"renamed: {title}"
         case events.ThreadArchived(archived=archived):
-            return "other", "archived" if archived else "taken out of the archive"
+            return "other", "archived" if archived else "unarchived"
         case events.UsageReported(model=model, usage=usage):
             return "other", f"{model}: {usage.input_tokens} tokens in, {usage.output_tokens} out"
         case events.PromptQueued(content=content):
             return "other", f"queued: {prompt_text(content)}"
         case events.PromptRemoved():
-            return "other", "left the queue"
+            return "other", "removed from the queue"
         case events.QueueHeld(held=held):
-            return "other", "queue held" if held else "queue goes on"
+            return "other", "queue held" if held else "queue resumed"
         case events.StepVoided():
-            return "other", "the reply broke off"
+            return "other", "connection lost during the reply"
         case events.Noticed(name=name, message=message):
             return "other", message or name
         case events.NotesRead(files=files):

@@ -58,7 +58,7 @@ class SyncSession(Session):
         except Refused as why:
             self._bad += 1
             self._refuse(str(why), why.submit_id)
-            too_many = Close(code=POLICY, reason="too many messages that make no sense")
+            too_many = Close(code=POLICY, reason="too many invalid messages")
             return [too_many] if self._bad > BAD_MESSAGES else ()
         self._bad = 0
         return [Defer(context=command) for command in given]

@@ -16,7 +16,7 @@ from hames.server.service import Service
 COOKIE_SECONDS = 30 * 24 * 3600
 TRIES_AT_ONCE = 5
 TRIES_PER_SECOND = 1 / 6
-WRONG = "this code is wrong, was used already, or has expired"
+WRONG = "this code is wrong, was already used, or has expired"
 NO_TOKEN = (
     "this server is for this machine only and nobody has to sign in; to use it from other devices, start it with "
     "`hames serve --host 0.0.0.0 --token`"
@@ -62,7 +62,7 @@ class SignInApi:
         ]
 
     async def link(self, request: Request) -> Response:
-        """A link and a code that sign one more browser in."""
+        """A link and a code, one of which signs in one more browser."""
         await read_json(request, Nothing)
         made = self._keyring().invite()
         return reply(

@@ -42,7 +42,7 @@ class StatusApi:
         ]
 
     async def status(self, _request: Request) -> Response:
-        """What this server is and offers."""
+        """Version, models and sandbox of this server."""
         service = self._service
         return reply(
             p.ServerStatus(
@@ -59,11 +59,11 @@ class StatusApi:
         )
 
     async def health(self, _request: Request) -> Response:
-        """Whether it lives."""
+        """Whether the server is running."""
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
-        """Numbers for Prometheus."""
+        """Metrics for Prometheus."""
         return Response(self._service.metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
@@ -71,7 +71,7 @@ class StatusApi:
         return reply(openapi_description(self.table, version=self._service.extras.version))
 
     async def files(self, request: Request) -> Response:
-        """Files of a thread's directory by a few letters of their name."""
+        """Search the files of a thread's directory by name."""
         asked = request.query_params
         named = asked.get("thread")
         thread_id = ThreadId(named) if named else await self._service.newest_thread()

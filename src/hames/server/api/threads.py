@@ -82,23 +82,23 @@ class ThreadsApi:
         return self._row(await self._engine.execute(command), 201)
 
     async def archive(self, request: Request) -> Response:
-        """Put a thread away, or take it out again."""
+        """Archive or unarchive a thread."""
         command = requests.archive_thread(await read_body(request), _thread_id(request))
         return self._row(await self._engine.execute(command), 200)
 
     async def timeline(self, request: Request) -> Response:
-        """Every record that is not a delta, in a line."""
+        """The timeline: one line for every record that is not a delta."""
         return reply(p.timeline(await self._engine.history(_thread_id(request))))
 
     async def git_diff(self, request: Request) -> Response:
-        """What is not committed in the thread's directory, as git says."""
+        """The uncommitted changes in the thread's directory."""
         state = await self._service.state(_thread_id(request))
         # One at a time: each starts a sandbox and reads the whole working tree.
         async with self._git:
             return reply(await self._service.extras.git_changes(state.settings.cwd))
 
     async def at(self, request: Request) -> Response:
-        """The state as it was at a record; `last` leaves out all but so many messages."""
+        """The state at a record; `last=N` returns only the last N messages."""
         seq = parse_number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")
         history = await self._engine.history(_thread_id(request))
         until = [change for change in history if change.record.seq <= seq]
@@ -125,7 +125,7 @@ class ThreadsApi:
         return Response(body, 200, {**ALWAYS, **named}, media)
 
     async def output(self, request: Request) -> Response:
-        """Everything a tool said."""
+        """The whole output of a tool call."""
         state = await self._service.state(_thread_id(request))
         name = ItemId(request.path_params["tool"])
         text = whole_output(state, name)

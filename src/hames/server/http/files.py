@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 
+from hames.domain.file_list import RIPGREP_LIST
 from hames.executables import find_ripgrep
 from hames.ports import Clock
 from hames.protocols.sync.pages import FileHit
@@ -21,13 +22,6 @@ LIST_SECONDS = 3.0
 FRESH_SECONDS = 5.0
 LIST_BYTES = 8 << 20
 WORKSPACES = 16
-CACHES = ("__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".harness")
-"""Left out where a project has no ignore file of its own, too: nobody mentions a file in there."""
-ARGUMENTS = (
-    *("--files", "--no-config", "--no-messages", "--color=never", "--no-follow", "--hidden", "--glob=!.git"),
-    *("--no-require-git", "--null"),
-    *(f"--glob=!{name}" for name in CACHES),
-)
 
 
 class FileFinder:
@@ -52,7 +46,7 @@ async def _list_files(directory: str) -> list[FileHit]:
     chunks: deque[bytes] = deque()
     with anyio.move_on_after(LIST_SECONDS):
         async with await anyio.open_process(
-            [program, *ARGUMENTS],
+            [program, *RIPGREP_LIST],
             cwd=directory,
             env={"PATH": "/usr/bin:/bin"},
             stdin=subprocess.DEVNULL,

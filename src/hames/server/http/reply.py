@@ -53,7 +53,7 @@ async def read_body(request: Request, limit: int = BODY_BYTES) -> bytes:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise HttpRefusal(413, f"a body has at most {limit} bytes")
+                raise HttpRefusal(413, f"the body may have at most {limit} bytes")
             chunks.append(chunk)
     except ClientDisconnect:
         raise HttpRefusal(400, "the body ended early") from None

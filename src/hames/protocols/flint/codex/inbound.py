@@ -187,7 +187,7 @@ def _profile(mode: str) -> AgentName:
 
 def _lasting(ephemeral: bool | None) -> None:
     if ephemeral:
-        raise InvalidCommand("ephemeral: every thread is kept here")
+        raise InvalidCommand("ephemeral: not supported, every thread is saved")
 
 
 def _content(parts: list[CodexInput]) -> tuple[domain.UserInput, ...]:

@@ -55,7 +55,7 @@ class ThreadSettingsUpdated(Wire):
 
 
 class InstructionSources(Wire):
-    """`thread/instructionSources/updated`: the project notes that the model is shown from now on."""
+    """`thread/instructionSources/updated`: the paths of the project notes that the model sees from now on."""
 
     thread_id: str
     instruction_sources: list[str]
@@ -68,7 +68,7 @@ class ThreadQueueChanged(Wire):
 
 
 class TokenUsageUpdated(Wire):
-    """`usage` is the turn's so far; `tokenUsage` has the thread's and the last call's."""
+    """`usage` is that of the turn so far; `tokenUsage` has that of the thread and of the last call."""
 
     thread_id: str
     turn_id: str
@@ -105,7 +105,7 @@ class ItemCompleted(Wire):
 
 
 class Delta(Value, rename="camel"):
-    """The one message that is sent by the thousand: no `_meta`, nothing to leave out."""
+    """Sent very often, so it has no `_meta` and no optional members."""
 
     thread_id: str
     turn_id: str
@@ -124,7 +124,7 @@ class Notice(Wire):
 
 
 class ServerRequestResolved(Wire):
-    """A question that was asked is settled: by somebody's answer, or because the turn ended."""
+    """A question is closed: somebody answered it, or the turn ended."""
 
     thread_id: str
     request_id: RequestId
@@ -134,8 +134,8 @@ ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
 
 
 class AlwaysCovers(Wire):
-    """What `acceptForSession` would allow, as a sentence without a subject, and the files it is about: those that may
-    be changed again, or for a command the scripts that must stay as they are."""
+    """What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
+    thread". `files` are the files that may be changed again or, for a command, the scripts that must not change."""
 
     text: str
     files: list[str] = []
@@ -198,7 +198,8 @@ ElicitationWord = Literal["accept", "decline", "cancel"]
 
 
 class ElicitationParams(Wire):
-    """An MCP server asks a person: a form (`requestedSchema`), or an address to visit (`url`), which nobody opens."""
+    """A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which
+    Hames never opens."""
 
     thread_id: str
     turn_id: str
@@ -215,7 +216,7 @@ class ElicitationParams(Wire):
 
 
 class ElicitationResponse(Wire):
-    """`content` is the form filled in; left out, the form is handed in as it stands."""
+    """`content` is the completed form; without it the form is sent with its defaults."""
 
     action: ElicitationWord
     content: Json = None

@@ -73,7 +73,7 @@ class Turn(Wire):
 
 
 class Thread(Wire):
-    """`createdAt` and `updatedAt` are unix seconds. `turns` is filled where history was asked for."""
+    """`createdAt` and `updatedAt` are unix seconds. `turns` is filled if the request asked for history."""
 
     id: str
     preview: str
@@ -105,7 +105,7 @@ class ConfigSelectOption(Wire):
 
 
 class ConfigOption(Wire):
-    """One thing to choose. `modelIds` left out: it applies to every model."""
+    """One option. Without `modelIds` it applies to every model."""
 
     type: Literal["select"]
     id: str
@@ -138,7 +138,7 @@ class Model(Wire):
 
 
 class Usage(Wire):
-    """`inputTokens` counts what was neither read from nor written to a cache."""
+    """`inputTokens` does not count tokens that were read from or written to a cache."""
 
     input_tokens: int
     output_tokens: int
@@ -157,7 +157,8 @@ class TokenCount(Wire):
 
 
 class TokenUsage(Wire):
-    """Of the whole thread, and of the last model call. `byModel` is the whole thread's, because each has its price."""
+    """Usage of the whole thread and of the last model call. `byModel` splits the total by model, because prices
+    differ."""
 
     total: TokenCount
     last: TokenCount

@@ -28,7 +28,7 @@ class ClientInfo(Wire):
 
 
 class ClientCapabilities(Wire):
-    """`optOutNotificationMethods`: what this client does not want to hear."""
+    """`optOutNotificationMethods`: notifications that this client does not want."""
 
     experimental_api: bool | None = None
     opt_out_notification_methods: list[str] | None = None
@@ -46,7 +46,7 @@ class AgentInfo(Wire):
 
 
 class AgentCapabilities(Wire):
-    """`methods` are the requests offered beside the specification's."""
+    """`methods` are the requests that this server offers in addition to the specification."""
 
     streaming: bool
     config_options: bool
@@ -81,7 +81,7 @@ class ThreadResumeParams(Wire):
 
 
 class ThreadForkParams(Wire):
-    """`lastTurnId` is the last turn the fork keeps; without it the fork keeps all."""
+    """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
 
     thread_id: str
     last_turn_id: str | None = None
@@ -158,7 +158,7 @@ class TurnsPage(Wire):
 
 
 class ItemEntry(Wire):
-    """`startedAtMs` and `completedAtMs` are null: an item is kept without its times."""
+    """`startedAtMs` and `completedAtMs` are null, because times of items are not saved."""
 
     turn_id: str
     item: ThreadItem
@@ -188,7 +188,7 @@ class ThreadQueueAddParams(Wire):
 
 
 class ThreadQueueAddResult(Wire):
-    """The prompt waits, or its turn has started."""
+    """`queued` if the prompt waits, `turn` if its turn has started."""
 
     queued: QueuedPrompt | None = None
     turn: Turn | None = None
@@ -273,7 +273,7 @@ class ModelListResult(Wire):
 
 
 class ConfigListParams(Wire):
-    """Of a thread, when one is named; else of the connection."""
+    """Options of the thread if `threadId` is given, else of the connection."""
 
     thread_id: str | None = None
 
@@ -297,9 +297,9 @@ class ConfigReadResult(Wire):
 
 
 class McpServerStatusListParams(Wire):
-    """Of a thread, whose servers begin to start if they have not yet; else of the thread opened last, if there is one.
+    """Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
 
-    `cursor`, `limit` and `detail` are Codex's: all servers are on the first page, in full.
+    `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
     """
 
     thread_id: str | None = None
@@ -315,7 +315,7 @@ class McpTool(Wire):
 
 
 class McpServerStatus(Wire):
-    """`status` and `error` are ours, beside Codex's members. `tools` is by the tool's name."""
+    """`status` and `error` are additions to Codex's members. `tools` is a map by the tool's name."""
 
     name: str
     status: Literal["notStarted", "starting", "ready", "failed"]
