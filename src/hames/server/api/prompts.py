@@ -56,7 +56,7 @@ class PromptsApi:
         ]
 
     async def events(self, request: Request) -> Response:
-        """The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` goes on from there."""
+        """The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` continues after that event."""
         thread_id = await self._service.choose_thread(request.query_params.get("thread"))
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         session = SseSession(thread_id, last, can_answer=request.query_params.get("answers") == "1")
