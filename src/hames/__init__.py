@@ -9,21 +9,21 @@ TYPE_CHECKING = False  # not typing's: that takes as long to import as the inter
 
 if TYPE_CHECKING:
     from hames.domain.errors import HarnessError, ProviderError, TurnBusy
-    from hames.function_tool import tool
-    from hames.library import Config, EventHandler, Harness, PromptCancelled, Tool
+    from hames.tools.function import tool
+    from hames.api.harness import Config, EventHandler, Harness, PromptCancelled, Tool
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Config": "hames.library",
-    "EventHandler": "hames.library",
-    "Harness": "hames.library",
+    "Config": "hames.api.harness",
+    "EventHandler": "hames.api.harness",
+    "Harness": "hames.api.harness",
     "HarnessError": "hames.domain.errors",
-    "PromptCancelled": "hames.library",
+    "PromptCancelled": "hames.api.harness",
     "ProviderError": "hames.domain.errors",
-    "Tool": "hames.library",
+    "Tool": "hames.api.harness",
     "TurnBusy": "hames.domain.errors",
-    "tool": "hames.function_tool",
+    "tool": "hames.tools.function",
 }
 
 __all__ = [
