@@ -22,8 +22,6 @@ STILL_SHARED = {
     "Reply": {"codecs/jsonrpc.py", "core/loop.py"},
     "Request": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
     "Response": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
-    "Rules": {"codecs/jsonrpc.py", "core/rules.py"},
-    "Tool": {"api/harness.py", "ports/tool.py"},
     "Wire": {"server/websocket/protocol.py", "stdio/descriptors.py"},
 }
 """Names that wait for another one. Nothing is added here; what is renamed is removed."""

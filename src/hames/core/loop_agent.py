@@ -114,6 +114,7 @@ class LoopThread:
             memory=self._memory,
             max_steps=settings.max_steps or rules.max_steps,
             max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
+            compacts=rules.compacts,
             notes=notes,
         )
 

@@ -167,11 +167,9 @@ class Turns:
 
     async def _agent(self, loaded: LoadedThread) -> AgentThread:
         """Who runs this thread's turns: the agent that its model belongs to, else our own loop."""
-        name, agent = self._loop.name, self._loop
-        if self._agents:
-            provider = self._threads.models.find(loaded.thread.state.settings.model).provider
-            if provider in self._agents:
-                name, agent = provider, self._agents[provider]
+        provider = self._threads.models.find(loaded.thread.state.settings.model).provider
+        agent = self._agents.get(provider, self._loop)
+        name = provider if provider in self._agents else self._loop.name
         if name in loaded.agents:
             return loaded.agents[name]
         async with loaded.opening_agent:
@@ -195,6 +193,14 @@ class Turns:
         return ServerList(
             servers=tuple(known.get(name) or ServerStatus(name=name, state="notStarted") for name in names)
         )
+
+    async def wait(self, thread_id: ThreadId) -> HarnessError | None:
+        """Waits until the running turn of a loaded thread has ended. Returns what it failed with."""
+        turn = self._threads.loaded[thread_id].turn
+        if turn is None:
+            return None
+        await turn.over.wait()
+        return turn.failure
 
     async def interrupt(self, command: InterruptTurn) -> ThreadState:
         loaded = await self._threads.open(command.thread_id)

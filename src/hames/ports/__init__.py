@@ -8,7 +8,7 @@ from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
-from hames.ports.tool import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec, Work
+from hames.ports.tool import Ask, HostTool, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec, Work
 from hames.ports.workspace import Notes, Workspace
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Clock",
     "Compact",
     "Examined",
+    "HostTool",
     "Ids",
     "Job",
     "Launch",

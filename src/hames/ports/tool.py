@@ -1,6 +1,6 @@
 """Tools: what the model can do, from a call that was understood to its result."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -89,6 +89,25 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def prepare(self, job: Job) -> Work: ...
+
+
+class HostTool(Protocol):
+    """Something the agent can do. An exception from `execute` is an error the agent reads.
+
+    A tool may also have `read_only = True`: it changes nothing, so nobody is asked about it, and the agents that only
+    read are offered it as well.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def input_schema(self) -> Mapping[str, Json]: ...
+
+    def execute(self, input: dict[str, Json]) -> str | Awaitable[str]: ...  # noqa: A002 - the specification's word
 
 
 class ToolFailed(Exception):

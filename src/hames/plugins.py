@@ -1,0 +1,95 @@
+"""Tools, providers, agents and protocols that installed packages add, by entry points.
+
+The packages must be installed where Hames is: what lies in the workspace, in the current directory or on PYTHONPATH is
+never looked at. A package that cannot be loaded is a sentence in the log and in `hames doctor`, and nothing else.
+"""
+
+import logging
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from hames.domain.errors import Misconfigured
+from hames.executables import import_path, is_below, not_imported_from
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+log = logging.getLogger(__name__)
+
+Kind = Literal["tools", "providers", "agents", "protocols"]
+
+
+class Plugins:
+    """Looks for installed plug-ins when they are first asked for: reading the list takes longer than a whole start."""
+
+    def __init__(self, workspace: str = "") -> None:
+        """Nothing is imported from the `workspace`, even if it is on the import path."""
+        self._workspace = workspace
+        self._found: dict[str, list[EntryPoint]] | None = None
+        self.problems: list[str] = []
+        """What could not be used, a sentence each."""
+
+    def names(self, kind: Kind) -> list[str]:
+        return [entry.name for entry in self._entries(kind)]
+
+    def load(self, kind: Kind) -> Iterator[tuple[str, Any]]:
+        """Each plug-in of a kind as its package exports it, by name. Those that cannot be loaded are left out."""
+        for entry in self._entries(kind):
+            try:
+                yield entry.name, self._load(entry)
+            except Exception as problem:
+                self.refuse(kind, entry.name, problem)
+
+    def find(self, kind: Kind, name: str) -> Any:
+        """One plug-in. Raises `Misconfigured`."""
+        entry = next((one for one in self._entries(kind) if one.name == name), None)
+        if entry is None:
+            known = ", ".join(self.names(kind)) or "none"
+            raise Misconfigured(f"no installed package has {name!r} under hames.{kind}; those installed: {known}")
+        try:
+            return self._load(entry)
+        except Exception as problem:
+            raise Misconfigured(self.refuse(kind, name, problem)) from problem
+
+    def refuse(self, kind: Kind, name: str, problem: Exception) -> str:
+        """Notes that a plug-in cannot be used, and why."""
+        sentence = f"the plug-in {name!r} (hames.{kind}) cannot be used: {problem or type(problem).__name__}"
+        if sentence not in self.problems:
+            self.problems.append(sentence)
+            log.warning("plugin.refused", extra={"plugin": name, "kind": kind, "why": str(problem)})
+        return sentence
+
+    def _entries(self, kind: Kind) -> "list[EntryPoint]":
+        if self._found is None:
+            from importlib.metadata import distributions
+
+            self._found = {}
+            named: set[tuple[str, str]] = set()
+            for distribution in distributions(path=self._site_directories()):
+                for entry in distribution.entry_points:
+                    group, _, of = entry.group.partition(".")
+                    if group == "hames" and (of, entry.name) not in named:
+                        named.add((of, entry.name))
+                        self._found.setdefault(of, []).append(entry)
+        return self._found.get(kind, [])
+
+    def _site_directories(self) -> list[str]:
+        """Where packages are installed for the interpreter that runs us, and where Hames itself is installed."""
+        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+        user = getattr(sys.modules.get("site"), "USER_SITE", None)
+        wanted = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), package, user}
+        return [entry for entry in import_path(self._workspace) if entry in wanted]
+
+    def _load(self, entry: "EntryPoint") -> Any:
+        from importlib.util import find_spec
+
+        found = find_spec(entry.module.partition(".")[0])
+        places = [*(found.submodule_search_locations or ()), found.origin] if found is not None else []
+        for place in filter(None, places):
+            installed = any(is_below(place, os.path.realpath(directory)) for directory in self._site_directories())
+            if not installed and any(is_below(place, one) for one in not_imported_from(self._workspace)):
+                raise ImportError(f"{entry.module!r} would be imported from the workspace or the current directory")
+        return entry.load()
