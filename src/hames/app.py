@@ -375,6 +375,16 @@ def mcp_servers(options: Options) -> "list[McpServerSettings]":
     ]
 
 
+def check_plugins(options: Options) -> tuple[list[str], list[str]]:
+    """What installed packages add, as `kind NAME`, and a sentence for each that cannot be used."""
+    plugins = Plugins(str(options.cwd))
+    installed_tools(plugins)
+    InstalledCatalogue(options.environment, plugins, clock=SystemClock()).cards()
+    for _ in plugins.load("protocols"):
+        pass
+    return plugins.working(), plugins.problems
+
+
 def installed_session(options: Options, models: Models, name: str) -> "Session":
     """The protocol of an installed package. Raises `Misconfigured`."""
     plugins = Plugins(str(options.cwd))

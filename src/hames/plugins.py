@@ -9,7 +9,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hames.domain.errors import Misconfigured
 from hames.executables import import_path, is_below, not_imported_from
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Kind = Literal["tools", "providers", "agents", "protocols"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Plugins:
@@ -29,11 +30,17 @@ class Plugins:
         """Nothing is imported from the `workspace`, even if it is on the import path."""
         self._workspace = workspace
         self._found: dict[str, list[EntryPoint]] | None = None
+        self._refused: set[tuple[str, str]] = set()
         self.problems: list[str] = []
         """What could not be used, a sentence each."""
 
     def names(self, kind: Kind) -> list[str]:
         return [entry.name for entry in self._entries(kind)]
+
+    def working(self) -> list[str]:
+        """What installed packages add, as `kind name`, without what could not be used so far."""
+        found = [(kind, name) for kind in KINDS for name in self.names(kind)]
+        return [f"{kind[:-1]} {name}" for kind, name in found if (kind, name) not in self._refused]
 
     def load(self, kind: Kind) -> Iterator[tuple[str, Any]]:
         """Each plug-in of a kind as its package exports it, by name. Those that cannot be loaded are left out."""
@@ -56,10 +63,11 @@ class Plugins:
 
     def refuse(self, kind: Kind, name: str, problem: Exception) -> str:
         """Notes that a plug-in cannot be used, and why."""
+        self._refused.add((kind, name))
         sentence = f"the plug-in {name!r} (hames.{kind}) cannot be used: {problem or type(problem).__name__}"
         if sentence not in self.problems:
             self.problems.append(sentence)
-            log.warning("plugin.refused", extra={"plugin": name, "kind": kind, "why": str(problem)})
+            log.warning(sentence)
         return sentence
 
     def _entries(self, kind: Kind) -> "list[EntryPoint]":

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "one prompt, streamed; the exit code is the outcome",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
     "app-server": "serve flint (JSONL, shaped like Codex) over stdin and stdout",
+    "stdio": "serve the protocol of an installed package over stdin and stdout",
     "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
     "runner": "serve a sandbox runner over HTTP and SSE",
     "demo": "a real task on a scripted model: no key, no network",

@@ -63,7 +63,7 @@ class Engine:
         `notes` reads the project notes that the model is shown; None: it is shown none.
         """
         self.models = models
-        self.agents = agents or {}
+        self.agents = agents if agents is not None else {}  # it may grow: installed agents are found when needed
         self.rules = rules
         self.clock = clock
         self._threads = Threads(

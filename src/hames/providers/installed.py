@@ -19,8 +19,8 @@ class InstalledCatalogue(Catalogue):
         plugins: Plugins,
         *,
         clock: Clock,
-        sources: Sequence[ModelSource],
-        cache: Path,
+        sources: Sequence[ModelSource] = (),
+        cache: Path | None = None,
     ) -> None:
         super().__init__(environment, clock=clock, sources=sources, cache=cache)
         self.plugins = plugins
