@@ -145,7 +145,7 @@ def test_a_broken_package_is_a_sentence_and_everything_else_works(python: Path, 
     for kind, why in (("providers", "the provider is broken"), ("agents", "the agent is broken"), ("tools", "")):
         assert f"'broken' (hames.{kind}) cannot be used: {why}" in log
     doctor = _hames(python, tmp_path, "doctor", code=None)
-    assert "tool weekday, provider echo, agent shout, protocol chat" in doctor
+    assert "tool weekday, provider echo, agent shout, " in doctor
     assert "cannot be used: the agent is broken" in doctor
 
 
@@ -170,18 +170,17 @@ def test_nothing_is_taken_from_the_workspace_or_the_current_directory(python: Pa
 
 def test_no_package_is_looked_for_before_one_is_needed(python: Path, tmp_path: Path) -> None:
     code = """
-import sys
-import hames.app, os
+import os, sys
+import hames.app
 from hames.config.options import load
-options = load({"cwd": sys.argv[1]}, os.environ)
-models = hames.app.catalogue(options)
+looked = []
+sys.addaudithook(lambda event, args: looked.append(args[0]) if event == "os.scandir" else None)
+models = hames.app.catalogue(load({"cwd": sys.argv[1]}, os.environ))
 models.find(models.default), models.find("scripted/hello")
-print("importlib.metadata" in sys.modules)
+print(any("site-packages" in str(path) for path in looked))
 models.cards()
-print("importlib.metadata" in sys.modules)
+print(any("site-packages" in str(path) for path in looked))
 """
-    bare = _run(python, "-c", "import sys, anyio, msgspec; print('importlib.metadata' in sys.modules)").strip()
-    assert bare == "False"
     assert _run(python, "-c", code, str(tmp_path), cwd=tmp_path).split() == ["False", "True"]
 
 
