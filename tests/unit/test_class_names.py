@@ -12,7 +12,6 @@ MESSAGES = ("protocols", "client/appserver_events.py", "client/appserver/events.
 """Where the names are a protocol's own: its messages, and the events of its client."""
 
 STILL_SHARED = {
-    "Change": {"domain/state.py", "tools/atomic.py"},
     "ConnectionClosed": {"client/appserver/link.py", "client/bootstrap.py"},
     "Link": {"client/appserver/link.py", "server/api/sign_in.py"},
     "Outbox": {"stdio/connection.py", "stdio/pipes.py"},

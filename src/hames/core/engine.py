@@ -63,6 +63,7 @@ class Engine:
         `notes` reads the project notes that the model is shown; None: it is shown none.
         """
         self.models = models
+        self.workspace = workspace
         self.agents = agents if agents is not None else {}  # it may grow: installed agents are found when needed
         self.rules = rules
         self.clock = clock

@@ -24,7 +24,7 @@ from hames.domain.notes import Note, complaint
 from hames.domain.options import Settings
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.state import ThreadState
-from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
+from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class LoopThread:
     async def _prepare(self, turn: TurnHandle) -> LoopTurn:
         settings = effective(turn.settings)
         card = self._threads.models.find(settings.model)
-        place = _place(turn.thread_id, turn.turn_id, settings)
+        place = _place(self._threads.workspace, turn.thread_id, turn.turn_id, settings)
         offered = await self._opened_tools(place)
         reads_only = settings.agent != "code"
         native = _native(card, settings)
@@ -151,7 +151,7 @@ class LoopThread:
     async def _open_tools(self) -> None:
         settings = self._loaded.thread.state.settings
         try:
-            await self._opened_tools(_place(self._loaded.thread.id, TurnId(""), settings))
+            await self._opened_tools(_place(self._threads.workspace, self._loaded.thread.id, TurnId(""), settings))
         except Exception:  # the next turn tries again, and fails with it
             log.exception("tools.open_failed", extra={"thread_id": self._loaded.thread.id})
 
@@ -187,9 +187,14 @@ def _reviewing(turn: LoopTurn) -> LoopTurn:
     )
 
 
-def _place(thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
+def _place(files: Workspace, thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
     return Place(
-        thread_id=thread_id, turn_id=turn_id, workspace=settings.cwd, cwd=settings.cwd, sandbox=settings.sandbox
+        files=files,
+        thread_id=thread_id,
+        turn_id=turn_id,
+        workspace=settings.cwd,
+        cwd=settings.cwd,
+        sandbox=settings.sandbox,
     )
 
 

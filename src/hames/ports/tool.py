@@ -11,6 +11,7 @@ from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
+from hames.ports.workspace import Workspace
 
 
 class ToolSpec(Value):
@@ -26,6 +27,7 @@ class ToolSpec(Value):
 class Place(Value):
     """Where a tool runs. `workspace` bounds its files; `cwd` is where relative paths start."""
 
+    files: Workspace
     thread_id: ThreadId
     turn_id: TurnId
     workspace: str
@@ -108,10 +110,6 @@ class HostTool(Protocol):
     def input_schema(self) -> Mapping[str, Json]: ...
 
     def execute(self, input: dict[str, Json]) -> str | Awaitable[str]: ...  # noqa: A002 - the specification's word
-
-
-class ToolFailed(Exception):
-    """A sentence for the model: the call was not carried out."""
 
 
 class Report(Protocol):
