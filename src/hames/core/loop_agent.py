@@ -42,6 +42,7 @@ class LoopAgent:
         """The engine's: there are many threads, and a group for each would double what one costs."""
 
     def open(self, state: ThreadState) -> "LoopThread":
+        """It may be used without being entered: what it opens for a thread is closed with the thread."""
         return LoopThread(self, self.threads.loaded[state.id])
 
 
@@ -51,7 +52,6 @@ class LoopThread:
     abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
 
     def __init__(self, agent: LoopAgent, loaded: LoadedThread) -> None:
-        self._closed = anyio.Event()
         self._agent = agent
         self._threads = agent.threads
         self._loaded = loaded
@@ -64,7 +64,7 @@ class LoopThread:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._closed.set()
+        return
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
         prepared = await self._prepare(turn)
@@ -159,7 +159,7 @@ class LoopThread:
         """A task of their own, because what a tool opens must be closed by the task that opened it."""
         async with self._agent.tools.open(place, self._note_server) as tools:
             task_status.started(list(tools))
-            await self._closed.wait()
+            await self._loaded.closed.wait()
 
     async def _note_server(self, status: ServerStatus) -> None:
         """Remembers how an MCP server is doing, and writes a notice when people should know."""

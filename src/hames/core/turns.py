@@ -174,9 +174,14 @@ class Turns:
             return loaded.agents[name]
         async with loaded.opening_agent:
             if name not in loaded.agents:
-                assert self.tasks is not None
-                loaded.agents[name] = await self.tasks.start(self._hold_agent, loaded, agent)
+                loaded.agents[name] = await self._opened(loaded, agent)
             return loaded.agents[name]
+
+    async def _opened(self, loaded: LoadedThread, agent: Agent) -> AgentThread:
+        if agent is self._loop:  # a task for each thread would cost half as much again as the thread does
+            return self._loop.open(loaded.thread.state)
+        assert self.tasks is not None
+        return await self.tasks.start(self._hold_agent, loaded, agent)
 
     async def _hold_agent(self, loaded: LoadedThread, agent: Agent, *, task_status: TaskStatus[AgentThread]) -> None:
         """A task of its own, because what an agent opens must be closed by the task that opened it."""
