@@ -17,8 +17,6 @@ STILL_SHARED = {
     "Outbox": {"stdio/connection.py", "stdio/pipes.py"},
     "Peer": {"codecs/jsonrpc.py", "server/guard/peer.py"},
     "Refusal": {"codecs/jsonrpc.py", "server/guard/gate.py"},
-    "Refused": {"agents/process.py", "server/http/reply.py"},
-    "Reply": {"codecs/jsonrpc.py", "core/loop.py"},
     "Request": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
     "Response": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
     "Wire": {"server/websocket/protocol.py", "stdio/descriptors.py"},

@@ -42,8 +42,7 @@ class ChatSession(RpcSession):
 
     def followed(self, action: Follow, state: ThreadState, history: Sequence[Change], now: float) -> Sequence[Action]:
         self.thread = state
-        assert isinstance(action.context, Pending)
-        return self.request(action.context.request)
+        return self.request(action.context.request) if isinstance(action.context, Pending) else []
 
     def project(self, change: Change) -> Sequence[Notify]:
         match change.record.event:
