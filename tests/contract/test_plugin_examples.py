@@ -20,7 +20,7 @@ from hames.testing.checks.tool import check_tool
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.tools.host import as_tool
 from hames.tools.workspace import LocalWorkspace
-from support import created, engine
+from support import created, engine, started
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "plugins"
 
@@ -71,6 +71,8 @@ async def test_the_protocol() -> None:
     module = example("hames-protocol-chat")
     async with engine(ScriptedModel([say("hi")])) as opened:
         thread = await created(opened)
+        await started(opened, thread.id)
+        await opened.wait(thread.id)
         history = list(await opened.history(thread.id))
         request = b'{"jsonrpc":"2.0","id":1,"method":"say","params":{"text":"hi"}}'
         check_session(lambda: module.ChatSession(opened.models, opened.rules.defaults), [request], history)
