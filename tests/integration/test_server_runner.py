@@ -11,7 +11,6 @@ from hypothesis import given
 
 from hames.agents.runner.agent import RunnerAgent
 from hames.agents.runner.events import EVENT_BYTES, EventParser
-from hames.agents.runner.models import RunnerShelf
 from hames.clock_and_ids import SystemClock
 from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Elicit
@@ -23,6 +22,7 @@ from hames.domain.json import Json
 from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
 from hames.protocols.runner.outbound import frame, project
+from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
 from hames.server.listener import Address, RunningServer
 from hames.server.runner import running as runner_running
@@ -33,6 +33,8 @@ from hames.testing.generators.histories import changes, check_each_item_once, hi
 from server_support import SyncFollower, following, http, running
 from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine, started, turn_end
 
+RUNNER_MODELS = AgentModels("runner", display_name="Sandbox runner", description="An agent")
+
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
 
@@ -40,7 +42,7 @@ Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str = "") -> AsyncGenerator[SyncFollower]:
     """A server whose turns run at `url`, and a client that follows it."""
     agent = RunnerAgent(url, stall_s=stall_s, token=token)
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with (
         engine(models, clock=SystemClock(), cwd=directory, agents={agent.name: agent}) as house,
         running(house, directory / "data") as server,
@@ -207,7 +209,7 @@ async def test_what_became_of_a_tool_is_what_our_model_reads_later(
     tmp_path: Path, name: str, members: dict[str, Json], status: str
 ) -> None:
     said = [event("tool.started", id="t", name="grep"), event(name, id="t", **members), event("run.completed")]
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with stranger(telling(STREAM, *said)) as url:
         agent = RunnerAgent(url, stall_s=5.0)
         async with engine(models, clock=SystemClock(), cwd=tmp_path, agents={agent.name: agent}) as house:
@@ -418,7 +420,7 @@ def test_an_event_that_never_ends_is_given_up() -> None:
 
 
 def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
-    shelf = RunnerShelf()
+    shelf = RUNNER_MODELS
     [card] = shelf.cards()
     assert card.id == "runner/default"
     with pytest.raises(Misconfigured):
@@ -432,7 +434,7 @@ async def asking(
     directory: Path, *replies: list[Step], tool: PlainTool = ASKING
 ) -> AsyncGenerator[tuple[SyncFollower, RunningServer]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
-    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with (
         engine(ScriptedModel(*replies), tool, clock=SystemClock(), policy="never") as there,
         runner_running(there, Address(port=0), version="0") as its_runner,
@@ -507,7 +509,7 @@ async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path:
 @pytest.mark.parametrize("task", ["review", "compact"])
 async def test_a_runner_is_asked_for_prompts_alone(tmp_path: Path, task: str) -> None:
     agent = RunnerAgent("http://127.0.0.1:1")
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with engine(models, cwd=tmp_path, agents={agent.name: agent}) as house:
         thread = await created(house)
         target = ReviewTarget(kind="uncommittedChanges")

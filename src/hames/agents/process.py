@@ -27,7 +27,7 @@ LAST_WORDS_BYTES = 4096
 Message = ServerRequest | Notification
 
 
-class Refused(Exception):
+class ProgramRefused(Exception):
     """The program answered a request with an error."""
 
 
@@ -41,7 +41,7 @@ class _PendingReply:
     def result(self) -> Json:
         assert self.reply is not None
         if self.reply.error is not None:
-            raise Refused(self.reply.error.message)
+            raise ProgramRefused(self.reply.error.message)
         return self.reply.result
 
 
@@ -57,7 +57,7 @@ class AgentProcess:
         self._pending: dict[int, _PendingReply] = {}
 
     async def call(self, method: str, params: Json) -> Json:
-        """Raises `Refused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
+        """Raises `ProgramRefused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
         pending = await self._request(method, params)
         while pending.reply is None:
             await self._read()

@@ -7,7 +7,6 @@
 The model plays a script. Everything else is real: the server, its protocol, the tools, the sandbox and the log.
 """
 
-import os
 import shutil
 import sys
 import tempfile
@@ -17,17 +16,16 @@ from pathlib import Path
 
 import anyio
 
+from hames.app import describe_sandbox, find_system_program
 from hames.cli.output.terminal import TerminalView
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold
 from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient
 from hames.domain.display import visible
-from hames.executables import find_program, hames_command
+from hames.executables import hames_command
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.sandbox.local import LocalSandbox
-from hames.sandbox.processes.environment import SYSTEM_PATH
 
 WITHOUT_SANDBOX = (
     "This machine has no sandbox, so the commands of this demo run without one, with all your rights. They come from"
@@ -55,14 +53,14 @@ def run(args: Namespace) -> int:
 async def _demo(directory: Path, ask: bool) -> int:
     paint = Paint.for_stream(sys.stdout)
     script = _copy_sample(directory)
-    walls = await LocalSandbox().walls()
-    sandbox = "workspaceWrite" if walls.kind != "none" else "dangerFullAccess"
+    has_sandbox, description = await describe_sandbox()
+    sandbox = "workspaceWrite" if has_sandbox else "dangerFullAccess"
     print(
         paint.bold("hames demo"), paint.dim(fold(f"a fake model and real tools, in {directory}", columns(sys.stdout)))
     )
     width = columns(sys.stdout)
-    print(paint.dim(fold(f"sandbox: {walls.sentence}", width)))
-    if walls.kind == "none":
+    print(paint.dim(fold(f"sandbox: {description}", width)))
+    if not has_sandbox:
         print(paint.warn(fold(WITHOUT_SANDBOX, width)))
     print(f"\n{paint.accent('›')} {paint.bold(TASK)}\n")
     words = ["app-server", "--cwd", str(directory / "shop"), "--data-dir", str(directory / "data")]
@@ -87,7 +85,7 @@ def _copy_sample(directory: Path) -> Path:
     for name in ("cart.py", "test_cart.py"):
         (shop / name).write_text((source / name).read_text())
     # Not the one of a virtual environment: that may lie in a temporary directory, which the sandbox hides.
-    python = find_program("python3", path=os.pathsep.join(SYSTEM_PATH)) or Path(sys.executable).resolve()
+    python = find_system_program("python3") or Path(sys.executable).resolve()
     script = directory / "script.json"
     script.write_text((source / "script.json").read_text().replace("PYTHON", str(python)))
     return script

@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from hames import __version__
-from hames.app import catalogue, sandbox_settings
+from hames.app import catalogue, check_plugins, sandbox_settings
 from hames.cli import flags, login
 from hames.cli.config import notes
 from hames.cli.directories import is_writable
@@ -54,7 +54,7 @@ def run(args: Namespace) -> int:
     problems: list[str] = []
     options = flags.options(args, problems=problems)
     findings = [*_machine(), *_configuration(problems), *anyio.run(_sandbox, options), *_programs()]
-    findings += [*anyio.run(_provider, options), *_places(options), *_servers(options)]
+    findings += [*anyio.run(_provider, options), *_places(options), *_plugins(options), *_servers(options)]
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -183,6 +183,13 @@ def _places(options: Options) -> list[DoctorFinding]:
     found.append(DoctorFinding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
     problems = [words for note in read if (words := complaint(note))]
     return [*found, *(DoctorFinding(name="notes", good=False, says=words, needed=False) for words in problems)]
+
+
+def _plugins(options: Options) -> list[DoctorFinding]:
+    """What installed packages add, and what of it cannot be used."""
+    names, problems = check_plugins(options)
+    found = [DoctorFinding(name="plug-ins", good=True, says=", ".join(names))] if names else []
+    return [*found, *(DoctorFinding(name="plug-ins", good=False, says=words, needed=False) for words in problems)]
 
 
 def _servers(options: Options) -> list[DoctorFinding]:

@@ -51,12 +51,9 @@ def options(args: Namespace, *, problems: list[str] | None = None) -> Options:
     """The effective configuration. Raises `Misconfigured`; with a list of `problems` they go there instead."""
     said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
-        from hames.agents.codex.command import codex_command
+        from hames.app import check_agent_name
 
-        if agent != "codex":
-            raise Misconfigured(f"unknown agent {agent!r}; the only one is codex")
-        if not codex_command(os.environ):
-            raise Misconfigured("codex is not installed: npm install -g @openai/codex, or set HAMES_CODEX to its path")
+        check_agent_name(agent, os.environ)
         said["model"] = f"{agent}/{said['model'] or 'default'}"
     return load(said, os.environ, problems=problems)
 

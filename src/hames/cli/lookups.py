@@ -41,13 +41,10 @@ def _options(options: Options) -> list[str]:
 
 
 def _threads(options: Options) -> list[str]:
-    from hames.store.jsonl import JsonlStore
-    from hames.store.places import Places
+    from hames.app import thread_store
 
     async def listed() -> ThreadPage:
-        return await JsonlStore(options.data_dir, places=Places(options.state_dir)).page(
-            limit=MOST_THREADS, cursor=None, archived=False, search=""
-        )
+        return await thread_store(options).page(limit=MOST_THREADS, cursor=None, archived=False, search="")
 
     found = anyio.run(listed).threads
     return [_row("last", "the newest"), *(_row(thread.id, thread.title or thread.preview) for thread in found)]

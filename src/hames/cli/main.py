@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "send one prompt and print the answer, for scripts",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
     "app-server": "serve flint (JSON lines in the format of Codex) over stdin and stdout",
+    "stdio": "serve the protocol of an installed package over stdin and stdout",
     "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
     "runner": "serve a sandbox runner over HTTP and SSE",
     "demo": "a demo task with a fake model: no key, no network",

@@ -28,6 +28,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from hames.app import check_attachments
 from hames.cli import flags
 from hames.cli.ask_server import reader_left
 from hames.cli.in_process import in_process
@@ -39,18 +40,15 @@ from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
-from hames.core.attachments import user_message
 from hames.domain import schema
 from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured
-from hames.domain.ids import ItemId
 from hames.domain.json import Json
 from hames.domain.models import Price
 from hames.domain.usage import Usage
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
-from hames.tools.workspace import LocalWorkspace
 from hames.tui.completing import inputs
 from hames.tui.text import listed_price
 
@@ -184,15 +182,7 @@ class PromptRun:
         """Nothing is begun with what cannot be used. Raises `InvalidCommand`."""
         if self._config:
             await self._check_options(client)
-        await user_message(
-            content(self._parts),
-            LocalWorkspace(),
-            item_id=ItemId(""),
-            step=0,
-            cwd=str(self._options.cwd),
-            client_id=None,
-            meta=None,
-        )
+        await check_attachments(content(self._parts), str(self._options.cwd))
 
     async def _check_options(self, client: AppServerClient) -> None:
         model = flags.chosen_model(self._args, self._options) or (await client.read_config(self._args.thread)).model

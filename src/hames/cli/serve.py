@@ -19,36 +19,23 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 
-from hames import __version__, logs
-from hames.agents.runner.agent import STALL_SECONDS, RunnerAgent
-from hames.agents.runner.models import RunnerShelf
-from hames.app import catalogue, open_engine, sandbox_settings
+from hames import logs
+from hames.app import STALL_SECONDS, open_engine, runner_agent, sandbox_report, serve_engine, thread_store, traced
 from hames.cli import flags
 from hames.cli.own_addresses import own_addresses
 from hames.cli.wrapping import columns, fold
-from hames.clock_and_ids import SystemClock
 from hames.config.options import Options
-from hames.core.engine import Engine
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate
-from hames.observe import traces as server_traces
-from hames.protocols.bootstrap.session import BootstrapSession
-from hames.protocols.flint.session import FlintSession
-from hames.protocols.sync.pages import GitChanges, SandboxReport
-from hames.providers.catalogue import Catalogue
-from hames.sandbox.local import LocalSandbox
-from hames.server.app import Extras, Server, serving
+from hames.protocols.sync.pages import GitChanges
+from hames.server.app import Server
 from hames.server.guard.token import checked, token_in
 from hames.server.listener import Address
-from hames.store.jsonl import JsonlStore
-from hames.store.places import Places
 from hames.tui.git_changes import NoDiff, uncommitted_changes
 
 PORT = 4800
@@ -59,10 +46,7 @@ PLAIN_HTTP = (
     " VPN, or a"
     " proxy with HTTPS"
 )
-DEMO_MODEL = "scripted/hello"
-PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LAST_SPANS_SECONDS = 2.0
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
 
@@ -129,56 +113,22 @@ def token_of(args: Namespace, options: Options) -> str | None:
 
 
 async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
-    store = JsonlStore(options.data_dir, places=Places(options.state_dir))
+    store = thread_store(options)
     store.prepare()
-    models, agents = catalogue(options), None
+    models, agents = None, None
     if args.runner:
-        agent = RunnerAgent(args.runner, token=os.environ.get("HAMES_RUNNER_TOKEN", ""), stall_s=args.runner_stall)
-        shelf = RunnerShelf()
-        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, sources=[shelf])
-        agents = {agent.name: agent}
+        token_there = os.environ.get("HAMES_RUNNER_TOKEN", "")
+        models, agents = runner_agent(options, args.runner, token=token_there, stall_s=args.runner_stall)
     async with (
         open_engine(options, models=models, store=store, agents=agents) as engine,
-        serving(engine, address, _extras(options, engine), token=token) as server,
-        _traced(engine, options),
+        serve_engine(engine, options, address, token=token, git_changes=git_changes) as server,
+        traced(engine, options),
     ):
-        await _welcome(server, options, engine, address)
+        await _welcome(server, options, engine.rules.defaults.model, address)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
         await until_stopped()
     return 0
-
-
-@asynccontextmanager
-async def _traced(engine: Engine, options: Options) -> AsyncGenerator[None]:
-    traces = server_traces.set_up(options.environment, version=__version__)
-    if traces is None:
-        yield
-        return
-    engine.observers.append(traces.observe)
-    try:
-        yield
-    finally:
-        engine.observers.remove(traces.observe)
-        with anyio.move_on_after(LAST_SPANS_SECONDS, shield=True):
-            await anyio.to_thread.run_sync(traces.close, abandon_on_cancel=True)
-
-
-def _extras(options: Options, engine: Engine) -> Extras:
-    home = str(options.data_dir)
-    return Extras(
-        data_dir=options.data_dir,
-        uploads_dir=options.state_dir / "uploads",
-        version=__version__,
-        sessions={
-            "bootstrap": BootstrapSession,
-            "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home),
-        },
-        page=PAGE,
-        demo_model=DEMO_MODEL,
-        sandbox=lambda: _sandbox(options),
-        git_changes=git_changes,
-    )
 
 
 async def git_changes(cwd: str) -> GitChanges:
@@ -188,11 +138,6 @@ async def git_changes(cwd: str) -> GitChanges:
     except NoDiff as why:
         return GitChanges(problem=str(why))
     return GitChanges(files=tuple(FileUpdate(path=one.path, kind=one.kind, diff=one.diff) for one in found))
-
-
-async def _sandbox(options: Options) -> SandboxReport:
-    walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
-    return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 
 
 async def until_stopped() -> None:
@@ -206,14 +151,14 @@ async def until_stopped() -> None:
     alarm.start()
 
 
-async def _welcome(server: Server, options: Options, engine: Engine, address: Address) -> None:
-    report = await _sandbox(options)
+async def _welcome(server: Server, options: Options, model: str, address: Address) -> None:
+    report = await sandbox_report(options)
     width = columns(sys.stdout)
     rows = [
         *(("page", link) for link in _links(server, address)),
         *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
         ("workspace", visible(str(options.cwd))),
-        ("model", engine.rules.defaults.model),
+        ("model", model),
         ("sandbox", "ready" if report.ok else report.message),
         *(("warning", visible(warning)) for warning in options.warnings),
         ("devices", OTHER_DEVICES if address.is_loopback else PLAIN_HTTP),

@@ -78,7 +78,7 @@ async def run_loop(turn: LoopTurn) -> str:
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
 
-class Reply:
+class ModelReply:
     """A model reply as it arrives: the open item of each block, and the whole calls."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Reply:
         return self.ended.word or self.ended.reason if self.ended else ""
 
 
-async def _ask(turn: LoopTurn) -> Reply:
+async def _ask(turn: LoopTurn) -> ModelReply:
     """One whole reply. A reply that breaks off is closed as it is, and asked for again: nothing of it has run."""
     broken = 0
     while True:
@@ -113,7 +113,7 @@ async def _ask(turn: LoopTurn) -> Reply:
             await compaction.compact(turn)
         turn.handle.step += 1
         turn.user_messages_shown = _said_by_user(turn)
-        reply, asked_at = Reply(), turn.clock.monotonic()
+        reply, asked_at = ModelReply(), turn.clock.monotonic()
         log.debug("model.asked", extra=_logged(turn))
         try:
             await _listen(turn, reply)
@@ -139,7 +139,7 @@ def _logged(turn: LoopTurn, since: float | None = None) -> dict[str, object]:
     return {"thread_id": turn.handle.thread_id, "model": turn.card.id, "step": turn.step, **took}
 
 
-async def _listen(turn: LoopTurn, reply: Reply) -> None:
+async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
     request = ModelRequest(
         model=turn.card.model,
         messages=messages(turn.handle.state, turn.memory),
@@ -195,13 +195,15 @@ async def _listen(turn: LoopTurn, reply: Reply) -> None:
     await _close(turn, reply)
 
 
-async def _stream(turn: LoopTurn, reply: Reply, block: int, blank: Item, *, text: str, stream: Stream = "text") -> None:
+async def _stream(
+    turn: LoopTurn, reply: ModelReply, block: int, blank: Item, *, text: str, stream: Stream = "text"
+) -> None:
     reply.grow(len(text))
     item_id = reply.items.get(block) or await _open(turn, reply, block, blank)
     await turn.handle.append(item_id, text, stream)
 
 
-async def _open(turn: LoopTurn, reply: Reply, block: int, blank: Item) -> ItemId:
+async def _open(turn: LoopTurn, reply: ModelReply, block: int, blank: Item) -> ItemId:
     reply.anything = True
     reply.grow(BLOCK_CHARS)
     item_id = reply.items[block] = turn.handle.new_item_id()
@@ -210,13 +212,15 @@ async def _open(turn: LoopTurn, reply: Reply, block: int, blank: Item) -> ItemId
     return item_id
 
 
-async def _finish(turn: LoopTurn, reply: Reply, block: int, status: ItemStatus = "completed", **fields: object) -> None:
+async def _finish(
+    turn: LoopTurn, reply: ModelReply, block: int, status: ItemStatus = "completed", **fields: object
+) -> None:
     item_id = reply.items.pop(block, None)
     if item_id is not None:
         await turn.complete(item_id, status, **fields)
 
 
-async def _call(turn: LoopTurn, reply: Reply, call: Call) -> None:
+async def _call(turn: LoopTurn, reply: ModelReply, call: Call) -> None:
     reply.anything = True
     if any(call.id == other.id for other in reply.calls):  # some services repeat themselves; results need a name each
         call = replace(call, id=CallId(f"{call.id}_{len(reply.calls)}"))
@@ -224,7 +228,7 @@ async def _call(turn: LoopTurn, reply: Reply, call: Call) -> None:
     await turn.handle.emit(ToolCalled(turn_id=turn.turn_id, step=turn.step, call=call))
 
 
-async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
+async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> None:
     """Completes the blocks that were never ended, and reports the usage.
 
     The calls of a broken reply stay in the history: the model reads that they did not run.
@@ -243,7 +247,7 @@ async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
         await turn.handle.emit(*events)
 
 
-def _check_ending(reply: Reply) -> None:
+def _check_ending(reply: ModelReply) -> None:
     """Raises `ProviderError` for a reply that did not end well."""
     match reply.ended:
         case None:

@@ -57,7 +57,8 @@ class Catalogue:
             _cassette_source(),
         )
         self._sources = {source.name: source for source in (*own, *sources)}
-        self._environment = environment
+        self.environment = environment
+        self._complete = False
         self._clock = clock
         self._default = default
         self._cache = cache
@@ -85,12 +86,15 @@ class Catalogue:
 
     def find(self, name: str) -> ModelCard:
         provider, slash, model = name.partition("/")
-        sources = self._sources_with_lists()
+        sources = self._remembered_sources()
         if slash and provider in self._sources:
             return _with_usable(self._sources[provider], self._sources[provider].named(model))
         for source in sources:
             if (card := source.known(name)) is not None:
                 return _with_usable(source, card)
+        if not self._complete:
+            self._complete_sources()
+            return self.find(name)
         raise UnknownModel(f"no model {name!r}; {self._suggestion(name)}")
 
     def provider(self, card: ModelCard) -> ModelService:
@@ -103,13 +107,13 @@ class Catalogue:
         return self._providers[card.provider]
 
     def _with_recorder(self, provider: ModelService) -> ModelService:
-        path = self._environment.get(RECORD, "").strip()
+        path = self.environment.get(RECORD, "").strip()
         if not path or provider.name == "cassette":
             return provider
         from hames.providers.cassette import Recorder, RecordingProvider
 
         if self._recorder is None:
-            self._recorder = Recorder(path, self._environment)
+            self._recorder = Recorder(path, self.environment)
         return RecordingProvider(provider, self._recorder)
 
     def refreshable(self) -> Sequence[str]:
@@ -157,7 +161,21 @@ class Catalogue:
             await provider.aclose()
         self._providers.clear()
 
+    def added_sources(self) -> Sequence[ModelSource]:
+        """Sources from elsewhere. They are asked for when no other one has the model, or all are to be listed."""
+        return ()
+
+    def _complete_sources(self) -> None:
+        if not self._complete:
+            self._complete = True
+            for source in self.added_sources():
+                self._sources.setdefault(source.name, source)
+
     def _sources_with_lists(self) -> Sequence[ModelSource]:
+        self._complete_sources()
+        return self._remembered_sources()
+
+    def _remembered_sources(self) -> Sequence[ModelSource]:
         """The sources, with what was remembered the last time."""
         if not self._recalled and self._cache is not None:
             self._recalled = True

@@ -10,10 +10,10 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
-from hames.domain.value import Value
-from hames.tools.refusals import FileRefused, NotRegular, TooLarge, Unsteady, explained, shown
+from hames.ports.workspace import DirectoryEntry, FileRefused, NotRegular, TooLarge, Unsteady
+from hames.tools.refusals import explained, shown
 from hames.tools.resolve import filesystem_type, open_beneath
 
 CHUNK_BYTES = 1 << 20
@@ -33,20 +33,9 @@ MADE_UP = frozenset(
 )
 """File systems whose files are questions to the kernel: no size, no end, and reading some of them has effects."""
 
-EntryKind = Literal["file", "directory", "link", "other"]
-
-
-class Entry(Value):
-    """One name in a directory. `target` is where a link points."""
-
-    path: str
-    kind: EntryKind
-    size: int = 0
-    target: str = ""
-
 
 class Beneath:
-    """A directory held open. Raises `FileRefused` and nothing else."""
+    """Implements `ports.Directory`, on this machine. Raises `FileRefused` and nothing else."""
 
     def __init__(self, root: str, *, by_kernel: bool | None = None) -> None:
         self.root = root
@@ -80,7 +69,10 @@ class Beneath:
             return _drained(fd, limit), found
 
     def is_directory(self, path: str) -> bool:
-        return stat.S_ISDIR(self.look(path).st_mode)
+        return stat.S_ISDIR(self.mode(path))
+
+    def mode(self, path: str, *, follow: bool = True) -> int:
+        return self.look(path, follow=follow).st_mode
 
     def look(self, path: str, *, follow: bool = True) -> os.stat_result:
         """What stands there, without opening it."""
@@ -96,7 +88,9 @@ class Beneath:
         except OSError as error:
             raise explained(error, path) from error
 
-    def walk(self, path: str, *, depth: int, limit: int, skip: frozenset[str] = frozenset()) -> Iterator[Entry]:
+    def walk(
+        self, path: str, *, depth: int, limit: int, skip: frozenset[str] = frozenset()
+    ) -> Iterator[DirectoryEntry]:
         """What is in the directory, sorted, `depth` levels of it, `limit` entries at most. Enters no link."""
         left = limit
         levels = [_level(self.open(path, os.O_RDONLY | os.O_DIRECTORY), "", path)]
@@ -152,7 +146,7 @@ def _drained(fd: int, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def _entered(parent: int, name: str, path: str) -> list[tuple[int, Iterator[Entry]]]:
+def _entered(parent: int, name: str, path: str) -> list[tuple[int, Iterator[DirectoryEntry]]]:
     """One level down, or nothing: a directory that cannot be read, or is none any more, is shown and not entered."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -164,7 +158,7 @@ def _entered(parent: int, name: str, path: str) -> list[tuple[int, Iterator[Entr
         return []
 
 
-def _level(fd: int, prefix: str, path: str) -> tuple[int, Iterator[Entry]]:
+def _level(fd: int, prefix: str, path: str) -> tuple[int, Iterator[DirectoryEntry]]:
     """The directory and what is in it, sorted. Closes the descriptor when it fails."""
     try:
         with os.scandir(fd) as found:
@@ -175,16 +169,16 @@ def _level(fd: int, prefix: str, path: str) -> tuple[int, Iterator[Entry]]:
     return fd, (_entry(fd, prefix, name) for name in names)
 
 
-def _entry(fd: int, prefix: str, name: str) -> Entry:
+def _entry(fd: int, prefix: str, name: str) -> DirectoryEntry:
     path = prefix + name
     try:
         there = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if stat.S_ISLNK(there.st_mode):
-            return Entry(path=path, kind="link", target=os.readlink(name, dir_fd=fd))
+            return DirectoryEntry(path=path, kind="link", target=os.readlink(name, dir_fd=fd))
     except OSError:
-        return Entry(path=path, kind="other")
+        return DirectoryEntry(path=path, kind="other")
     if stat.S_ISDIR(there.st_mode):
-        return Entry(path=path, kind="directory")
+        return DirectoryEntry(path=path, kind="directory")
     if stat.S_ISREG(there.st_mode):
-        return Entry(path=path, kind="file", size=there.st_size)
-    return Entry(path=path, kind="other")
+        return DirectoryEntry(path=path, kind="file", size=there.st_size)
+    return DirectoryEntry(path=path, kind="other")

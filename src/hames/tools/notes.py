@@ -10,8 +10,9 @@ import stat
 from pathlib import Path
 
 from hames.domain.notes import Note
+from hames.ports.workspace import FileRefused, LinkInTheWay, Missing, NotRegular, Outside
 from hames.tools.beneath import Beneath
-from hames.tools.refusals import FileRefused, LinkInTheWay, Missing, NotRegular, Outside, shown
+from hames.tools.refusals import shown
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_BYTES = 32 << 10

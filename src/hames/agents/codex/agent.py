@@ -16,7 +16,7 @@ from hames.agents.codex.history import told
 from hames.agents.codex.requests import opening, thread_settings
 from hames.agents.codex.thread_map import Known, ThreadMap
 from hames.agents.codex.turn import STEER_SECONDS, CodexTurn, codex_notice
-from hames.agents.process import AgentProcess, Refused
+from hames.agents.process import AgentProcess, ProgramRefused
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.items import UserMessage
 from hames.domain.json import Json
@@ -76,7 +76,7 @@ class CodexThread:
                 await self._agent.list_models(process)
                 thread = await self._thread(process, turn)
                 turn_id = await self._begin(process, task, turn, thread)
-            except Refused as refusal:
+            except ProgramRefused as refusal:
                 raise ProviderError(f"Codex refused: {refusal}") from None
             running = self._turn = CodexTurn(process, turn, thread["thread"]["id"], turn_id)
             self._started.set()
@@ -147,5 +147,5 @@ async def _granted(process: AgentProcess, method: str, **params: Json) -> Json:
     """What Codex answers; None when it refuses."""
     try:
         return await process.call(method, params)
-    except Refused:
+    except ProgramRefused:
         return None

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from hames.agents.asking import Answering, read_beside_questions
 from hames.agents.runner.events import EventParser, Told
-from hames.agents.runner.models import NAME
 from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Answer
 from hames.domain.errors import ErrorInfo, InvalidCommand, ProviderError
@@ -54,7 +53,7 @@ RunnerTool = CommandExecution | FileChange | ToolCall
 class RunnerAgent:
     """Implements `ports.Agent`."""
 
-    name = NAME
+    name = "runner"
 
     def __init__(self, url: str, *, token: str = "", stall_s: float = STALL_SECONDS) -> None:
         """`stall_s`: after so much silence, heartbeats included, the run is given up."""

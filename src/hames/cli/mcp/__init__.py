@@ -42,6 +42,7 @@ from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
 from hames.tools.mcp.servers import McpServerSettings, probe
+from hames.tools.workspace import LocalWorkspace
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -114,7 +115,9 @@ def described(status: ServerStatus) -> str:
 
 def _place(options: Options) -> Place:
     cwd = str(options.cwd)
-    return Place(thread_id=ThreadId(""), turn_id=TurnId(""), workspace=cwd, cwd=cwd, sandbox=ReadOnly())
+    return Place(
+        files=LocalWorkspace(), thread_id=ThreadId(""), turn_id=TurnId(""), workspace=cwd, cwd=cwd, sandbox=ReadOnly()
+    )
 
 
 def _add(args: Namespace) -> int:

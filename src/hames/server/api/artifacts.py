@@ -6,6 +6,7 @@ their bytes are, text as plain text, and anything else only to be saved.
 
 from urllib.parse import quote
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,14 +25,12 @@ from hames.domain.items import (
 from hames.domain.pictures import shape
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.state import ThreadState
+from hames.ports.workspace import FileRefused
 from hames.protocols.body import parse_number
 from hames.server.http.pictures import decode_picture
 from hames.server.http.reply import ALWAYS, HttpRefusal
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
-from hames.tools.beneath import Beneath
-from hames.tools.refusals import FileRefused
-from hames.tools.works import off_the_loop
 
 FILE_BYTES = 64 << 20
 HARMLESS = {"Content-Security-Policy": "default-src 'none'; sandbox"}
@@ -58,7 +57,7 @@ class ArtifactsApi:
             raise HttpRefusal(404, "no such artifact", "Other")
         root, path = _beneath(state, item.path)
         try:
-            data = await off_the_loop(lambda: _read(root, path))
+            data = await to_thread.run_sync(self._read, root, path, abandon_on_cancel=True)
         except FileRefused as why:
             raise HttpRefusal(404, f"the file cannot be shown: {why}", "Other") from None
         saves = request.query_params.get("download") == "1"
@@ -83,6 +82,11 @@ class ArtifactsApi:
         media_type, data = found
         headers = {**ALWAYS, **HARMLESS, "Cache-Control": "private, max-age=31536000, immutable"}
         return Response(data, 200, headers, media_type)
+
+    def _read(self, root: str, path: str) -> bytes:
+        # A link in its place could lead anywhere: whoever wrote the file may not be whoever may read there.
+        with self._service.engine.workspace.open(root) as directory:
+            return directory.read(path, limit=FILE_BYTES, follow=False)
 
     async def _item(self, request: Request) -> tuple[ThreadState, Item | None]:
         state = await self._service.state(ThreadId(request.path_params["id"]))
@@ -114,12 +118,6 @@ def _beneath(state: ThreadState, path: str) -> tuple[str, str]:
         if path.startswith(inside) and ".." not in path.split("/"):
             return root, path[len(inside) :]
     raise HttpRefusal(404, "the file is outside of the thread's directory", "Other")
-
-
-def _read(root: str, path: str) -> bytes:
-    # A link in its place could lead anywhere: whoever wrote the file may not be whoever may read there.
-    with Beneath(root) as directory:
-        return directory.read(path, limit=FILE_BYTES, follow=False)
 
 
 def _media_type(item: Artifact, data: bytes) -> str:

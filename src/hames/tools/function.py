@@ -1,4 +1,7 @@
-"""`@tool`: a tool from a function. Its name, its docstring and its type hints say the rest."""
+"""`@tool`: a tool from a function. Its name, its docstring and its type hints say the rest.
+
+A parameter annotated `CancelToken` is not the model's to fill in: the function is given the token of its call.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -10,22 +13,31 @@ from anyio import to_thread
 
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
+from hames.tools.host import CancelToken, cancel_token
 
 
 class FunctionTool:
     """What `@tool` makes of a function."""
 
     def __init__(
-        self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        read_only: bool = False,
     ) -> None:
         self.name = name or function.__name__
         self.description = description or inspect.getdoc(function) or ""
+        self.read_only = read_only
         self._function = function
-        self._input = _input_type(function)
+        hints = get_type_hints(function, include_extras=True)
+        self._token = next((name for name, hint in hints.items() if hint is CancelToken), None)
+        self._input = _input_type(function, hints)
         schema = msgspec.json.schema(self._input)
         root = schema["$ref"].rpartition("/")[2]
         definitions = dict(schema["$defs"])
-        self.input_schema: dict[str, Json] = {**definitions.pop(root), "additionalProperties": False}
+        self.input_schema: dict[str, Json] = definitions.pop(root)
         self.input_schema.pop("title", None)
         if definitions:
             self.input_schema["$defs"] = definitions
@@ -33,6 +45,8 @@ class FunctionTool:
     async def execute(self, input: dict[str, Json]) -> str:  # noqa: A002 - the specification's word
         values = msgspec.convert(input, self._input)
         arguments = {name: getattr(values, name) for name in self._input.__struct_fields__}
+        if self._token is not None:
+            arguments[self._token] = cancel_token()
         if inspect.iscoroutinefunction(self._function):
             answer = await self._function(**arguments)
         else:
@@ -48,12 +62,19 @@ class FunctionTool:
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None
+    *, name: str | None = None, description: str | None = None, read_only: bool = False
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """A tool from a function: its name, its docstring, its type hints.
+
+    `read_only`: it changes nothing, so nobody is asked about it.
 
     >>> @tool
     ... def add(a: int, b: Annotated[int, "what to add"] = 1) -> str:
@@ -63,16 +84,17 @@ def tool(
     'what to add'
     """
     if function is None:
-        return partial(FunctionTool, name=name, description=description)
+        return partial(FunctionTool, name=name, description=description, read_only=read_only)
     return FunctionTool(function)
 
 
-def _input_type(function: Callable[..., Any]) -> type[msgspec.Struct]:
-    hints = get_type_hints(function, include_extras=True)
+def _input_type(function: Callable[..., Any], hints: dict[str, Any]) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise Misconfigured(f"a tool takes named parameters: {function.__name__} has {parameter}")
+        if hints.get(parameter.name) is CancelToken:
+            continue
         kind = _described(hints.get(parameter.name, str))
         has_default = parameter.default is not parameter.empty
         fields.append((parameter.name, kind, parameter.default) if has_default else (parameter.name, kind))
