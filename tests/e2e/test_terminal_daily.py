@@ -417,18 +417,18 @@ def test_a_signal_to_continue_may_come_in_the_middle_of_writing_to_the_terminal(
     terminal.tmux("new-session", "-d", "-x", "80", "-y", "24", "-c", str(terminal.workspace), command)
     connected(terminal)
     (terminal.workspace / "go").touch()
-    terminal.types("half a thought")
-    terminal.shows("│ half a thought")
-    assert (terminal.workspace / "gone").exists(), "the signal was sent"
-    terminal.types(" and more")
+    # What is typed while the terminal is taken over again is not lost.
+    for letter in "half a thought and more":
+        terminal.types(letter)
     terminal.shows("│ half a thought and more")
+    assert (terminal.workspace / "gone").exists(), "the signal was sent"
     assert terminal.flags().startswith("1 ")
 
 
 def test_where_no_shell_waits_control_z_does_not_freeze_the_terminal(terminal: Terminal) -> None:
     ready(terminal, "--model", "scripted/hello")
     terminal.presses("C-z")
-    terminal.shows("No shell to return to")
+    terminal.shows("There is no shell to return to")
     terminal.types("still here")
     terminal.shows("│ still here")
 

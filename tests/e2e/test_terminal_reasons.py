@@ -49,7 +49,7 @@ def test_a_failed_edit_and_a_failed_search_say_why_right_under_the_call(terminal
     grep = {"call": "grep", "with": {"pattern": "("}}
     ready(terminal, "--model", script(terminal, [edit, {"call": "glob", "with": {"pattern": "*"}}], [grep], "I see."))
     sends(terminal, "go")
-    rows = terminal.shows("I see.").split("\n")
+    rows = terminal.shows("I see.", "│ no file", "│ skipped: an earlier call", "│ rg: regex").split("\n")
     for call, why in (("edit", "missing.txt"), ("glob", "skipped: an earlier call"), ("grep", "regex")):
         at = next(number for number, row in enumerate(rows) if row.strip().startswith(f"· {call}"))
         assert rows[at + 1].strip().startswith("│ "), rows

@@ -81,7 +81,7 @@ def test_a_key_in_the_environment_is_said_to_be_needed_in_every_shell(shell: She
     words = ("setup", "--base-url", f"{address}/locked/v1", "--no-sandbox-check")
     done = shell.hames(*words, COMPATIBLE_API_KEY=KEY)
     assert (done.returncode, "Ready." in done.stdout) == (0, True), done.stdout + done.stderr
-    assert "COMPATIBLE_API_KEY, which every shell must set; `hames login compatible` saves it" in done.stdout
+    assert "COMPATIBLE_API_KEY; set it in every shell that runs hames, or run `hames login compatible`" in done.stdout
 
 
 def test_without_a_terminal_the_address_is_a_flag_and_the_key_comes_from_stdin(shell: Shell, address: str) -> None:

@@ -46,7 +46,7 @@ async def test_a_refused_command_and_a_refused_change_show_why(tmp_path: Path) -
         await stage.shows(
             "Done.",
             "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
-            "│ this file is protected: it changes only after a person has agreed",
+            "│ this file is protected: changing it needs a person's approval",
         )
 
 

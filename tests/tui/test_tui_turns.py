@@ -127,7 +127,7 @@ async def test_escape_at_a_question_stops_the_turn() -> None:
 
 
 async def test_nobody_answers_what_they_were_still_typing_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hames.tui.app.QUIET_SECONDS", 4.0)  # a busy machine takes its time over each key
+    monkeypatch.setattr("hames.tui.screen.QUIET_SECONDS", 4.0)  # a busy machine takes its time over each key
     gate = anyio.Event()
     async with staged(ScriptedModel([wait_for(gate), call("asking", x=1)], [say("ok")]), ASKING) as stage:
         await stage.says("go")

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from hames.domain.events import Record
 from hames.protocols.flint import greeting, inbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.published import NOTIFICATIONS, PUBLISHED, REQUESTS
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About
 from hames.protocols.rpc import Ask, Notify
 from hames.protocols.schema import json_schema
 from hames.testing.generators.histories import changes, histories
 
-SHAPE = Seed(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
+SHAPE = FlintDialect(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
 SCHEMA = json_schema(PUBLISHED)
 
 

@@ -23,9 +23,8 @@ from hames.domain.items import (
 from hames.domain.request import ResultBlock
 from hames.domain.state import Change
 from hames.protocols.bootstrap import items as bootstrap
-from hames.protocols.flint.codex.shape import Codex
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.runner import outbound as runner
 from hames.protocols.sse import outbound as sse
 from hames.protocols.sync.tools import tool_call
@@ -33,7 +32,7 @@ from hames.testing.fakes.model import ScriptedModel, call, call_raw, say
 from support import ASKING, BROKEN, ECHO, created, engine, started, turn_end, whole_turn
 
 ABOUT = About(version="1", provider="p", home="/h")
-SEED, CODEX = Seed(ABOUT, lambda _: None), Codex(ABOUT, lambda _: None)
+SEED, CODEX = FlintDialect(ABOUT, lambda _: None), CodexDialect(ABOUT, lambda _: None)
 WHY = "no such file: 'a.txt'"
 REFUSED = ToolResult(text=WHY, failed=True)
 NAMES: dict[str, Any] = {"id": ItemId("item_1"), "step": 1, "call_id": CallId("c1")}

@@ -44,7 +44,7 @@ describe.skipIf(python() === undefined)("a second device", () => {
     const { code } = await addDevice(page);
     await phone.getByRole("textbox", { name: "Code" }).fill("AAAA-AAAA");
     await phone.getByRole("button", { name: "Sign in" }).click();
-    await phone.getByText("This code is wrong, was used already, or has expired.").waitFor();
+    await phone.getByText("This code is wrong, was already used, or has expired.").waitFor();
     await phone.getByRole("textbox", { name: "Code" }).fill(code.toLowerCase().replace("-", ""));
     await phone.getByRole("button", { name: "Sign in" }).click();
     await box(phone).waitFor();

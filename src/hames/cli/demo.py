@@ -1,11 +1,10 @@
-"""A real task on a scripted model: no key, no network, nothing outside a temporary directory.
+"""A demo task with a fake model: needs no key and no network, and works in a temporary directory.
 
-  hames demo             a failing test is read, run, fixed and run again, with an approval on the way
-  hames demo --ask       you decide about the approvals yourself
-  hames demo --keep      leave the directory where it is and say where
+  hames demo             the agent reads a failing test, runs it, fixes the code and runs it again
+  hames demo --ask       answer the approvals yourself
+  hames demo --keep      keep the directory and print its path
 
-The model is a script; everything else is what your own work would run on: the server, its protocol, the tools,
-the sandbox and the log.
+The model plays a script. Everything else is real: the server, its protocol, the tools, the sandbox and the log.
 """
 
 import os
@@ -31,14 +30,14 @@ from hames.sandbox.local import LocalSandbox
 from hames.sandbox.processes.environment import SYSTEM_PATH
 
 WITHOUT_SANDBOX = (
-    "This machine has no sandbox, so the commands of this demo run as you and without one. They are written in the"
-    " script: they run the tests in the temporary directory. Nothing would keep other commands there."
+    "This machine has no sandbox, so the commands of this demo run without one, with all your rights. They come from"
+    " the script and run the tests in the temporary directory. Without a sandbox nothing limits what commands can do."
 )
 TASK = "Make the tests pass, and tell me what was wrong."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--ask", action="store_true", help="decide about the approvals yourself")
+    parser.add_argument("--ask", action="store_true", help="answer the approvals yourself")
     parser.add_argument("--keep", action="store_true", help="keep the temporary directory")
 
 
@@ -59,7 +58,7 @@ async def _demo(directory: Path, ask: bool) -> int:
     walls = await LocalSandbox().walls()
     sandbox = "workspaceWrite" if walls.kind != "none" else "dangerFullAccess"
     print(
-        paint.bold("hames demo"), paint.dim(fold(f"a scripted model, real tools, in {directory}", columns(sys.stdout)))
+        paint.bold("hames demo"), paint.dim(fold(f"a fake model and real tools, in {directory}", columns(sys.stdout)))
     )
     width = columns(sys.stdout)
     print(paint.dim(fold(f"sandbox: {walls.sentence}", width)))
@@ -107,9 +106,9 @@ class DemoScreen(TerminalView):
         self._approvals += 1
         if self._asks:
             return await super().decide(asked) or "decline"
-        self._line(self._paint.warn(f"? may I? {visible(asked.params.reason or '')}"))
+        self._line(self._paint.warn(f"? allow this? {visible(asked.params.reason or '')}"))
         await anyio.sleep(0.8)
-        self._line(self._paint.warn("  yes (this demo says yes; hames demo --ask lets you decide)"))
+        self._line(self._paint.warn("  yes (the demo answers yes; with hames demo --ask you answer yourself)"))
         return "accept"
 
     def handle_event(self, event: agent_events.AgentEvent) -> None:
@@ -129,5 +128,5 @@ class DemoScreen(TerminalView):
             self._line(self._paint.good(f"done: the tests pass; {counted}"))
             return 0
         why = turn.error.message if turn.error else "the tests still fail"
-        self._line(self._paint.bad(f"the turn ended as {turn.status}: {visible(why)}"))
+        self._line(self._paint.bad(f"the turn ended with status {turn.status}: {visible(why)}"))
         return 1

@@ -1,10 +1,11 @@
-"""Check what this machine offers, and say how to get what is missing.
+"""Check this machine, and say how to install or fix what is missing.
 
-  hames doctor           one line each: Python, the configuration, the sandbox (proved by trying to escape), programs,
-                         the model provider (asked for its models), directories, MCP servers (started and stopped)
+  hames doctor           one line each: Python, the configuration, the sandbox (tested by trying to break out),
+                         programs, the model provider (asked for its models), directories, MCP servers (started and
+                         stopped)
   hames doctor --json    the same as JSON
 
-Exit code: 0 when everything hames needs is there, 1 when something is missing.
+Exit code: 0 if everything that hames needs works, 1 if something is missing.
 """
 
 import os
@@ -46,7 +47,7 @@ class DoctorFinding(Value):
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.THREADS)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
@@ -119,22 +120,20 @@ async def try_escapes(policy: SandboxPolicy) -> tuple[bool, str]:
         tried = await prove(policy)
     except HarnessError as problem:
         return False, str(problem)
-    out = [one.attempt for one in tried if one.escaped and not one.known]
-    known = [one.attempt for one in tried if one.escaped and one.known]
-    says = f"{len(tried)} attempts to escape, {len(out)} got out"
+    out = [one.attempt for one in tried if one.escaped]
+    says = f"{len(tried)} attempts to break out, {len(out)} succeeded"
     says += f": {', '.join(out)}" if out else ""
-    says += f" (documented: {', '.join(known)})" if known else ""
     return bool(tried) and not out, says
 
 
 def _home(names: list[str] | None, options: Options) -> DoctorFinding:
     """What commands see of the home directory."""
     if names is None:
-        says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
+        says = "the workspace contains the home directory: commands see all of it except files known to hold secrets"
         return DoctorFinding(name="home", good=False, says=says, needed=False)
     home = options.environment.get("HOME") or str(Path.home())
     shown = ", ".join(name for name in names if Path(home, name).exists()) or "nothing"
-    more = "extra_read and extra_cache in config.toml show more"
+    more = "add more with extra_read and extra_cache in config.toml"
     return DoctorFinding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
 

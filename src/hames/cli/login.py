@@ -1,13 +1,13 @@
 """Save the API key of a model provider, after a test call to it.
 
-  hames login                          which providers there are, and which have a key (also: hames login status)
+  hames login                          list the providers and whether each has a key (also: hames login status)
   hames login anthropic                asks for the key without showing it
   echo "$KEY" | hames login openai     reads the key from stdin
-  hames login openai --remove          forget the saved key
+  hames login openai --remove          delete the saved key
 
-The key goes into the operating system's keyring where there is one (pip install 'hames[keyring]'), otherwise into a
-file that only you can read. A key in the environment, such as ANTHROPIC_API_KEY, is used before a saved one.
-Exit code: 0, 1 when the provider refuses the key or cannot be reached, 2 for a bad option.
+The key is saved in the operating system's keyring if there is one (pip install 'hames[keyring]'), otherwise in a file
+that only you can read. A key in the environment, such as ANTHROPIC_API_KEY, takes precedence over a saved one.
+Exit code: 0, 1 if the provider refuses the key or cannot be reached, 2 for a bad option.
 """
 
 import os
@@ -34,9 +34,9 @@ LIST_WORDS = ("status", "list")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="such as anthropic, openai or openrouter")
-    parser.add_argument("--remove", action="store_true", help="forget the saved key")
+    parser.add_argument("--remove", action="store_true", help="delete the saved key")
     parser.add_argument("--no-test", action="store_true", help="save the key without a test call")
-    parser.add_argument("--file", action="store_true", help="save it in a file even where there is a keyring")
+    parser.add_argument("--file", action="store_true", help="save it in a file even if there is a keyring")
 
 
 def run(args: Namespace) -> int:
@@ -72,8 +72,8 @@ def key_variable(provider: str) -> str:
     known = providers()
     if provider not in known:
         raise InvalidCommand(
-            f"no provider {provider!r}; there are: {', '.join(known)}."
-            " Another server is set up with: hames setup --base-url ADDRESS"
+            f"unknown provider {provider!r}; the providers are: {', '.join(known)}."
+            " For another server run: hames setup --base-url ADDRESS"
         )
     return known[provider]
 

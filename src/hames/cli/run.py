@@ -1,4 +1,4 @@
-"""One prompt, streamed; the exit code is the outcome. No terminal needed.
+"""Send one prompt, print what the agent does, and end with an exit code for the result. Needs no terminal.
 
   hames run "Why does test_cart fail?"
   git diff | hames run "Review this change" --file -
@@ -6,14 +6,14 @@
   hames run "List the public functions" --output-schema functions.schema.json > functions.json
   hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
 
-The agent's own words go to stdout, everything else it does to stderr (--quiet: nothing). With --json stdout has one
-event a line, documented in docs/ci.md; the last one has the agent's final message as `answer`.
-With --output-schema stdout has the answer as JSON that fits the schema.
+The agent's messages go to stdout, its commands and changes to stderr (with --quiet only the final message is printed).
+With --json stdout has one event per line (see docs/ci.md); the last one has the final message as `answer`.
+With --output-schema stdout has the answer as JSON that matches the schema.
 
-Where the approval policy asks and nobody is there to answer, the turn is stopped and the exit code is 3:
-allow more with --approval-policy never (the sandbox stays), or go on later with --thread ID.
+If an approval is needed and nobody can answer, the turn stops and the exit code is 3. Run again with
+--approval-policy never (commands stay in the sandbox), or continue with `hames --thread ID` in a terminal.
 
-Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was begun), 3 an approval is needed,
+Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was started), 3 an approval is needed,
 130 interrupted.
 """
 
@@ -62,21 +62,30 @@ INVALID = -32602
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", default="", help="what to do; - reads it from stdin")
     parser.add_argument("--file", metavar="FILE", help="a file whose text is added to the prompt; - is stdin")
-    parser.add_argument("--image", metavar="FILE", action="append", default=[], help="show the model a picture")
+    parser.add_argument("--image", metavar="FILE", action="append", default=[], help="attach a picture")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-c", "--continue", dest="last", action="store_true", help="go on with the last thread")
-    which.add_argument("--thread", metavar="ID", help="go on with this thread")
+    which.add_argument("-c", "--continue", dest="last", action="store_true", help="continue the last thread")
+    which.add_argument("--thread", metavar="ID", help="continue this thread")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="one event a line on stdout")
-    how.add_argument("-q", "--quiet", action="store_true", help="nothing but the answer")
-    parser.add_argument("--output-schema", metavar="FILE", help="answer as JSON that fits this JSON Schema")
+    how.add_argument("--json", action="store_true", help="print one event per line as JSON")
+    how.add_argument("-q", "--quiet", action="store_true", help="print only the final message")
     parser.add_argument(
-        "--output-last-message", metavar="FILE", help="write the agent's final message to this file, too"
+        "--output-schema", metavar="FILE", help="print the answer as JSON that matches this JSON Schema"
     )
     parser.add_argument(
-        "-o", "--option", metavar="ID=VALUE", action="append", default=[], help="a selector, as hames models lists them"
+        "--output-last-message", metavar="FILE", help="also write the agent's final message to this file"
     )
-    parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
+    parser.add_argument(
+        "-o",
+        "--option",
+        metavar="ID=VALUE",
+        action="append",
+        default=[],
+        help="an option of the model; hames models --options lists them",
+    )
+    parser.add_argument(
+        "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
+    )
     flags.add_shared(parser)
 
 
@@ -194,7 +203,7 @@ class PromptRun:
             choices = [choice.id for option in offered if option.id == name for choice in option.options]
             if not choices:
                 known = ", ".join(dict.fromkeys(option.id for option in offered))
-                raise InvalidCommand(f"{model} has no option {name!r}; there are: {known}")
+                raise InvalidCommand(f"{model} has no option {name!r}; its options are: {known}")
             if value not in choices:
                 raise InvalidCommand(f"option {name!r} has no value {value!r}; its values are: {', '.join(choices)}")
 
@@ -203,7 +212,7 @@ class PromptRun:
         thread_id = args.thread
         if args.last:
             if (found := await client.latest_thread()) is None:
-                raise AppServerError(0, "there is no thread to go on with")
+                raise AppServerError(0, "there is no thread to continue")
             thread_id = found.id
         policy = flags.chosen_policy(args, self._options)
         sandbox = flags.chosen_sandbox(args, self._options)
@@ -241,7 +250,7 @@ class PromptRun:
                 return self._ended(turn)
             answer, complaint = fitting(text_of(turn), self._wanted)
         if complaint:
-            return self._end(FAILED, f"the answer does not fit the schema: {complaint}")
+            return self._end(FAILED, f"the answer does not match the schema: {complaint}")
         self._view.answer(answer)
         return self._ended(turn, answer=answer)
 
@@ -302,7 +311,7 @@ class PromptRun:
         info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
         hint = next_step(info, self._thread_id) if code == FAILED else ""
         if code == NEEDS_APPROVAL:
-            why = "this needs an approval, and nobody is here to give it"
+            why = "this needs an approval, and nobody can answer"
             hint = next_step("NeedsApproval", self._thread_id)
         return self._end(code, why, said=text_of(turn), answer=answer, hint=hint)
 
@@ -361,7 +370,7 @@ def _prompt(args: Namespace) -> str:
         added = sys.stdin.read() if args.file == "-" else _text(_file(args.file))
         words = f"{words}\n\n{added}" if words else added
     if not words.strip():
-        raise InvalidCommand('there is no prompt; say it as in: hames run "Fix the tests"')
+        raise InvalidCommand('the prompt is missing; for example: hames run "Fix the tests"')
     return words
 
 
@@ -385,9 +394,9 @@ def _schema(name: str | None) -> Json:
     try:
         found: Json = msgspec.json.decode(_file(name).read_bytes())
     except (OSError, msgspec.DecodeError) as failure:
-        raise Misconfigured(f"{name!r} is no JSON Schema: {failure}") from None
+        raise Misconfigured(f"{name!r} is not a JSON Schema: {failure}") from None
     if not isinstance(found, dict):
-        raise Misconfigured(f"{name!r} is no JSON Schema: it must be an object")
+        raise Misconfigured(f"{name!r} is not a JSON Schema: it must be an object")
     return found
 
 
@@ -402,6 +411,7 @@ def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise InvalidCommand(
-            f"an option is written ID=VALUE, not {word!r}; a file for the final message: --output-last-message {word}"
+            f"write an option as ID=VALUE, not {word!r}; to save the final message in a file use"
+            f" --output-last-message {word}"
         )
     return name, value

@@ -1,16 +1,16 @@
-"""The terminal: talk to an agent in this directory. `hames` alone opens it, too.
+"""Talk to an agent in this terminal. `hames` without a command does the same.
 
   hames                                  start a new thread here
   hames --continue                       continue the last thread
   hames --thread ID                      continue this thread
   hames --model scripted/hello           no key and no network needed
   hames tui "Why does test_cart fail?"   start with a first message
-  hames --attach                         use the server that runs here, and its threads
+  hames --attach                         use the `hames serve` that runs in this directory, and its threads
 
-It starts a server of its own and ends it on exit; --attach uses the one that `hames serve` runs here.
+It starts its own server and stops it on exit; --attach uses the one that `hames serve` started in this directory.
 F1 shows the keys, / the commands. `NO_COLOR` turns colours off.
-Exit code: 0, 1 when there is no terminal or no agent, 2 for a bad option or an unknown model, 128 and the signal's
-number when a signal ended it.
+Exit code: 0, 1 if there is no terminal or no agent, 2 for a bad option or an unknown model, 128 + the signal number
+after a signal.
 """
 
 import gc
@@ -44,8 +44,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-c", "--continue", dest="last", action="store_true", help="continue the last thread")
     which.add_argument("--thread", metavar="ID", help="continue this thread")
-    parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
-    parser.add_argument("--theme", choices=("auto", "dark", "light"), default="auto", help="default: like the terminal")
+    parser.add_argument(
+        "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
+    )
+    parser.add_argument(
+        "--theme", choices=("auto", "dark", "light"), default="auto", help="default: the same as the terminal"
+    )
     flags.add_shared(parser)
 
 

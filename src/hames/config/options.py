@@ -52,36 +52,36 @@ class Options(Value):
     model: str = ""
     """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
-    """When you are asked first: `never`, for risky actions (`unlessTrusted`), or every time (`always`)."""
+    """When the agent asks you first: never (`never`), for risky actions (`unlessTrusted`), or every time (`always`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
-    """What commands may touch: the name of a policy, or a table with `type` and its settings."""
+    """What commands can read, write and reach: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
-    """Where bubblewrap is missing, run commands with Landlock alone, which is weaker."""
+    """If bubblewrap is missing, run commands with Landlock alone, which is weaker."""
     instructions: str = ""
     """Text that is added to the instructions of the model."""
     max_steps: int = 200
     """How many model calls a turn may make."""
     log_file: str = ""
-    """Write the log there instead of to stderr."""
+    """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
     """How much is logged: `debug`, `info`, `warning` or `error`."""
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
     extra_read: tuple[str, ...] = ()
-    """Files and directories that commands in the sandbox may read, beside the system's and the usual tools."""
+    """More files and directories that commands in the sandbox can read, beside the system and the usual tools."""
     extra_cache: tuple[str, ...] = ()
-    """Directories that they may read, and change in a private copy that is thrown away."""
+    """Directories that commands can read and change, but only in a private copy that is deleted afterwards."""
     max_memory_mb: int | None = None
-    """Megabytes of memory that a command may use with everything it starts. `"auto"` is three quarters of the machine's
-    memory, 0 is no limit."""
+    """Memory that a command can use together with everything it starts, in megabytes. `"auto"` is three quarters of the
+    machine's memory, 0 is no limit."""
     max_file_mb: int = 16_384
-    """Megabytes that one file may have which a command writes. 0 is no limit."""
+    """The largest file that a command can write, in megabytes. 0 is no limit."""
     max_processes: int = 4096
-    """How many processes a command may have at a time. 0 is no limit."""
+    """How many processes a command can have at the same time. 0 is no limit."""
     search_command: tuple[str, ...] = ()
-    """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
+    """A program with arguments that searches the web, for models whose service cannot. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
-    """MCP servers whose tools the model is offered, by name."""
+    """MCP servers whose tools the model can use, by name."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}
@@ -252,7 +252,7 @@ def _with_roots(policy: SandboxPolicy, setting: Setting, home: str) -> SandboxPo
         where = f"writableRoots of sandbox ({setting.origin}) names {root!r}"
         full = os.path.join(home, root[2:]) if root.startswith("~/") else root  # noqa: PTH118
         if "\0" in full or not full.startswith("/"):
-            raise Misconfigured(f"{where}; it must be a path from the root, or from the home directory with '~/'")
+            raise Misconfigured(f"{where}; it must be an absolute path, or begin with '~/'")
         if not Path(full).exists():
             raise Misconfigured(f"{where}, which does not exist. Create it, or remove it from the list")
         if not Path(full).is_dir():
@@ -299,19 +299,19 @@ def _is_private(name: str) -> bool:
 
 
 OTHER_TOOLS: Final = {
-    "sandbox_mode": 'Here it is called sandbox: sandbox = "workspaceWrite"',
+    "sandbox_mode": 'The key is called sandbox: sandbox = "workspaceWrite"',
     "sandbox_workspace_write": (
         'Write: sandbox = { type = "workspaceWrite", writableRoots = ["/path"], networkAccess = true }'
     ),
-    "model_provider": 'The provider is a part of the model: model = "PROVIDER/MODEL"',
-    "model_providers": "Here the tables are called [providers.NAME]",
+    "model_provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
+    "model_providers": "The tables are called [providers.NAME]",
     "model_reasoning_effort": "Choose it with `hames run --option reasoning_effort=high`",
     "profiles": "There are no profiles; HAMES_CONFIG names another file",
     "profile": "There are no profiles; HAMES_CONFIG names another file",
-    "mcpServers": "Here the tables are called [mcp_servers.NAME]",
+    "mcpServers": "The tables are called [mcp_servers.NAME]",
     "permissions": "See approval_policy and sandbox",
     "env": "Set variables in your shell, or in the env of an MCP server",
-    "provider": 'The provider is a part of the model: model = "PROVIDER/MODEL"',
+    "provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
 }
 """Keys of other tools' files, and what to write here instead."""
 
@@ -378,12 +378,15 @@ def _shown(name: str, setting: Setting, home: str) -> tuple[str, ...]:
     where = f"{name} ({setting.origin})"
     for path in setting.value:
         if not isinstance(path, str) or "\0" in path:
-            raise Misconfigured(f"{where} must be a list of texts, each a path")
+            raise Misconfigured(f"{where} must be a list of paths")
         if not path.startswith(("/", "~/")) or ".." in path.split("/"):
-            raise Misconfigured(f"{where}: {path!r} must be a path from the root, or from the home directory with '~/'")
+            raise Misconfigured(f"{where}: {path!r} must be an absolute path, or begin with '~/'")
         full = Path(home, path[2:]) if path.startswith("~/") else Path(path)
         if Path(home).is_relative_to(full):
-            raise Misconfigured(f"{where}: {path!r} would show the whole home directory; name what is needed in it")
+            raise Misconfigured(
+                f"{where}: {path!r} would show the whole home directory; name only the"
+                f" directories in it that are needed"
+            )
     return tuple(setting.value)
 
 
@@ -401,11 +404,9 @@ def _limit(name: str, setting: Setting) -> int | None:
 def _search_command(setting: Setting) -> tuple[str, ...]:
     words = setting.value
     if not all(isinstance(word, str) and "\0" not in word for word in words):
-        raise Misconfigured(f"search_command ({setting.origin}) must be a list of texts: a program and its arguments")
+        raise Misconfigured(f"search_command ({setting.origin}) must be a list of strings: a program and its arguments")
     if words and ("{query}" in words[0] or not words[0] or ("/" in words[0] and not words[0].startswith("/"))):
-        raise Misconfigured(
-            f"search_command ({setting.origin}) must begin with a program: a name, or a path from the root"
-        )
+        raise Misconfigured(f"search_command ({setting.origin}) must begin with a program: a name, or an absolute path")
     return tuple(words)
 
 
@@ -417,5 +418,5 @@ def _mcp_servers(setting: Setting) -> dict[str, McpServer]:
     wrong = [name for name, server in servers.items() if bool(server.command) == bool(server.url)]
     if wrong:
         names = ", ".join(map(repr, wrong))
-        raise Misconfigured(f"the MCP server {names} ({setting.origin}) needs a command or a url, and not both")
+        raise Misconfigured(f"the MCP server {names} ({setting.origin}) needs either a command or a url")
     return servers

@@ -29,7 +29,7 @@ _HINTS = {
     "env_http_headers": "extra headers are not supported",
     "http_headers": "extra headers are not supported",
     "url": "the address is called base_url",
-    "wire_api": "providers of your own speak chat completions",
+    "wire_api": "your own providers always use chat completions",
     "name": "the name of the provider is the name of the table",
     "model": "set model = '{name}/MODEL' at the top of the file",
 }

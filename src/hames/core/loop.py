@@ -126,7 +126,7 @@ async def _ask(turn: LoopTurn) -> Reply:
             if not failure.retryable or not reply.anything or broken >= BROKEN_REPLIES:
                 raise
             broken += 1
-            await _notice(turn, "retry", f"the reply broke off and is asked for again: {failure}")
+            await _notice(turn, "retry", f"the connection was lost during the reply; asking again: {failure}")
             await turn.clock.sleep(0.5 * 2**broken)
         else:
             log.info("model.replied", extra={**_logged(turn, asked_at), "stop": reply.word, "calls": len(reply.calls)})
@@ -247,7 +247,7 @@ def _check_ending(reply: Reply) -> None:
     """Raises `ProviderError` for a reply that did not end well."""
     match reply.ended:
         case None:
-            raise ProviderError("the reply ended in the middle", retryable=True, info="ResponseStreamDisconnected")
+            raise ProviderError("the reply was incomplete", retryable=True, info="ResponseStreamDisconnected")
         case ReplyEnded(reason="context_exceeded"):
             raise ProviderError("the conversation no longer fits the model's window", info="ContextWindowExceeded")
         case ReplyEnded(reason="refusal"):

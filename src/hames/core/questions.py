@@ -38,7 +38,7 @@ class Questions:
                 with anyio.move_on_after(self._patience_s):
                     await question.answered.wait()
                 if not question.answered.is_set() and not thread.answerable:
-                    note = f"nobody who could answer was there for {self._patience_s:g} s"
+                    note = f"no client that could answer was connected for {self._patience_s:g} s"
                     await self.resolve(approval.id, "reject", note=note)
             return question.answer
         except anyio.get_cancelled_exc_class():
@@ -91,7 +91,7 @@ def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:
     if not isinstance(intent, Elicit) or decision not in ("once", "always"):
         return None
     if complaint := misfit(intent, content):
-        raise InvalidCommand(f"the form cannot be handed in: {complaint}")
+        raise InvalidCommand(f"the form is not valid: {complaint}")
     return filled(intent, content)
 
 

@@ -44,7 +44,7 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     except (msgspec.DecodeError, RecursionError) as problem:
         return await _failed(turn, call, _shown(call), f"the arguments are not JSON: {problem}")
     if complaint := check(arguments, tool.spec.schema):
-        return await _failed(turn, call, arguments, f"the arguments do not fit: {complaint}")
+        return await _failed(turn, call, arguments, f"the arguments are not valid: {complaint}")
     item_id = turn.handle.new_item_id()
     job = Job(
         call=call,
@@ -68,7 +68,7 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     if ruling.action == "ask" and (declined := await _ask(turn, prepared, ruling)):
         return await _refused(turn, item_id, "declined", declined)
     if changed := await _changed_meanwhile(turn, tool, job, prepared):
-        text = f"not started: {changed}. Call it again to be judged anew"
+        text = f"not started: {changed}. Call the tool again"
         return await _refused(turn, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
     started = turn.clock.monotonic()
     finished = await _run(turn, prepared, ruling)
@@ -112,7 +112,7 @@ async def _judge(turn: LoopTurn, intent: RunCommand) -> Verdict:
     judge = partial(turn.trust.judge, intent.command, cwd=intent.cwd, workspace=turn.place.workspace)
     with anyio.move_on_after(JUDGE_SECONDS):
         return await to_thread.run_sync(judge, abandon_on_cancel=True)
-    return Verdict(trusted=False, reason="it could not be judged in time")
+    return Verdict(trusted=False, reason="the safety check took too long")
 
 
 async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:

@@ -93,21 +93,21 @@ def _definitions(published: Published) -> dict[str, Schema]:
         schema = found[kind.__name__]
         schema["required"] = [name for name in schema["properties"] if name in members]
     if published.open:
-        found = {name: _undiscriminated(schema) for name, schema in found.items()}
+        found = {name: _without_discriminators(schema) for name, schema in found.items()}
     if published.names:
         names = {kind.__name__: name for kind, name in published.names.items()}
-        found = {names.get(name, name): _renamed(schema, names) for name, schema in found.items()}
+        found = {names.get(name, name): _rename_refs(schema, names) for name, schema in found.items()}
     return {name: dict(schema) for name, schema in found.items()}
 
 
-def _renamed(schema: Json, names: Mapping[str, str]) -> Json:
+def _rename_refs(schema: Json, names: Mapping[str, str]) -> Json:
     """With every reference leading to the name that the specification has."""
     if isinstance(schema, list):
-        return [_renamed(inner, names) for inner in schema]
+        return [_rename_refs(inner, names) for inner in schema]
     if isinstance(schema, str) and schema.startswith("#/$defs/"):
         name = schema.removeprefix("#/$defs/")
         return f"#/$defs/{names.get(name, name)}"
-    return {name: _renamed(inner, names) for name, inner in schema.items()} if isinstance(schema, dict) else schema
+    return {name: _rename_refs(inner, names) for name, inner in schema.items()} if isinstance(schema, dict) else schema
 
 
 def _anything_but(known: frozenset[str], description: str) -> Schema:
@@ -122,11 +122,11 @@ def _anything_but(known: frozenset[str], description: str) -> Schema:
     }
 
 
-def _undiscriminated(schema: Json) -> Json:
+def _without_discriminators(schema: Json) -> Json:
     """Without the tables from tags to types that an open union would make a lie."""
     if isinstance(schema, dict):
-        return {name: _undiscriminated(inner) for name, inner in schema.items() if name != "discriminator"}
-    return [_undiscriminated(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {name: _without_discriminators(inner) for name, inner in schema.items() if name != "discriminator"}
+    return [_without_discriminators(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 def _name(kind: type[Value], published: Published | None = None) -> str:

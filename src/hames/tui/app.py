@@ -126,7 +126,7 @@ class HamesApp(ConversationScreen):
         except SuspendNotSupported:
             return
         if not stopped:
-            self.notify("No shell to return to, so Hames goes on", markup=False)
+            self.notify("There is no shell to return to, so Hames was not suspended", markup=False)
 
     def _tidy(self) -> None:
         """Collects garbage while idle: it takes a tenth of a second, which would hold up streaming and keys."""

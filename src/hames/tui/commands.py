@@ -125,7 +125,7 @@ class Commands:
         return PickerChoice(
             id=thread.id,
             label=cut(printable(thread.name or thread.preview or "(no messages yet)"), 50),
-            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written here' if thread.foreign else ''}",
+            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written by you' if thread.foreign else ''}",
             current=thread.id == self._session.talk.thread_id,
         )
 
@@ -270,7 +270,7 @@ class Commands:
         if name in app.available_themes:
             app.theme = name
         elif rest:
-            app.note(f"Unknown theme {rest!r}. There are light, dark and others: /theme lists them", meaning="warn")
+            app.note(f"Unknown theme {rest!r}. Choose light or dark; /theme lists more", meaning="warn")
 
     # -- turns
 

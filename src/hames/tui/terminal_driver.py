@@ -29,6 +29,7 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, **options)
         self._file = _output()
         self._active = False
+        self._continuing = False
         self._frame: FirstFrame | None = getattr(app, "first_frame", None)
         self._drawn = self._frame is not None
 
@@ -48,6 +49,17 @@ class TerminalDriver(LinuxDriver):
             return
         super().write(data)
 
+    def disable_input(self) -> None:
+        if not self._continuing:
+            super().disable_input()
+            return
+        # Textual throws away what was typed and not read yet. Here the user has not left: those keys are for us.
+        self._disable_mouse_support()
+        self.exit_event.set()
+        if self._key_thread is not None:
+            self._key_thread.join()
+        self.exit_event.clear()
+
     def suspend_application_mode(self) -> None:
         self._active = False
         super().suspend_application_mode()
@@ -60,7 +72,9 @@ class TerminalDriver(LinuxDriver):
     def _continue(self) -> None:
         """Sets the terminal up again after a SIGSTOP, which cannot be prepared for."""
         if self._auto_restart and self._active:
+            self._continuing = True
             self.suspend_application_mode()
+            self._continuing = False
         super()._sigcont_application()
         if self._auto_restart:
             self._app.call_later(self._app.refresh, layout=True)

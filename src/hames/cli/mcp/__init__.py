@@ -1,12 +1,12 @@
 """The MCP servers in the user's configuration file.
 
-  hames mcp list                                    what is configured, and whether it works; --no-check starts nothing
+  hames mcp list                                    list the servers and whether they work; --no-check starts none
   hames mcp add files npx -y some-server /data      a program to start
   hames mcp add files --env KEY=VALUE -- npx -y some-server
                                                     with a variable in its environment
   hames mcp add docs --url https://example.com/mcp --header "Authorization: Bearer KEY"
-                                                    an address to reach
-  hames mcp get files                               its settings, and whether it works
+                                                    a server that is already running
+  hames mcp get files                               show its settings, and whether it works
   hames mcp test files                              start it, list its tools, stop it
   hames mcp remove files
 
@@ -47,16 +47,16 @@ from hames.tools.mcp.servers import McpServerSettings, probe
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.WORKSPACE)
     what = parser.add_subparsers(dest="what", required=True, metavar="list|add|get|remove|test")
-    listing = what.add_parser("list", help="what is configured, and whether it works")
+    listing = what.add_parser("list", help="list the servers and whether they work")
     listing.add_argument("--no-check", action="store_true", help="start nothing, only list")
     # No word is an option to this parser: `read_add` knows which belong to the program.
     add = what.add_parser("add", help="add a server to the user's file", prefix_chars="\0", add_help=False)
     add.add_argument("words", nargs=REMAINDER, help=SUPPRESS)
-    get = what.add_parser("get", help="show one: its settings, and whether it works")
+    get = what.add_parser("get", help="show the settings of a server, and whether it works")
     get.add_argument("name")
     get.add_argument("--no-check", action="store_true", help="start nothing, only show the settings")
-    what.add_parser("remove", aliases=["rm"], help="take one out of the user's file").add_argument("name")
-    what.add_parser("test", help="start one and list its tools").add_argument("name")
+    what.add_parser("remove", aliases=["rm"], help="remove a server from the user's file").add_argument("name")
+    what.add_parser("test", help="start a server and list its tools").add_argument("name")
 
 
 def run(args: Namespace) -> int:
@@ -81,7 +81,7 @@ def _list(args: Namespace) -> int:
         state = "disabled" if not server.enabled else described(found[name]) if name in found else ""
         print(f"{visible(name):<16} {visible(target)}{f'  ({visible(state)})' if state else ''}")
     if not options.mcp_servers:
-        print("no MCP servers are configured; hames mcp add --help says how")
+        print("no MCP servers are configured; to add one, see hames mcp add --help")
     for warning in options.warnings:
         print(visible(warning))
     return 0
@@ -125,7 +125,7 @@ def _add(args: Namespace) -> int:
     file = Path(user_config(os.environ))
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if name in _configured(file, text):
-        raise Misconfigured(f"there is a server {name!r} already; hames mcp remove {name} first")
+        raise Misconfigured(f"the server {name!r} already exists; remove it first: hames mcp remove {name}")
     lines = [_section(name)]
     lines += [f"url = {toml_text(server.url)}"] if server.url else []
     lines += [f"command = {toml_text(server.command)}"] if server.command else []
@@ -133,7 +133,7 @@ def _add(args: Namespace) -> int:
     lines += [f"env = {_inline(server.env)}"] if server.env else []
     lines += [f"headers = {_inline(server.headers)}"] if server.headers else []
     write_user_file(file, f"{text.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n")
-    print(f"added {name} to {file}; hames mcp test {name} tries it")
+    print(f"added {name} to {file}; test it with: hames mcp test {name}")
     return 0
 
 
@@ -170,7 +170,7 @@ def _get(args: Namespace) -> int:
 
 def _named(options: Options, name: str) -> McpServer:
     if name not in options.mcp_servers:
-        raise Misconfigured(f"no MCP server {name!r} is configured; hames mcp list shows what is")
+        raise Misconfigured(f"no MCP server {name!r} is configured; hames mcp list shows the configured ones")
     return options.mcp_servers[name]
 
 

@@ -24,17 +24,18 @@ hames mcp add NAME [OPTIONS] [--] PROGRAM [ARGUMENTS …]
 _LONG = {"-e": "--env", "-t": "--transport", "-H": "--header", "-s": "--scope"}
 _VALUED = ("--env", "--transport", "--header", "--url", "--scope")
 _REFUSED = {
-    "--bearer-token-env-var": 'the token itself is written with --header "Authorization: Bearer TOKEN"',
+    "--bearer-token-env-var": 'give the token with --header "Authorization: Bearer TOKEN"',
     "--client-id": "servers that need a sign-in in the browser are not supported; use --header with a token",
     "--client-secret": "servers that need a sign-in in the browser are not supported; use --header with a token",
     "--callback-port": "servers that need a sign-in in the browser are not supported; use --header with a token",
-    "--command": "the program is written after the name: hames mcp add NAME PROGRAM ARGUMENTS",
-    "--args": "arguments are written after the program: hames mcp add NAME PROGRAM ARGUMENTS",
+    "--command": "write the program after the name: hames mcp add NAME PROGRAM ARGUMENTS",
+    "--args": "write arguments after the program: hames mcp add NAME PROGRAM ARGUMENTS",
     "--type": "it is called --transport",
 }
 _SCOPES = {
     "project": "a project's servers are in its own .mcp.json, which is used after `hames trust`",
-    "local": "servers are added to your own configuration file, for every project: leave --scope out, or say user",
+    "local": "servers are added to your own configuration file, for every project: leave out --scope, or use"
+    " --scope user",
 }
 
 
@@ -45,31 +46,31 @@ def read_add(words: list[str]) -> tuple[str, McpServer]:
     if name is None:
         raise InvalidCommand("name the server and the program to start: hames mcp add NAME PROGRAM ARGUMENTS")
     if not NAME.fullmatch(name):
-        raise InvalidCommand(f"a server's name is letters, digits, - and _: {name!r} is not")
+        raise InvalidCommand(f"{name!r} is not a valid server name: use letters, digits, - and _")
     program = given.rest()
     url = given.one("--url")
     if not url and program and program[0].startswith(("http://", "https://")):
         url, *program = program
     transport = _transport(given.one("--transport"), url)
     if transport == "http" and program and not url:
-        raise InvalidCommand(f"{program[0]!r} is no address; one begins with http:// or https://")
+        raise InvalidCommand(f"{program[0]!r} is not an address; addresses begin with http:// or https://")
     if bool(url) == bool(program):
         raise InvalidCommand(
-            f"{program[0]!r} is too much: a server has a program or an address, and not both"
+            f"{program[0]!r} is one argument too many: a server has either a program or an address"
             if url
             else f"the address is missing: hames mcp add {name} --transport http ADDRESS"
             if transport == "http"
             else f"name a program to start, or an address: hames mcp add {name} PROGRAM ARGUMENTS"
         )
     if url and not url.startswith(("http://", "https://")):
-        raise InvalidCommand(f"{url!r} is no address; one begins with http:// or https://")
+        raise InvalidCommand(f"{url!r} is not an address; addresses begin with http:// or https://")
     env, headers = given.pairs("--env", "=", "NAME=VALUE"), given.pairs("--header", ":", '"NAME: TEXT"')
     if url and env:
-        raise InvalidCommand("--env is for a program that is started; a server with an address takes --header")
+        raise InvalidCommand("--env is only for programs; for an address use --header")
     if headers and not url:
-        raise InvalidCommand("--header is for a server with an address; a program takes --env")
+        raise InvalidCommand("--header is only for addresses; for a program use --env")
     if (scope := given.one("--scope")) not in ("", "user"):
-        raise InvalidCommand(f"there is no scope {scope!r} here: {_SCOPES.get(scope, _SCOPES['local'])}")
+        raise InvalidCommand(f"unknown scope {scope!r}: {_SCOPES.get(scope, _SCOPES['local'])}")
     command, *arguments = program or [""]
     return name, McpServer(command=command, args=tuple(arguments), env=env, url=url, headers=headers)
 
@@ -79,9 +80,7 @@ def _transport(word: str, url: str) -> str:
     if kind == "sse":
         raise InvalidCommand("the transport sse is not supported; most servers also offer http (streamable HTTP)")
     if kind not in ("", "stdio", "http"):
-        raise InvalidCommand(
-            f"there is no transport {word!r}; there are stdio, for a program, and http, for an address"
-        )
+        raise InvalidCommand(f"unknown transport {word!r}; use stdio for a program, http for an address")
     if kind == "stdio" and url:
         raise InvalidCommand("the transport stdio is for a program, and an address was given; use --transport http")
     return kind
@@ -140,6 +139,6 @@ class _Given:
         for value in self._found.get(name, []):
             key, there, text = value.partition(between)
             if not there or not key.strip():
-                raise InvalidCommand(f"{name} is written {form}, not {value!r}")
+                raise InvalidCommand(f"write {name} as {form}, not {value!r}")
             found[strip(key)] = strip(text)
         return found

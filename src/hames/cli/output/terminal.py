@@ -71,12 +71,12 @@ class RunView(Protocol):
 
 def next_step(info: str, thread_id: str) -> str:
     """What to do about a failed turn. `info` is the error's kind in flint."""
-    again = f"go on with: hames run --thread {thread_id} PROMPT"
+    again = f"continue with: hames run --thread {thread_id} PROMPT"
     match info:
         case "Unauthorized":
             return f"`hames config` shows where the key comes from; with the right one {again}"
         case "ModelNotFound":
-            return f"`hames models` lists the models there are; {again} --model MODEL"
+            return f"`hames models` lists the models; {again} --model MODEL"
         case "UsageLimitExceeded" | "ServerOverloaded":
             return f"wait a while, or choose another model: hames run --thread {thread_id} PROMPT --model MODEL"
         case "ContextWindowExceeded":
@@ -87,7 +87,8 @@ def next_step(info: str, thread_id: str) -> str:
             return f"{again}; `max_steps` in config.toml allows more model calls"
         case "NeedsApproval":
             return (
-                f"to decide yourself, go on in the terminal: hames --thread {thread_id}; to go on without questions,"
+                f"to answer yourself, continue in the terminal: hames --thread {thread_id}; to continue without"
+                f" questions,"
                 f" in the sandbox: hames run --thread {thread_id} --approval-policy never PROMPT"
             )
         case _:

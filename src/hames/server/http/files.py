@@ -35,11 +35,11 @@ class FileFinder:
         if known is None or self._clock.monotonic() - known[0] > FRESH_SECONDS:
             while len(self._lists) >= WORKSPACES:
                 del self._lists[next(iter(self._lists))]
-            known = self._lists[directory] = (self._clock.monotonic(), await _listed(directory))
-        return ranked(known[1], query, limit)
+            known = self._lists[directory] = (self._clock.monotonic(), await _list_files(directory))
+        return rank_files(known[1], query, limit)
 
 
-async def _listed(directory: str) -> list[FileHit]:
+async def _list_files(directory: str) -> list[FileHit]:
     program = find_ripgrep(directory)
     if not program or not await anyio.Path(directory).is_dir():
         return []
@@ -68,11 +68,11 @@ async def _listed(directory: str) -> list[FileHit]:
     ]
 
 
-def ranked(hits: list[FileHit], query: str, limit: int) -> tuple[FileHit, ...]:
+def rank_files(hits: list[FileHit], query: str, limit: int) -> tuple[FileHit, ...]:
     """A name that begins so, then one that contains it, then a path that does, then the letters in their order.
 
     >>> hits = [FileHit(path=p, kind="file") for p in ("docs/app.md", "src/app.py", "src/map.py")]
-    >>> [hit.path for hit in ranked(hits, "app", 2)]
+    >>> [hit.path for hit in rank_files(hits, "app", 2)]
     ['src/app.py', 'docs/app.md']
     """
     wanted = query.casefold().strip()

@@ -7,10 +7,10 @@ export type HarnessCommand = Submit | Cancel | Steer | Approve | Configure | Deq
 export type ServerMessage = StateMessage | DeltaMessage | ErrorMessage | ThreadsMessage;
 
 /**
- * What `always` would allow: a sentence without a subject, and the files it is about.
+ * What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
  *
- *     For a file change these are the files that may be changed again. For a command they are the scripts that must
- *     stay as they are.
+ *     `files`: for a file change, the files that may be changed again; for a command, the scripts that must not
+ *     change.
  */
 export interface AlwaysCovers {
   text: string;
@@ -22,7 +22,7 @@ export interface AppendTextOperation {
   value: string;
 }
 /**
- * Exactly what would happen; members of other kinds are empty.
+ * Shows exactly what would happen. Members of other kinds are empty.
  */
 export interface Approval {
   id: string;
@@ -49,7 +49,7 @@ export interface FileChange {
   diff: string;
 }
 /**
- * `content` is what an elicitation asks for, as its `requestedSchema` has it.
+ * `content` is the completed form of an elicitation, as its `requestedSchema` describes.
  */
 export interface Approve {
   type: "approve";
@@ -65,7 +65,7 @@ export interface Archive {
   archived?: boolean;
 }
 /**
- * `url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again.
+ * `url`: the path of an image, empty for a file. `upload`: the upload id, to attach the image to another prompt.
  */
 export interface Attachment {
   kind: "file" | "image";
@@ -74,7 +74,7 @@ export interface Attachment {
   upload?: string;
 }
 /**
- * `id` is what an upload was answered with.
+ * `id` is the id that `POST /uploads` returned.
  */
 export interface ImageAttachment {
   type: "image";
@@ -85,7 +85,7 @@ export interface FileAttachment {
   path: string;
 }
 /**
- * Stops the run and holds the queue; while idle, empties a held queue.
+ * Stops the run and pauses the queue; while idle, empties a paused queue.
  */
 export interface Cancel {
   type: "cancel";
@@ -96,14 +96,14 @@ export interface Choice {
   description: string;
 }
 /**
- * All of them are understood before any is carried out.
+ * All of them are validated before any is carried out.
  */
 export interface Commands {
   type: "commands";
   commands: (Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review)[];
 }
 /**
- * The same `id` twice counts once.
+ * A second submit with the same `id` does nothing.
  */
 export interface Submit {
   type: "submit";
@@ -128,19 +128,19 @@ export interface Configure {
   } | null;
 }
 /**
- * No wrapper at all. Must be asked for by name.
+ * No sandbox: commands can do everything that the user can do.
  */
 export interface DangerFullAccess {
   type: "dangerFullAccess";
 }
 /**
- * Everything readable, nothing writable, no network.
+ * Commands can write nothing and have no network.
  */
 export interface ReadOnly {
   type: "readOnly";
 }
 /**
- * The workspace and the named roots are writable.
+ * Commands can write only to the workspace and to `writableRoots`.
  */
 export interface WorkspaceWrite {
   type: "workspaceWrite";
@@ -148,7 +148,7 @@ export interface WorkspaceWrite {
   networkAccess?: boolean;
 }
 /**
- * Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people.
+ * Hames already runs in a container or the like, so it adds no sandbox. `networkAccess` is only shown to people.
  */
 export interface ExternalSandbox {
   type: "externalSandbox";
@@ -188,7 +188,7 @@ export interface DeltaMessage {
   rev?: number;
 }
 /**
- * Replaces the value at `path`. One past the end of a list appends.
+ * Replaces the value at `path`. The index right after the last element of a list appends.
  */
 export interface SetOperation {
   type: "set";
@@ -196,7 +196,7 @@ export interface SetOperation {
   value: unknown;
 }
 /**
- * About one message of this client, and nobody else's business.
+ * About one message of this client; other clients do not get it.
  */
 export interface ErrorMessage {
   type: "error";
@@ -217,9 +217,9 @@ export interface Fork {
   lastSeq?: number | null;
 }
 /**
- * What `git diff` says of a thread's directory: everything that is not committed, whoever changed it.
+ * All uncommitted changes in a thread's directory, whoever made them.
  *
- *     `problem`: why there is no diff, for people; then `files` is empty.
+ *     `problem` says why there is no diff; then `files` is empty.
  */
 export interface GitChanges {
   files?: FileChange[];
@@ -240,8 +240,8 @@ export interface HarnessMessage {
   attachments?: Attachment[];
 }
 /**
- * `output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was
- *     refused, failed or skipped.
+ * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
+ *     why it was refused, failed or skipped.
  */
 export interface HarnessToolCall {
   id: string;
@@ -297,7 +297,7 @@ export interface PlanEntry {
   status?: "completed" | "failed" | "inProgress" | "pending";
 }
 /**
- * Of the whole thread, but for `context_tokens`: filled by the last model call.
+ * Totals of the whole thread. `context_tokens` is the size of the context in the last model call.
  */
 export interface Usage {
   inputTokens: number;
@@ -324,7 +324,7 @@ export interface Settings {
   };
 }
 /**
- * `problem` says what to set before it can be used.
+ * `problem` says what to configure before the model can be used.
  */
 export interface Model {
   id: string;
@@ -338,7 +338,7 @@ export interface Model {
   problem: string;
 }
 /**
- * A warning: something is missing from now on. `message` says what, why, and what to do.
+ * A warning: something does not work from now on. `message` says what, why, and what to do.
  */
 export interface Notice {
   severity: "info" | "warning";
@@ -349,7 +349,7 @@ export interface Notice {
   at: number;
 }
 /**
- * One record of the log, in a line.
+ * One record of the log, described in one line.
  */
 export interface Mark {
   seq: number;
@@ -380,7 +380,7 @@ export interface SandboxReport {
   message: string;
 }
 /**
- * `rev` is the log position of the last record in it.
+ * `rev` is the log position of the last record that it includes.
  */
 export interface StateMessage {
   type: "state";
@@ -388,9 +388,9 @@ export interface StateMessage {
   rev?: number;
 }
 /**
- * On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now.
+ * The list of threads has changed; `threads` are the new rows. Sent to clients that connected with `?threads=1`.
  *
- *     It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask.
+ *     The first one has no rows: it tells the client that it need not poll the list.
  */
 export interface ThreadsMessage {
   type: "threads";
@@ -425,7 +425,7 @@ export interface StateAnswer {
   state: HarnessState;
 }
 /**
- * A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`.
+ * The state of a thread at record `rev`. `skipped`: how many earlier messages are left out of `state`.
  */
 export interface StateAt {
   rev: number;
@@ -437,7 +437,7 @@ export interface ThreadAnswer {
   thread: ThreadRow;
 }
 /**
- * `partial`: the search has not read every thread yet; the same one a moment later finds more.
+ * `partial`: the search has not read every thread yet; repeat it for more results.
  */
 export interface ThreadPage {
   threads: ThreadRow[];

@@ -34,8 +34,8 @@ function isTwofold(key: string): boolean {
 const OWN: readonly (readonly [string, string])[] = [
   ["↑ ↓", "Earlier prompts, when the message box is empty"],
   ["Alt+A", "Go to the question that the agent asks"],
-  ["Alt+M", "From the message box to the conversation, and back"],
-  ["Esc Shift+Tab", "From the message box to the control before it, while the agent does nothing"],
+  ["Alt+M", "Move between the message box and the conversation"],
+  ["Esc Shift+Tab", "Move from the message box to the control before it, while the agent is idle"],
   ["Alt+N", "New thread"],
   ["Alt+S", "Search threads"],
   ["Alt+↑", "Previous thread: the one above in the list"],

@@ -107,7 +107,7 @@ export function ThreadPage(props: Props) {
 
   const dropping = useFileDrop((files) => {
     if (composer.current) composer.current.attach(files);
-    else toast("Nothing can be attached here. Go back to the present first.");
+    else toast("You see an earlier state of the thread. Go back to now before you attach something.");
   });
   useEffect(() => {
     const attachments = carried.get(threadId);

@@ -4,9 +4,6 @@ A command that still runs in the same workspace could swap a directory for a lin
 outside the sandbox, would change a file somewhere else.
 """
 
-# Everything here is about one system call each, relative to a descriptor.
-# ruff: noqa: PTH101
-
 import errno
 import os
 import secrets
@@ -14,19 +11,13 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
+from hames.private_files import descriptor
+
 PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Opens a directory that may be entered, even if it may not be listed."""
 
 ASIDE = "disabled-by-hames"
 _ASIDES = 100
-
-
-def is_inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(f"{root.rstrip('/')}/")
-
-
-def root_of(path: str, roots: tuple[str, ...]) -> str | None:
-    return next((root for root in roots if is_inside(path, root)), None)
 
 
 @contextmanager
@@ -42,10 +33,8 @@ def open_directory(root: str, directory: str) -> Generator[int]:
         listed = open_listed(here)
     finally:
         os.close(here)
-    try:
+    with descriptor(listed):
         yield listed
-    finally:
-        os.close(listed)
 
 
 def open_listed(place: int) -> int:
@@ -95,7 +84,9 @@ def move_aside(directory: int, name: str) -> str:
     with writable(directory):
         for number in range(1, _ASIDES):
             aside = f"{name}.{ASIDE}" if number == 1 else f"{name}.{ASIDE}-{number}"
-            if not _exists(directory, aside):
+            try:
+                os.stat(aside, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
                 os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
                 return aside
     raise FileExistsError(f"too many files named {name}.{ASIDE}")
@@ -104,36 +95,29 @@ def move_aside(directory: int, name: str) -> str:
 def replace(directory: int, name: str, content: bytes, *, mode: int, owner: os.stat_result) -> None:
     """Writes the file anew. Raises `OSError`."""
     temporary = f".{secrets.token_hex(8)}.{ASIDE}"
-    with writable(directory):
-        file = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory
-        )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with writable(directory), open(os.open(temporary, flags, 0o600, dir_fd=directory), "wb", buffering=0) as file:
         try:
             with suppress(PermissionError):
-                os.fchown(file, owner.st_uid, owner.st_gid)
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             rest = memoryview(content)
             while rest:
-                rest = rest[os.write(file, rest) :]
-            os.fchmod(file, mode & 0o777)
+                rest = rest[file.write(rest) :]
+            os.fchmod(file.fileno(), mode & 0o777)
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
             raise
-        finally:
-            os.close(file)
 
 
 def drop_mode_bits(directory: int, name: str, bits: int) -> None:
     """Of a regular file only. Raises `OSError`."""
     # One that its owner may not read can be opened as well.
-    file = os.open(name, PLACE & ~os.O_DIRECTORY, dir_fd=directory)
-    try:
+    with descriptor(os.open(name, PLACE & ~os.O_DIRECTORY, dir_fd=directory)) as file:
         about = os.fstat(file)
         if stat.S_ISREG(about.st_mode) and about.st_mode & bits:
             _chmod(file, stat.S_IMODE(about.st_mode) & ~bits)
-    finally:
-        os.close(file)
 
 
 def read_file(directory: int, name: str, limit: int) -> tuple[os.stat_result, bytes | None]:
@@ -142,10 +126,10 @@ def read_file(directory: int, name: str, limit: int) -> tuple[os.stat_result, by
     if not stat.S_ISREG(about.st_mode) or about.st_size > limit:
         return about, None
     try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except PermissionError:
         return about, None
-    try:
+    with descriptor(opened) as file:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
             return about, None
@@ -153,13 +137,3 @@ def read_file(directory: int, name: str, limit: int) -> tuple[os.stat_result, by
         while len(content) <= limit and (chunk := os.read(file, limit + 1 - len(content))):
             content += chunk
         return about, bytes(content) if len(content) <= limit else None
-    finally:
-        os.close(file)
-
-
-def _exists(directory: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True

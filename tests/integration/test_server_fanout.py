@@ -1,5 +1,6 @@
-"""A hub: one thread watched once for everybody, and nothing lost between the past and the present."""
+"""The fan-out: one thread watched once for all its clients, and nothing lost between its history and the present."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 from hames.clock_and_ids import SystemClock
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
-from hames.protocols.sse.stream import Place
+from hames.protocols.sse.session import SseSession
+from hames.protocols.sse.stream import SseEncoder
+from hames.protocols.sync.encoder import SyncEncoder, sync_encoder
 from hames.protocols.sync.view import Offer
-from hames.server import fanout as server_hub
-from hames.server.fanout import Hub, Hubs
+from hames.server.fanout import Fanout
+from hames.server.outbox import Payload
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import ScriptedModel, call, say
 from server_support import events, following, http, running
@@ -37,50 +40,62 @@ class SlowStore(MemoryStore):
         return found if self.early else await super().read(thread_id, after=after)
 
 
+class OpenWriter:
+    """A client that reads everything."""
+
+    on_room: Callable[[], None] | None = None
+    gone, unsent, framed, paused = False, 0, False, False
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def write(self, payload: Payload) -> None:
+        self.sent += payload.data
+
+    def drop(self, code: int, why: str) -> None:
+        raise AssertionError(code, why)
+
+
+async def until_sent(writer: OpenWriter, text: bytes) -> None:
+    while text not in writer.sent:
+        await anyio.sleep(0.01)
+
+
 @pytest.mark.parametrize("early", [True, False])
-async def test_what_happens_while_the_past_is_read_is_told_once(early: bool) -> None:
+async def test_what_happens_while_the_history_is_read_is_sent_once(early: bool) -> None:
     store = SlowStore(early=early)
     model = ScriptedModel([say("One.")], [say("Two.")], [say("Three.")])
     async with engine(model, store=store, clock=SystemClock()) as house, anyio.create_task_group() as tasks:
         thread = await created(house)
         await whole_turn(house, thread.id)
-        hub = Hub(house, Offer(models=house.models), thread.id)
-        await tasks.start(hub.run)
-        store.slow = True
-        early = hub.attach_sse()
-        past: list[bytes] = []
-
-        async def read() -> None:
-            blocks = await hub.past()
-            past.extend(one.behind(Place(seq=0)) for one in blocks if one.seq <= early.seq)
-
+        fanout = Fanout(house, tasks)
+        present, back = OpenWriter(), OpenWriter()
         with anyio.fail_after(5):
+            await fanout.connect(SseSession(thread.id, "", can_answer=False), present, tasks).open()
+            store.slow = True
             async with anyio.create_task_group() as reader:
-                reader.start_soon(read)
+                reader.start_soon(fanout.connect(SseSession(thread.id, "0", can_answer=False), back, tasks).open)
                 await store.reading.wait()
                 store.slow = False
-                last = (await whole_turn(house, thread.id))[-1].record.seq
-                while hub.state.seq < last:
-                    await anyio.sleep(0.01)
+                await whole_turn(house, thread.id)
+                await until_sent(present, b"Two.")
                 store.go_on.set()
-            early.end("enough")
-            live, _ = await early.take()
-            told = b"".join(past) + live
-            assert told.count(b"One.") == told.count(b"Two.") == 1
+            assert back.sent.count(b"One.") == back.sent.count(b"Two.") == 1
+            assert (present.sent.count(b"One."), present.sent.count(b"Two.")) == (0, 1)
 
-            late = hub.attach_sse()
-            everything = await hub.past()
-            all_of_it = b"".join(one.behind(Place(seq=0)) for one in everything)
-            assert all_of_it.count(b"One.") == all_of_it.count(b"Two.") == 1
+            late = OpenWriter()
+            await fanout.connect(SseSession(thread.id, "0", can_answer=False), late, tasks).open()
+            assert late.sent.count(b"One.") == late.sent.count(b"Two.") == 1
             await whole_turn(house, thread.id)
-            live = b""
-            while b"Three." not in live:
-                live += (await late.take())[0]
-            assert (await hub.past())[-1].seq > everything[0].seq
+            for writer in (present, back, late):
+                await until_sent(writer, b"Three.")
+            again = OpenWriter()
+            await fanout.connect(SseSession(thread.id, "0", can_answer=False), again, tasks).open()
+            assert again.sent == late.sent
         tasks.cancel_scope.cancel()
 
 
-async def test_a_hub_that_fell_behind_starts_everybody_over(tmp_path: Path, monkeypatch) -> None:
+async def test_a_channel_that_fell_behind_starts_its_clients_over(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("hames.core.watcher.PENDING_CHANGES", 3)
     model = ScriptedModel([say("Hello.")])
     async with (
@@ -95,18 +110,23 @@ async def test_a_hub_that_fell_behind_starts_everybody_over(tmp_path: Path, monk
         assert [message["type"] for message in client.heard].count("state") > 1
 
 
-async def test_nobody_looks_means_nobody_watches(tmp_path: Path) -> None:
+async def test_a_thread_that_nobody_follows_is_not_watched() -> None:
     async with engine(ScriptedModel(), clock=SystemClock()) as house, anyio.create_task_group() as tasks:
         thread = await created(house)
-        hubs = Hubs(house, Offer(models=house.models), tasks)
-        async with hubs.looking(thread.id) as first, hubs.looking(thread.id) as second:
-            assert first is second
-            assert hubs.count == 1
-        assert hubs.count == 0
-        assert first.closed
-        async with hubs.looking(thread.id) as again:
-            assert again is not first
-            assert not again.closed
+        fanout = Fanout(house, tasks)
+        encoder = sync_encoder(Offer(models=house.models))
+        first, second = await fanout.open(thread.id, encoder), await fanout.open(thread.id, encoder)
+        other = await fanout.open(thread.id, SseEncoder)
+        assert first is second
+        assert other is not first
+        fanout.release(other)
+        fanout.release(first)
+        assert (fanout.thread_count, first.closed) == (1, False)
+        fanout.release(second)
+        assert (fanout.thread_count, first.closed) == (0, True)
+        again = await fanout.open(thread.id, encoder)
+        assert again is not first
+        fanout.release(again)
 
 
 async def test_a_question_is_declined_where_nobody_can_answer_it(tmp_path: Path) -> None:
@@ -150,4 +170,4 @@ async def test_a_question_stays_open_where_somebody_can(tmp_path: Path, who: str
 
 
 def test_a_frame_is_short_enough_for_the_eye() -> None:
-    assert 0.016 <= server_hub.FRAME_SECONDS <= 0.033
+    assert 0.016 <= SyncEncoder.rules.frame_s <= 0.033

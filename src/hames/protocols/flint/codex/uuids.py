@@ -3,11 +3,11 @@
 It is the same id in another spelling, not another id: the letters behind `ses_` are a number, and a
 version 8 UUID has room for it. A name of any other form stays as it is.
 
->>> spelled(ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"))
+>>> to_uuid(ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"))
 '00198147-aa38-8bdd-9fe2-613e6a178292'
->>> own(_)
+>>> from_uuid(_)
 'ses_1k0a7n8wbvnzrk17sn1f0mj'
->>> own("ses_other")
+>>> from_uuid("ses_other")
 'ses_other'
 """
 
@@ -23,7 +23,7 @@ _LOW = (1 << 62) - 1
 
 
 @lru_cache(maxsize=1024)  # asked for with every token
-def spelled(thread_id: ThreadId) -> str:
+def to_uuid(thread_id: ThreadId) -> str:
     word = thread_id.removeprefix(_PREFIX)
     if not thread_id.startswith(_PREFIX) or len(word) != _LENGTH or not _VALUES.keys() >= set(word):
         return thread_id
@@ -35,7 +35,7 @@ def spelled(thread_id: ThreadId) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def own(name: str) -> ThreadId:
+def from_uuid(name: str) -> ThreadId:
     text = name.replace("-", "")
     if len(text) != 32 or len(name) != 36:
         return ThreadId(name)
@@ -46,4 +46,4 @@ def own(name: str) -> ThreadId:
     number = given >> 80 << 74 | (given >> 64 & 0xFFF) << 62 | given & _LOW
     word = "".join(_DIGITS[number >> 5 * place & 31] for place in range(_LENGTH - 1, -1, -1))
     mine = ThreadId(_PREFIX + word)
-    return mine if spelled(mine) == name else ThreadId(name)
+    return mine if to_uuid(mine) == name else ThreadId(name)

@@ -1,10 +1,12 @@
-"""Names of tool calls that a service accepts: its alphabet, its length, and none twice in a conversation.
+"""Tool calls and their results as services accept them: ids of their alphabet and length, none twice, no empty text.
 
 A thread may have been held with another provider before, whose ids had dots in them, or were all the same.
 """
 
 import re
 from collections import defaultdict, deque
+
+from hames.domain.request import ResultBlock
 
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -45,3 +47,8 @@ class CallNames:
 def plain(name: str) -> str:
     """The name in letters, digits, `_` and `-`."""
     return _NOT_IN_ID.sub("_", name)
+
+
+def result_text(block: ResultBlock) -> str:
+    """What a call returned, or a remark where it returned no text."""
+    return block.text if block.text.strip() else "(failed without a message)" if block.failed else "(no output)"

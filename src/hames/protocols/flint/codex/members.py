@@ -1,4 +1,4 @@
-"""The parts that answers and notifications in Codex's shape are made of."""
+"""The members that answers and notifications for Codex's own clients are made of."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -7,27 +7,64 @@ from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.errors import ErrorInfo
 from hames.domain.events import TurnError
-from hames.domain.items import Item, ItemStatus
+from hames.domain.items import Item
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
-from hames.protocols.flint import seed
+from hames.protocols.flint import parts
 from hames.protocols.flint.messages import ApprovalWord
 
 Members = dict[str, Json]
 
+UNUSED_THREAD_MEMBERS = [
+    "environments",
+    "extra",
+    "parentThreadId",
+    "section",
+    "sectionEnteredAt",
+    "projectId",
+    "path",
+    "originator",
+    "canAcceptDirectInput",
+    "threadSource",
+    "agentNickname",
+    "agentRole",
+    "gitInfo",
+    "daybreakEnabled",
+]
+"""Members that Codex's clients want to be there, and that are always null here."""
+UNUSED_CONFIG_MEMBERS = [
+    "review_model",
+    "model_auto_compact_token_limit",
+    "model_auto_compact_token_limit_scope",
+    "forced_chatgpt_workspace_id",
+    "forced_login_method",
+    "web_search",
+    "tools",
+    "developer_instructions",
+    "compact_prompt",
+    "model_reasoning_summary",
+    "model_verbosity",
+    "service_tier",
+    "analytics",
+    "apps",
+    "browser_use",
+    "computer_use",
+    "desktop",
+]
+UNUSED_MODEL_MEMBERS = [
+    "defaultServiceTier",
+    "upgrade",
+    "upgradeInfo",
+    "availabilityNux",
+    "modelSpecialty",
+    "multiAgentVersion",
+    "availableAccessPrograms",
+]
+
 APPROVAL_WORDS: dict[ApprovalPolicy, str] = {"never": "never", "unlessTrusted": "on-request", "always": "untrusted"}
 
-ITEM_WORDS: dict[ItemStatus, str] = {
-    "running": "inProgress",
-    "completed": "completed",
-    "failed": "failed",
-    "declined": "declined",
-    "interrupted": "failed",
-    "skipped": "failed",
-}
-TURN_WORDS = {"running": "inProgress", "completed": "completed", "interrupted": "interrupted", "failed": "failed"}
 _CHANGE_KINDS: dict[str, Members] = {
     "add": {"type": "add"},
     "modify": {"type": "update", "move_path": None},
@@ -106,7 +143,7 @@ def item_members(kind: str, item: Item, **members: Json) -> Members:
 
 
 def mcp_item(item: domain.McpToolCall) -> Members:
-    word = seed.mcp_status(item)
+    word = parts.mcp_status(item)
     return item_members(
         "mcpToolCall",
         item,
@@ -114,8 +151,8 @@ def mcp_item(item: domain.McpToolCall) -> Members:
         tool=item.tool,
         status=word,
         arguments=item.arguments,
-        result={**seed.mcp_result(item), "_meta": None} if word == "completed" else None,
-        error={"message": seed.why_failed(item)} if word == "failed" else None,
+        result={**parts.mcp_result(item), "_meta": None} if word == "completed" else None,
+        error={"message": parts.why_failed(item)} if word == "failed" else None,
         durationMs=None,
         appContext=None,
         mcpAppUi=None,
@@ -167,7 +204,7 @@ def command_question(where: Members, command: str, cwd: str, decisions: list[App
 
 
 def model_members(card: ModelCard, selectors: Sequence[Selector], default: str) -> Members:
-    told = seed.model(card, selectors, default)
+    told = parts.model(card, selectors, default)
     return {
         "id": told.id,
         "model": told.model,
@@ -181,13 +218,7 @@ def model_members(card: ModelCard, selectors: Sequence[Selector], default: str) 
         "supportsPersonality": False,
         "additionalSpeedTiers": [],
         "serviceTiers": [],
-        "defaultServiceTier": None,
-        "upgrade": None,
-        "upgradeInfo": None,
-        "availabilityNux": None,
-        "modelSpecialty": None,
-        "multiAgentVersion": None,
-        "availableAccessPrograms": None,
+        **dict.fromkeys(UNUSED_MODEL_MEMBERS),
     }
 
 
@@ -203,7 +234,7 @@ def config(settings: Settings, window: int | None) -> Members:
     return {
         "config": {
             "model": settings.model,
-            "model_provider": seed.provider_of(settings.model),
+            "model_provider": parts.provider_of(settings.model),
             "model_context_window": window,
             "model_reasoning_effort": settings.options.get("reasoning_effort"),
             "approval_policy": APPROVAL_WORDS[settings.approval_policy],
@@ -218,29 +249,8 @@ def config(settings: Settings, window: int | None) -> Members:
                 "exclude_slash_tmp": False,
             },
             "instructions": settings.instructions or None,
-            **dict.fromkeys(_UNSET_CONFIG),
+            **dict.fromkeys(UNUSED_CONFIG_MEMBERS),
         },
         "origins": {},
         "layers": None,
     }
-
-
-_UNSET_CONFIG = (
-    "review_model",
-    "model_auto_compact_token_limit",
-    "model_auto_compact_token_limit_scope",
-    "forced_chatgpt_workspace_id",
-    "forced_login_method",
-    "web_search",
-    "tools",
-    "developer_instructions",
-    "compact_prompt",
-    "model_reasoning_summary",
-    "model_verbosity",
-    "service_tier",
-    "analytics",
-    "apps",
-    "browser_use",
-    "computer_use",
-    "desktop",
-)

@@ -1,17 +1,19 @@
-"""Codex's own shape, for Codex's own clients.
+"""How Codex's own clients are spoken to.
 
 They check what they read: members that may be null must be there, lists are lists where flint
 has a string, and an item of an unknown type is an error. What they have no item for becomes
 their `dynamicToolCall`; a plan is told as `turn/plan/updated` alone, as Codex does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+from hames.codecs.jsonrpc import Params
 from hames.domain import items as domain
 from hames.domain import servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
-from hames.domain.commands import ThreadSummary
+from hames.domain.commands import Command, ThreadSummary
+from hames.domain.errors import HarnessError
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId
 from hames.domain.items import Item, reason_of
@@ -19,16 +21,18 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
-from hames.domain.state import ThreadState, Turn
-from hames.protocols.flint import elicitation, seed, uuids
-from hames.protocols.flint.codex.parts import (
+from hames.domain.state import ThreadState, Turn, summary
+from hames.protocols.flint import elicitation, errors, parts
+from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex import inbound, uuids
+from hames.protocols.flint.codex.members import (
     APPROVAL_WORDS,
     DELTAS,
-    ITEM_WORDS,
-    TURN_WORDS,
+    UNUSED_THREAD_MEMBERS,
     Members,
     collaboration,
     command_question,
+    config,
     dynamic_item,
     error,
     file_update,
@@ -38,104 +42,76 @@ from hames.protocols.flint.codex.parts import (
     model_members,
     sandbox,
 )
-from hames.protocols.flint.shape import About, Window
+from hames.protocols.flint.dialect import FlintDialect
+from hames.protocols.flint.inbound import Local
+from hames.protocols.flint.options import applicable_options
 from hames.protocols.rpc import Notify
 
 
-class Codex:
-    def __init__(self, about: About, window: Window) -> None:
-        self._about = about
-        self._window = window
+class CodexDialect(FlintDialect):
+    reads_turns = False
 
-    def spelled(self, thread_id: ThreadId) -> str:
-        return uuids.spelled(thread_id)
+    def decode(self, method: str, params: Params) -> Command | Local:
+        return inbound.decode(method, params)
+
+    def own_ids(self, params: Params) -> Params:
+        named = params.get("threadId")
+        return {**params, "threadId": uuids.from_uuid(named)} if isinstance(named, str) else params
+
+    def error_code(self, error: HarnessError) -> int:
+        return errors.code(error, errors.CODEX)
+
+    def known_options(
+        self, selectors: Sequence[Selector], model: Callable[[], str], wanted: Mapping[str, str]
+    ) -> dict[str, str]:
+        """They send an effort whether the model knows it or not."""
+        return applicable_options(selectors, model(), wanted)
+
+    def config(self, settings: Settings, options: list[m.ConfigOption]) -> Json:  # noqa: ARG002
+        return config(settings, self._window(settings.model))
+
+    def thread_id(self, thread_id: ThreadId) -> str:
+        return uuids.to_uuid(thread_id)
 
     def thread(self, state: ThreadState, *, turns: bool) -> Members:
-        return self._thread(
-            id=self.spelled(state.id),
-            preview=state.preview or state.title,
-            title=state.title,
-            model=state.settings.model,
-            effort=state.settings.options.get("reasoning_effort"),
-            cwd=state.settings.cwd,
-            created_at_ms=state.created_at_ms,
-            updated_at_ms=state.updated_at_ms,
-            status=seed.status(state),
-            forked_from=None if state.forked_from is None else self.spelled(state.forked_from),
-            turns=[self.turn(turn) for turn in state.turns] if turns else [],
-        )
-
-    def listed(self, summary: ThreadSummary) -> Members:
-        return self._thread(
-            id=self.spelled(summary.id),
-            preview=summary.preview or summary.title,
-            title=summary.title,
-            model=summary.model,
-            effort=None,
-            cwd=summary.cwd,
-            created_at_ms=summary.created_at_ms,
-            updated_at_ms=summary.updated_at_ms,
-            status=seed.STANDINGS[summary.standing],
-            forked_from=None,
-            turns=[],
-        )
-
-    def _thread(
-        self,
-        *,
-        id: str,  # noqa: A002
-        preview: str,
-        title: str,
-        model: str,
-        effort: str | None,
-        cwd: str,
-        created_at_ms: int,
-        updated_at_ms: int,
-        status: Json,
-        forked_from: str | None,
-        turns: list[Members],
-    ) -> Members:
         return {
-            "id": id,
-            "sessionId": id,
-            "preview": preview,
-            "name": title or None,
-            "modelProvider": seed.provider_of(model),
-            "model": model,
-            "reasoningEffort": effort,
-            "cwd": cwd,
-            "createdAt": created_at_ms // 1000,
-            "updatedAt": updated_at_ms // 1000,
-            "recencyAt": updated_at_ms // 1000,
-            "status": status,
+            **self.listed_thread(summary(state)),
+            "reasoningEffort": state.settings.options.get("reasoning_effort"),
+            "status": parts.THREAD_STATUS[state.standing],
+            "forkedFromId": None if state.forked_from is None else self.thread_id(state.forked_from),
+            "turns": [self.turn(turn) for turn in state.turns] if turns else [],
+        }
+
+    def listed_thread(self, thread: ThreadSummary) -> Members:
+        thread_id = self.thread_id(thread.id)
+        return {
+            "id": thread_id,
+            "sessionId": thread_id,
+            "preview": thread.preview or thread.title,
+            "name": thread.title or None,
+            "modelProvider": parts.provider_of(thread.model),
+            "model": thread.model,
+            "reasoningEffort": None,
+            "cwd": thread.cwd,
+            "createdAt": thread.created_at_ms // 1000,
+            "updatedAt": thread.updated_at_ms // 1000,
+            "recencyAt": thread.updated_at_ms // 1000,
+            "status": parts.THREAD_STATUS[thread.standing],
             "cliVersion": self._about.version,
             "source": "cli",
             "historyMode": "legacy",
             "ephemeral": False,
-            "forkedFromId": forked_from,
-            "turns": turns,
-            "environments": None,
-            "extra": None,
-            "parentThreadId": None,
-            "section": None,
-            "sectionEnteredAt": None,
-            "projectId": None,
-            "path": None,
-            "originator": None,
-            "canAcceptDirectInput": None,
-            "threadSource": None,
-            "agentNickname": None,
-            "agentRole": None,
-            "gitInfo": None,
-            "daybreakEnabled": None,
+            "forkedFromId": None,
+            "turns": [],
+            **dict.fromkeys(UNUSED_THREAD_MEMBERS),
         }
 
-    def opened(self, state: ThreadState, *, turns: bool) -> Members:
+    def opened_thread(self, state: ThreadState, *, turns: bool) -> Members:
         settings = state.settings
         return {
             "thread": self.thread(state, turns=turns),
             "model": settings.model,
-            "modelProvider": seed.provider_of(settings.model),
+            "modelProvider": parts.provider_of(settings.model),
             "cwd": settings.cwd,
             "approvalPolicy": APPROVAL_WORDS[settings.approval_policy],
             "approvalsReviewer": "user",
@@ -163,7 +139,7 @@ class Codex:
             "rootTurnId": turn.id,
             "items": [shown for item in turn.items if (shown := self.item(item)) is not None],
             "itemsView": "full",
-            "status": TURN_WORDS[turn.status],
+            "status": parts.TURN_WORDS[turn.status],
             "error": None if turn.error is None else error(turn.error),
             "startedAt": turn.started_at_ms // 1000,
             "completedAt": None if ended is None else ended // 1000,
@@ -197,7 +173,7 @@ class Codex:
                     item,
                     command=item.command,
                     cwd=item.cwd,
-                    status=ITEM_WORDS[item.status],
+                    status=parts.ITEM_WORDS[item.status],
                     commandActions=[{"type": "unknown", "command": item.command}],
                     # Codex has no member for a reason; its clients show the output of a command that failed.
                     aggregatedOutput=item.output
@@ -213,7 +189,9 @@ class Codex:
             case domain.FileChange():
                 changes = [file_update(change) for change in item.changes]
                 reason = reason_of(item) or None
-                return item_members("fileChange", item, changes=changes, status=ITEM_WORDS[item.status], reason=reason)
+                return item_members(
+                    "fileChange", item, changes=changes, status=parts.ITEM_WORDS[item.status], reason=reason
+                )
             case domain.McpToolCall():
                 return mcp_item(item)
             case domain.WebSearch():
@@ -243,7 +221,7 @@ class Codex:
     def settings(self, settings: Settings) -> Members:
         return {
             "model": settings.model,
-            "modelProvider": seed.provider_of(settings.model),
+            "modelProvider": parts.provider_of(settings.model),
             "cwd": settings.cwd,
             "approvalPolicy": APPROVAL_WORDS[settings.approval_policy],
             "approvalsReviewer": "user",
@@ -259,18 +237,18 @@ class Codex:
         }
 
     def usage(self, state: ThreadState, event: UsageReported) -> Members:
-        counted = seed.token_usage(state, self._window(event.model))
-        return {"threadId": self.spelled(state.id), "turnId": event.turn_id, "tokenUsage": counted}
+        counted = parts.token_usage(state, self._window(event.model))
+        return {"threadId": self.thread_id(state.id), "turnId": event.turn_id, "tokenUsage": counted}
 
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
         where: Members = {
-            "threadId": self.spelled(state.id),
+            "threadId": self.thread_id(state.id),
             "turnId": approval.turn_id,
             "itemId": approval.item_id,
             "startedAtMs": at_ms,
             "reason": approval.reason or None,
         }
-        decisions = seed.decisions_about(seed.covered(approval, state.settings.cwd))
+        decisions = parts.decisions_for(parts.covered_by_always(approval, state.settings.cwd))
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
                 return "item/commandExecution/requestApproval", command_question(where, command, cwd, decisions)
@@ -280,39 +258,37 @@ class Codex:
             case CallMcp(server=server, tool=tool, arguments=arguments):
                 # Codex asks about MCP by other means; every client of its knows how to ask about a command.
                 words = f"{server}.{tool} {arguments}"
-                asked = command_question(where, words, state.settings.cwd, decisions)
-                return "item/commandExecution/requestApproval", asked
             case UseTool(name=name, arguments=arguments):
                 words = f"{name} {arguments}"
-                asked = command_question(where, words, state.settings.cwd, decisions)
-                return "item/commandExecution/requestApproval", asked
             case Elicit() as elicit:
-                told = elicitation.asked_codex(approval.id, elicit)
+                told = elicitation.codex_question(approval.id, elicit)
                 return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
             case _ as never:
                 assert_never(never)
+        asked = command_question(where, words, state.settings.cwd, decisions)
+        return "item/commandExecution/requestApproval", asked
 
     def delta(self, thread_id: ThreadId, event: ItemDelta, item: Item) -> Notify | None:
         if (found := DELTAS.get((type(item), event.stream))) is None:
             return None
         method, name, also = found
-        where = {"threadId": self.spelled(thread_id), "turnId": event.turn_id, "itemId": event.item_id}
+        where = {"threadId": self.thread_id(thread_id), "turnId": event.turn_id, "itemId": event.item_id}
         return Notify(method=method, params={**where, name: event.text, **also})
 
     def models(self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str) -> Members:
         return {"data": [model_members(card, selectors, default) for card in cards], "nextCursor": None}
 
     def queue(self, state: ThreadState) -> Members:
-        return {"threadId": self.spelled(state.id)}
+        return {"threadId": self.thread_id(state.id)}
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         words = event.message or f"{event.source}: {event.name}"
-        warning = Notify(method="warning", params={"threadId": self.spelled(thread_id), "message": words})
+        warning = Notify(method="warning", params={"threadId": self.thread_id(thread_id), "message": words})
         about = event.data if event.name == servers.NOTICE and event.source == "hames" else None
         if not isinstance(about, dict):
             return [warning]
         status: Members = {
-            "threadId": self.spelled(thread_id),
+            "threadId": self.thread_id(thread_id),
             "name": about.get("server", ""),
             "status": about.get("state", "failed"),
             "error": about.get("reason") or None,
@@ -327,5 +303,5 @@ class Codex:
     def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
         if event.error is None:
             return []
-        where = {"threadId": self.spelled(thread_id), "turnId": event.turn_id}
+        where = {"threadId": self.thread_id(thread_id), "turnId": event.turn_id}
         return [Notify(method="error", params={**where, "error": error(event.error), "willRetry": False})]
