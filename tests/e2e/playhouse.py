@@ -54,8 +54,7 @@ CHART = (
 
 COLOURS = "cat colours.txt && ls"
 
-OLD_CHECK = "    if user.password == password:\n"
-NEW_CHECK = "    if compare(user.password, password):\n        remember(name)\n"
+OLD_RAISE, NEW_RAISE = "    raise WrongPassword(name)\n", "    raise WrongPassword(name, user)\n"
 
 Scene = Sequence[Sequence[Step]]
 
@@ -158,7 +157,7 @@ SCENES: dict[str, Scene] = {
         [say("Committed. An unknown name and a wrong password now look exactly the same.")],
     ],
     "edits": [
-        [call("edit", path="src/login.py", old_string=OLD_CHECK, new_string=NEW_CHECK)],
+        [call("edit", path="src/login.py", old_string=OLD_RAISE, new_string=NEW_RAISE)],
         [say("Changed.")],
     ],
     "evil": [[say(EVIL), call("<b>bold</b>", html="<script>window.__pwned=1</script>")], [say("That was all.")]],

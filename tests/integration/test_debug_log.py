@@ -45,7 +45,8 @@ def test_a_good_run_leaves_the_requests_the_tools_the_approvals_and_the_mcp_serv
     assert all(entry["ms"] >= 0 and entry["model"] == model for entry in found["model.replied"])
     assert [(entry["tool"], entry["status"]) for entry in found["tool.ended"]] == [("shell", "completed")]
     assert [entry["tool"] for entry in found["tool.refused"]] == ["no_such_tool"]
-    assert [entry["state"] for entry in found["mcp.server"]] == ["starting", "ready"]
+    states = dict.fromkeys(entry["state"] for entry in found["mcp.server"])  # a slow start is mentioned twice
+    assert list(states) == ["starting", "ready"]
     assert SECRET not in text
 
 

@@ -117,12 +117,12 @@ test("a change is shown unified and side by side, and the thread's changes in on
   await page.getByRole("button", { name: /^Yes, once/ }).click();
   await talk(page).getByText("Changed.").waitFor();
   const diff = page.getByRole("group", { name: "Changes to src/login.py" }).first();
-  expect(await diff.locator("tr.add").count()).toBe(2);
+  expect(await diff.locator("tr.add").count()).toBe(1);
   expect(await diff.locator("tr.delete").count()).toBe(1);
   await talk(page).getByRole("button", { name: "Side by side" }).click();
   await eventually(() => diff.locator("table.split").count(), 1);
   // Within a line, what changed is marked.
-  expect((await diff.locator("mark").allInnerTexts()).join(" ")).toContain("compare(");
+  expect((await diff.locator("mark").allInnerTexts()).join(" ")).toContain("user");
   await page.getByRole("button", { name: /^Changes/ }).click();
   const panel = page.getByRole("complementary", { name: "Changes" });
   await panel.getByText("1 file").waitFor();

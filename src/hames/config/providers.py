@@ -5,7 +5,6 @@ built in becomes a provider of that name which speaks chat completions; it needs
 """
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from hames.domain.errors import Misconfigured
@@ -116,8 +115,3 @@ def _variables(name: str, table: Json, origin: str, problems: list[str]) -> dict
 
 def _known() -> str:
     return f"The providers that are built in are: {', '.join(KEYS)}. Any other name needs base_url"
-
-
-def own_key_variables(own: tuple[str, ...]) -> Mapping[str, str]:
-    """The variable that holds the key of each provider of the user's own."""
-    return {name: variable(name, "api_key") for name in own}
