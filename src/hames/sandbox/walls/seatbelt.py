@@ -9,7 +9,6 @@ from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
-VERIFIED = False
 
 _BASE = """(version 1)
 (deny default)
@@ -48,7 +47,8 @@ def profile(
     if private_home:
         lines += [f"(deny file-read-data (subpath {_quote(path)}))" for path in (home, *_OTHERS)]
         lines += [f"(allow file-read* (subpath {_quote(path)}))" for path in readable]
-    lines += [f"(deny file-read* (subpath {_quote(path)}))" for path in (*_secrets(home), *hidden)]
+    secrets = (f"{home}/{name}" for name in (*HOME_SECRETS, "Library/Keychains", "Library/Application Support"))
+    lines += [f"(deny file-read* (subpath {_quote(path)}))" for path in (*secrets, *hidden)]
     for root in (*roots, scratch):
         lines += [f"(allow file-read* file-write* (subpath {_quote(root)}))"]
     for root in roots:
@@ -67,14 +67,6 @@ def profile(
 
 def arguments(text: str, argv: Sequence[str]) -> list[str]:
     return [SANDBOX_EXEC, "-p", text, *argv]
-
-
-def _secrets(home: str) -> list[str]:
-    return [
-        *(f"{home}/{name}" for name in HOME_SECRETS),
-        f"{home}/Library/Keychains",
-        f"{home}/Library/Application Support",
-    ]
 
 
 def _quote(path: str) -> str:
