@@ -9,6 +9,7 @@ from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+VERIFIED = False
 
 _BASE = """(version 1)
 (deny default)
