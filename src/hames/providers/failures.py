@@ -95,40 +95,34 @@ def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderErr
 def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
     status, name = refusal.status, service.name
     said = tidy(redact(refusal.message[: SAID_CHARS * 4], service.secrets))
+    # The service's own words, if there are any. A web page is not meant for people to read here.
+    why = f": {said}" if said and not said.startswith("<") else ""
     kind = f"{refusal.kind} {refusal.code}"
-    if status == 402 or "billing" in kind or "spend_limit" in kind or _is_out_of_money(status, f"{kind} {said}"):
+    is_spent = status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(f"{kind} {said}")
+    if status == 402 or "billing" in kind or "spend_limit" in kind or is_spent:
         return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
-    if (
-        status == 413
-        or "context_length" in kind
-        or "exceed_context" in kind
-        or (status in (0, 400) and _TOO_LONG.search(said))
-    ):
+    is_too_long = status == 413 or (status in (0, 400) and _TOO_LONG.search(said))
+    if is_too_long or "context_length" in kind or "exceed_context" in kind:
         return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
     if status == 401 or "authentication" in kind:
-        return "Unauthorized", False, _refused_key(service, said)
+        login = f"run `hames login {service.provider}`, or " if service.provider else ""
+        advice = f"{login}set {service.key_variable} to a valid one"
+        return "Unauthorized", False, f"{name} refused the key; {advice}{why}"
     if status == 403:
         return "Unauthorized", False, f"{name} does not allow this to the key in {service.key_variable}: {said}"
     if status == 404 and refusal.kind and _NO_MODEL.search(said):
         current = ", ".join(service.models) or "another one"
-        return (
-            "ModelNotFound",
-            False,
-            f"{name} has no model {refusal.model!r} (any more); use {current}{_own_words(said)}",
-        )
+        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}{why}"
     if status == 404 and refusal.kind == "invalid_request_error":
         return "BadRequest", False, f"{name} does not know what the request speaks of: {said}"
     if status == 404:
-        return (
-            "HttpConnectionFailed",
-            False,
-            f"nothing answers at {service.address}; check {service.url_variable}{_own_words(said)}",
-        )
+        sentence = f"nothing answers at {service.address}; check {service.url_variable}{why}"
+        return "HttpConnectionFailed", False, sentence
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
         return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
     if status == 529 or "overloaded" in kind or "slow_down" in kind:
-        return "ServerOverloaded", True, f"{name} is overloaded; try again later{_own_words(said)}"
+        return "ServerOverloaded", True, f"{name} is overloaded; try again later{why}"
     if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
         return "InternalServerError", True, f"{name} failed with status {status or 500}; try again later: {said}"
     if "policy" in kind:
@@ -140,35 +134,17 @@ def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo,
     return "BadRequest", False, f"{name} refused the request: {said}"
 
 
-def _refused_key(service: ServiceInfo, said: str) -> str:
-    login = f"run `hames login {service.provider}`, or " if service.provider else ""
-    return f"{service.name} refused the key; {login}set {service.key_variable} to a valid one{_own_words(said)}"
-
-
-def _own_words(said: str) -> str:
-    """The service's own words, if there are any. A web page is not meant for people to read here."""
-    return f": {said}" if said and not said.startswith("<") else ""
-
-
-def _is_out_of_money(status: int, said: str) -> bool:
-    return status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(said) is not None
-
-
 def malformed(why: str) -> ProviderError:
     """A stream that nobody can make sense of."""
-    return ProviderError(
-        f"the model service sent a stream that cannot be read: {why}",
-        retryable=True,
-        info="ResponseStreamDisconnected",
-    )
+    sentence = f"the model service sent a stream that cannot be read: {why}"
+    return ProviderError(sentence, retryable=True, info="ResponseStreamDisconnected")
 
 
 def cut_off(*, begun: bool) -> ProviderError:
     """A stream that stopped without saying why."""
     what = "ended before the answer did" if begun else "was empty"
-    return ProviderError(
-        f"the model service's stream {what}; try again", retryable=True, info="ResponseStreamDisconnected"
-    )
+    sentence = f"the model service's stream {what}; try again"
+    return ProviderError(sentence, retryable=True, info="ResponseStreamDisconnected")
 
 
 def tidy(text: str) -> str:
