@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, counted where they happen and written by hand: the text format is four rules long."""
+"""Metrics in the text format of Prometheus, which is simple enough to need no library."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """What went wrong with a model service, as one sentence that says what to do.
 
-Dialects say it differently; they hand a `ServiceRefusal` over and get the error a client sees.
-Services like to echo what they were sent, so nothing leaves here with a key in it.
+Each dialect makes a `ServiceRefusal` of what its service answered, and gets the error a client sees.
+Services may echo what they were sent, so keys are redacted here.
 """
 
 import re
@@ -67,7 +67,7 @@ def no_address(provider: str, variable: str) -> str:
 
 
 class ServiceRefusal(Value):
-    """An answer that is not one. `status` 0: it came inside a stream that had begun well."""
+    """An answer that is an error. `status` 0: it came inside a stream that had begun well."""
 
     status: int = 0
     kind: str = ""
@@ -135,13 +135,13 @@ def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo,
 
 
 def malformed(why: str) -> ProviderError:
-    """A stream that nobody can make sense of."""
+    """The error for a stream that cannot be decoded."""
     sentence = f"the model service sent a stream that cannot be read: {why}"
     return ProviderError(sentence, retryable=True, info="ResponseStreamDisconnected")
 
 
 def cut_off(*, begun: bool) -> ProviderError:
-    """A stream that stopped without saying why."""
+    """The error for a stream that ended before the reply did."""
     what = "ended before the answer did" if begun else "was empty"
     sentence = f"the model service's stream {what}; try again"
     return ProviderError(sentence, retryable=True, info="ResponseStreamDisconnected")
@@ -154,7 +154,7 @@ def tidy(text: str) -> str:
 
 
 def redact(text: str, secrets: Sequence[str]) -> str:
-    """Somebody else's words without our keys, or anything that looks like one."""
+    """A text without our keys, or anything that looks like a key."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, HIDDEN)

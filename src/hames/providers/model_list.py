@@ -1,7 +1,7 @@
 """A service's own list of models, read and remembered. Pure but for one small file.
 
-Every list has names. Some tell windows, prices and abilities too, each in words of its own;
-what is not told stays unknown, and is not made up.
+Every list has names. Some have context windows, prices and abilities, too, each under names of its own;
+what a list does not say stays unknown.
 """
 
 from collections.abc import Sequence
