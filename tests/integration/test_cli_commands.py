@@ -142,7 +142,7 @@ def test_the_terminal_without_one_says_what_needs_none(shell: Shell, words: tupl
         (("threads", "--limit", "0"), "argument --limit: '0' is not a number above 0\n"),
         (
             ("doctor", "--model", "x"),
-            "hames doctor: there is no option '--model'; hames doctor --help lists the options\n",
+            "hames doctor: unknown option '--model'; hames doctor --help lists the options\n",
         ),
         (
             ("app-server", "--attach", "--model", "x"),

@@ -284,7 +284,7 @@ def test_a_classifier_that_fails_asks(workspace: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(words, "read_commands", fail)
     verdict = TRUST.judge("ls", cwd=str(workspace), workspace=str(workspace))
     assert not verdict.trusted
-    assert "could not be judged" in verdict.reason
+    assert "could not be checked" in verdict.reason
 
 
 def fingerprint(root: Path) -> dict[str, str]:

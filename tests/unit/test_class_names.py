@@ -13,14 +13,7 @@ MESSAGES = ("protocols", "client/appserver_events.py", "client/appserver/events.
 
 STILL_SHARED = {
     "Change": {"domain/state.py", "tools/atomic.py"},
-    "ConnectionClosed": {"client/appserver/link.py", "client/bootstrap.py"},
-    "Link": {"client/appserver/link.py", "server/api/sign_in.py"},
-    "Outbox": {"stdio/connection.py", "stdio/pipes.py"},
-    "Refused": {"agents/process.py", "server/http/reply.py"},
-    "Reply": {"codecs/jsonrpc.py", "core/loop.py"},
-    "Rules": {"codecs/jsonrpc.py", "core/rules.py"},
     "Tool": {"library.py", "ports/tool.py"},
-    "Wire": {"server/websocket/protocol.py", "stdio/descriptors.py"},
 }
 """Names that wait for another one. Nothing is added here; what is renamed is removed."""
 

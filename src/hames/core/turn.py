@@ -103,6 +103,8 @@ class RunningTurn:
         status: TurnStatus = "interrupted"
         failure: HarnessError | None = None
         stop_reason = ""
+        about = {"thread_id": self.thread_id, "turn_id": self.turn_id}
+        log.info("turn.started", extra={**about, "model": self.settings.model})
         try:
             with self.scope:
                 stop_reason = await work()
@@ -120,6 +122,7 @@ class RunningTurn:
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
                 await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+            log.info("turn.ended", extra={**about, "status": status, "why": str(failure or "")})
             self.over.set()
         return failure
 

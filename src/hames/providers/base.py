@@ -35,7 +35,7 @@ def checked_key(key: str, variable: str) -> str:
     """The key without white space around it. Raises `Misconfigured`."""
     key = key.strip()
     if not key.isascii() or (key and not key.isprintable()):
-        raise Misconfigured(f"{variable} holds characters no key has; set it again")
+        raise Misconfigured(f"{variable} contains characters that a key cannot have; set it again")
     return key
 
 
@@ -86,7 +86,7 @@ class HttpProvider(ABC, Generic[Form]):
             if self._drops_reasoning(form, simpler):
                 yield ProviderNotice(
                     name="reasoning_dropped",
-                    message="the service did not take earlier reasoning back; going on without it",
+                    message="the service did not accept earlier reasoning; continuing without it",
                 )
             form = simpler
 

@@ -189,7 +189,7 @@ class CassetteProvider:
                 return exchange
         last = asked[-1] if asked else "nothing"
         raise ProviderError(
-            f"the cassette {request.model!r} holds no (further) reply to {last[:80]!r}; "
+            f"the cassette {request.model!r} has no (further) reply to {last[:80]!r}; "
             f"record it again with HAMES_RECORD={request.model}"
         )
 
@@ -207,7 +207,7 @@ def _read_cassette(path: str) -> tuple[Exchange, ...]:
                 for name, event in told.items():
                     msgspec.convert(event, _KINDS[name])
     except (ValueError, KeyError, IndexError):
-        raise Misconfigured(f"{path!r} is no cassette; record it again with HAMES_RECORD={path}") from None
+        raise Misconfigured(f"{path!r} is not a cassette; record it again with HAMES_RECORD={path}") from None
     if head.cassette != FORMAT:
         raise Misconfigured(f"{path!r} is a cassette of another version; record it again")
     return exchanges

@@ -95,7 +95,7 @@ class Catalogue:
 
     def provider(self, card: ModelCard) -> ModelService:
         if card.provider not in self._sources:
-            raise Misconfigured(f"nobody serves models of {card.provider!r}")
+            raise Misconfigured(f"there is no provider {card.provider!r}")
         if card.provider not in self._providers:
             self._providers[card.provider] = self._with_recorder(
                 as_service(self._sources[card.provider].provider(card))
@@ -182,7 +182,7 @@ def _scripted_source(scripts: Mapping[str, str], clock: Clock) -> PathSource:
 
         return ScriptedProvider(clock=clock, scripts=scripts)
 
-    description = "Plays what is written down; no key, no network"
+    description = "Plays a script; no key, no network"
     return PathSource("scripted", description=description, provider=provider, listed=("hello", *scripts))
 
 
@@ -192,7 +192,7 @@ def _cassette_source() -> PathSource:
 
         return CassetteProvider()
 
-    return PathSource("cassette", description="Plays what was recorded; no key, no network", provider=provider)
+    return PathSource("cassette", description="Plays a recording; no key, no network", provider=provider)
 
 
 def _with_usable(source: ModelSource, card: ModelCard) -> ModelCard:

@@ -100,27 +100,28 @@ def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo,
     kind = f"{refusal.kind} {refusal.code}"
     is_spent = status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(f"{kind} {said}")
     if status == 402 or "billing" in kind or "spend_limit" in kind or is_spent:
-        return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
+        return "UsageLimitExceeded", False, f"{name} says that the account's limit is used up: {said}"
     is_too_long = status == 413 or (status in (0, 400) and _TOO_LONG.search(said))
     if is_too_long or "context_length" in kind or "exceed_context" in kind:
-        return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
+        sentence = f"the conversation is too long for the model; compact it or start a new thread: {said}"
+        return "ContextWindowExceeded", False, sentence
     if status == 401 or "authentication" in kind:
         login = f"run `hames login {service.provider}`, or " if service.provider else ""
         advice = f"{login}set {service.key_variable} to a valid one"
         return "Unauthorized", False, f"{name} refused the key; {advice}{why}"
     if status == 403:
-        return "Unauthorized", False, f"{name} does not allow this to the key in {service.key_variable}: {said}"
+        return "Unauthorized", False, f"{name} does not allow this for the key in {service.key_variable}: {said}"
     if status == 404 and refusal.kind and _NO_MODEL.search(said):
         current = ", ".join(service.models) or "another one"
         return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}{why}"
     if status == 404 and refusal.kind == "invalid_request_error":
-        return "BadRequest", False, f"{name} does not know what the request speaks of: {said}"
+        return "BadRequest", False, f"{name} did not find something that the request names: {said}"
     if status == 404:
         sentence = f"nothing answers at {service.address}; check {service.url_variable}{why}"
         return "HttpConnectionFailed", False, sentence
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
-        return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
+        return "UsageLimitExceeded", True, f"{name} limits the number of requests; try again{wait or ' later'}: {said}"
     if status == 529 or "overloaded" in kind or "slow_down" in kind:
         return "ServerOverloaded", True, f"{name} is overloaded; try again later{why}"
     if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
@@ -128,9 +129,13 @@ def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo,
     if "policy" in kind:
         return "Refusal", False, f"{name} refused to answer this: {said}"
     if status in RETRIED_STATUSES:
-        return "Other", True, f"{name} could not take the request (status {status}); try again: {said}"
+        return "Other", True, f"{name} could not process the request (status {status}); try again: {said}"
     if 300 <= status < 400:
-        return "HttpConnectionFailed", False, f"{service.address} points somewhere else; check {service.url_variable}"
+        return (
+            "HttpConnectionFailed",
+            False,
+            f"{service.address} answered with a redirect; check {service.url_variable}",
+        )
     return "BadRequest", False, f"{name} refused the request: {said}"
 
 

@@ -121,7 +121,7 @@ class HttpClient:
 
     def idle_error(self) -> ProviderError:
         return ProviderError(
-            f"{self._service.name} said nothing for {self.patience.idle_s:.0f} s; try again",
+            f"{self._service.name} sent nothing for {self.patience.idle_s:.0f} s; try again",
             retryable=True,
             info="ResponseStreamDisconnected",
         )
@@ -135,7 +135,7 @@ class HttpClient:
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             sentence = f"the certificate of {address} is not trusted; set SSL_CERT_FILE if it is your own"
         elif kind in ("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"):
-            sentence = f"nothing can be sent to {address}; check {self._service.url_variable} and the key"
+            sentence = f"the request to {address} is not valid; check {self._service.url_variable} and the key"
         else:
             return ProviderError(self._broken_sentence(kind, causes, info), retryable=True, info=info)
         return ProviderError(sentence, info="HttpConnectionFailed")
@@ -143,16 +143,16 @@ class HttpClient:
     def _broken_sentence(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
         address = self._service.address
         if any(isinstance(cause, socket.gaierror) for cause in causes):
-            return f"no host by the name in {address}; check the network and {self._service.url_variable}"
+            return f"the host name in {address} cannot be resolved; check the network and {self._service.url_variable}"
         if kind == "ConnectTimeout":
             return f"{address} did not answer within {self.patience.connect_s:.0f} s; check the network"
         if kind == "ProxyError":
-            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {self._redact(causes[0])}"
+            return f"the proxy refused the connection to {address}; check HTTPS_PROXY: {self._redact(causes[0])}"
         if kind in ("ConnectError", "WriteTimeout", "PoolTimeout"):
             return f"{address} cannot be reached; check the network: {self._redact(causes[0])}"
         if info == "ResponseStreamDisconnected":
-            return f"the connection to {self._service.name} broke in the middle of the answer; try again"
-        return f"the connection to {self._service.name} broke before an answer came; try again"
+            return f"the connection to {self._service.name} was lost in the middle of the answer; try again"
+        return f"the connection to {self._service.name} was lost before an answer came; try again"
 
     def _redact(self, error: BaseException) -> str:
         return tidy(redact(str(error), self._service.secrets))

@@ -12,7 +12,7 @@ from hames.domain.options import Choice, Selector
 from hames.ports import Clock, Provider
 from hames.providers.model_list import ListedModel, with_listed_facts
 
-DEFAULT = Choice(id="default", name="Default", description="What the model does by itself")
+DEFAULT = Choice(id="default", name="Default", description="The model's own default")
 
 
 class ModelSource(Protocol):

@@ -71,8 +71,8 @@ class SandboxSettings(Value):
 _DEFAULTS = SandboxSettings()
 
 NOT_ALL_SEEN = (
-    f"the workspace is so large that not all of it was looked at in {BUDGET_SECONDS:g} s: a file there that is also "
-    "known by a name outside (a hard link), or a listening socket, may be reached by commands"
+    f"the workspace is so large that not all of it was checked within {BUDGET_SECONDS:g} s: a file there that is "
+    "hard-linked to a name outside, or a listening socket, may be reached by commands"
 )
 
 
@@ -234,7 +234,7 @@ class LocalSandbox:
         """A root that another agent can write above could become a link to anywhere between two commands."""
         for name, root in roots.items():
             if self._resolved.setdefault(name, root) != root:
-                raise SandboxUnavailable(f"{name!r} is no longer the directory it was when it was first used")
+                raise SandboxUnavailable(f"{name!r} was replaced by another directory since it was first used")
 
     def _plan_walls(
         self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None
@@ -277,8 +277,8 @@ class LocalSandbox:
     def _command_network(self, found: Bubblewrap) -> "CommandNetwork":
         if found.setuid and os.geteuid() != 0:
             raise SandboxUnavailable(
-                f"no network for the command: {found.path} has the setuid bit, so the network it makes belongs to "
-                "root; install a bubblewrap without that bit, or run the command without networkAccess"
+                f"no network for the command: {found.path} has the setuid bit, so its network namespace belongs "
+                "to root; install a bubblewrap without that bit, or run the command without networkAccess"
             )
         from hames.sandbox.walls.network.access import NetworkAccess  # only who needs it pays for it
 

@@ -126,4 +126,4 @@ def _position(cursor: str | None) -> tuple[int, str]:
             return int(updated), thread_id
     except ValueError:
         pass
-    raise InvalidCommand(f"no page begins at cursor {cursor!r}")
+    raise InvalidCommand(f"{cursor!r} is not a cursor of this list")

@@ -237,8 +237,7 @@ class JsonlStore:
     def _refusal(self, failure: OSError) -> Misconfigured:
         if failure.errno in (errno.ELOOP, errno.ENOTDIR):
             return Misconfigured(
-                f"{str(self._root)!r} is not a directory of its own (a link or a file stands there):"
-                " remove it, or name another with --data-dir"
+                f"{str(self._root)!r} is a link or a file, not a directory: remove it, or name another with --data-dir"
             )
         return Misconfigured(f"cannot use {str(self._root)!r}: {failure.strerror}; name another with --data-dir")
 
@@ -281,8 +280,10 @@ class JsonlLog:
             try:
                 await to_thread.run_sync(self._disk.sync, self._fd)
             except OSError as failure:
-                self._dead = f"the disk did not keep it ({failure.strerror}); the thread is read-only until a restart"
-                raise StorageFailed(f"cannot keep thread {self.thread_id!r}: {self._dead}") from failure
+                self._dead = (
+                    f"it could not be saved to disk ({failure.strerror}); the thread is read-only until a restart"
+                )
+                raise StorageFailed(f"cannot save thread {self.thread_id!r}: {self._dead}") from failure
 
     def jot(self, record: Record) -> None:
         if self._dead:
@@ -336,7 +337,9 @@ class JsonlLog:
         if found.good_bytes < self._length:
             copy_torn_tail(self._fd, found.good_bytes, at=at)
             self._disk.truncate(self._fd, found.good_bytes)
-            self.repaired = f"a torn tail of {self._length - found.good_bytes} bytes was cut and put aside in {TORN}"
+            self.repaired = (
+                f"an incomplete end of {self._length - found.good_bytes} bytes was cut off and saved in {TORN}"
+            )
             self._length = found.good_bytes
         if found.bad_lines:
             self.repaired += f"{'; ' if self.repaired else ''}{found.bad_lines} damaged lines were skipped"
@@ -374,7 +377,7 @@ class JsonlLog:
             try:
                 self._disk.truncate(self._fd, self._length)
             except OSError as failure:
-                self._dead = f"half a record could not be taken back ({failure.strerror})"
+                self._dead = f"a half-written record could not be removed ({failure.strerror})"
 
 
 def _lock(fd: int, thread_id: ThreadId) -> None:

@@ -31,7 +31,7 @@ class MemoryStore:
         await checkpoint()
         log = self._log(thread_id)
         if log.held:
-            raise ThreadInUse(f"thread {thread_id!r} is being written by somebody else")
+            raise ThreadInUse(f"thread {thread_id!r} is being written by another process")
         log.held = True
         log.recover()
         return log

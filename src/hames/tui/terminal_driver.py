@@ -19,7 +19,7 @@ ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 ALTERNATE_SCREEN = "\x1b[?1049h"
 STOP_SECONDS = 0.05
 END_SECONDS = 8.0
-"""After a signal the process ends within this, whatever hangs. An agent that is told to end takes five at most."""
+"""After a signal the process ends within this time even if something hangs. The server takes five seconds at most."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -70,7 +70,7 @@ class TerminalDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._continue)
 
     def _continue(self) -> None:
-        """After a stop that nobody announced the terminal is as the shell left it."""
+        """Sets the terminal up again after a SIGSTOP, which cannot be prepared for."""
         if self._auto_restart and self._active:
             self._continuing = True
             self.suspend_application_mode()
@@ -116,7 +116,7 @@ def stop_until_foreground() -> bool:
 
 
 def end_anyway(number: int) -> None:
-    """A process that was told to end is gone soon, and the terminal is restored, even if something hangs."""
+    """Restores the terminal and ends the process after END_SECONDS, even if something hangs."""
 
     def end() -> None:
         restore_terminal(None)

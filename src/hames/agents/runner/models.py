@@ -28,14 +28,14 @@ class RunnerShelf:
 
     def named(self, model: str) -> ModelCard:
         if model != MODEL:
-            raise UnknownModel(f"the runner has no model {model!r}; it is {NAME}/{MODEL}")
+            raise UnknownModel(f"the runner has no model {model!r}; its only model is {NAME}/{MODEL}")
         return ModelCard(
             provider=NAME,
             model=MODEL,
             display_name="Sandbox runner",
-            description="An agent in a sandbox of its own",
+            description="An agent in its own sandbox, on another machine or in a container",
             images=False,
         )
 
     def provider(self, card: ModelCard) -> Provider:
-        raise Misconfigured(f"{card.id} runs whole turns; it cannot be asked for a reply alone")
+        raise Misconfigured(f"{card.id} runs whole turns; it cannot answer a single model request")

@@ -79,7 +79,7 @@ class CloudProvider(StreamOnly):
         except (httpx2.HTTPError, httpx2.StreamError, ValueError) as error:  # the SDK lets them through
             what = failures.tidy(str(error)) or type(error).__name__
             raise ProviderError(
-                f"{self._service.name} broke off: {what}", retryable=True, info="ResponseStreamDisconnected"
+                f"{self._service.name} ended early: {what}", retryable=True, info="ResponseStreamDisconnected"
             ) from None
         for read in reply.finish() if not reply.ended else ():
             yield read

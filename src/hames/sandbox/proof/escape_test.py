@@ -61,7 +61,7 @@ async def prove(
             await process.kill()
         claims = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
         if not claims.keys() & set(ATTEMPTS):
-            raise SandboxUnavailable(f"the attempts could not be made, so nothing is proved: {said.strip()[-200:]}")
+            raise SandboxUnavailable(f"the escape test could not be run: {said.strip()[-200:]}")
         survived = await _has_survivor(stage)
         return [
             AttemptResult(

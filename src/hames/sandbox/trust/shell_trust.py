@@ -23,5 +23,5 @@ class ShellTrust:
         except Doubt as doubt:
             return Verdict(trusted=False, reason=str(doubt))
         except Exception as error:  # a classifier that fails must not be the reason why something runs
-            return Verdict(trusted=False, reason=f"the command could not be judged ({type(error).__name__})")
+            return Verdict(trusted=False, reason=f"the command could not be checked ({type(error).__name__})")
         return Verdict(trusted=True, sandbox_only=judge.sandbox_only)

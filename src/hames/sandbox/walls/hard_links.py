@@ -170,10 +170,12 @@ def protect_shared_files(
     notes: list[str] = []
     if copied:
         notes.append(
-            f"{_count_by_place(copied, roots)}, so each got a copy of its own: commands cannot change the original"
+            f"{_count_by_place(copied, roots)}, so they were replaced by copies: commands cannot change the originals"
         )
     if left:
-        how = "is read-only for commands" if can_mount else "could not be copied: commands can change the original"
+        how = (
+            "they are read-only for commands" if can_mount else "could not be copied: commands can change the originals"
+        )
         notes.append(f"{_count_by_place(left, roots)}, and {how}")
     covered = left if len(left) <= _MOST_MOUNTS else sorted({os.path.dirname(path) for path in left})
     return [Mount(path=path, how="read") for path in covered] if can_mount else [], notes
@@ -182,7 +184,7 @@ def protect_shared_files(
 def _count_by_place(paths: Sequence[str], roots: Sequence[str]) -> str:
     places = Counter(_top(path, roots) for path in paths)
     where = ", ".join(f"{count} in {place!r}" for place, count in places.most_common(3))
-    return f"hard links: files of the workspace have names outside it, too ({where})"
+    return f"hard links: these files of the workspace are also linked outside it ({where})"
 
 
 def _top(path: str, roots: Sequence[str]) -> str:

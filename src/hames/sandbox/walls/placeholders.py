@@ -132,4 +132,4 @@ def _restore_link(path: str, target: str) -> str:
         if os.path.lexists(link):
             link.rename(aside)
         link.symlink_to(target)
-    return f"the command replaced the protected link {path!r}; it was put back"
+    return f"the command replaced the protected link {path!r}; it was restored"

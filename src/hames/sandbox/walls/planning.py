@@ -106,7 +106,7 @@ def plan_bubblewrap(
         )
         layers = overlays.with_overlays(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
-            raise ToolFailed(f"the directory {launch.cwd!r} is outside what the sandbox shows")
+            raise ToolFailed(f"the directory {launch.cwd!r} is not visible in the sandbox")
         files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}
         filter_fd = seccomp.file()
         reader, writer = os.pipe()

@@ -38,7 +38,7 @@ _NAMESPACES = (
     "'sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000'"
 )
 _CONTAINER = (
-    "this container may not make namespaces of its own: start it with '--security-opt seccomp=unconfined "
+    "this container may not create namespaces: start it with '--security-opt seccomp=unconfined "
     "--security-opt systempaths=unconfined' (or a profile that allows user namespaces)"
 )
 

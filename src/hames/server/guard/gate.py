@@ -84,7 +84,9 @@ def _host(asked: Head, gate: Gate) -> GuardRefusal | None:
     if host is None:
         return GuardRefusal(status=400, message="one Host header is needed")
     if not _is_own(host, gate):
-        return GuardRefusal(status=421, message="this server does not go by that name")
+        return GuardRefusal(
+            status=421, message="the Host header is not a name of this server; add it with --allow-host"
+        )
     return None
 
 
@@ -107,9 +109,9 @@ def _origin(asked: Head, gate: Gate) -> GuardRefusal | None:
         if origin in gate.origins:
             return None  # a page that is allowed by name is on another site, and says so
         if origin not in (f"http://{host}", f"https://{host}"):
-            return GuardRefusal(status=403, message="requests from other sites are not taken")
+            return GuardRefusal(status=403, message="requests from other sites are refused")
     if asked.one("sec-fetch-site") in ("cross-site", "same-site"):
-        return GuardRefusal(status=403, message="requests from other sites are not taken")
+        return GuardRefusal(status=403, message="requests from other sites are refused")
     return None
 
 

@@ -58,7 +58,7 @@ class Guard:
         limit = LIMITS.get(asked.path, BODY_BYTES)
         length = asked.one("content-length") or "0"
         if len(length) > 15 or int(length) > limit:
-            return GuardRefusal(status=413, message=f"a body has at most {limit} bytes here")
+            return GuardRefusal(status=413, message=f"the body may have at most {limit} bytes here")
         # Anybody may try to sign in, and has a limit of their own: strangers must not use up what those inside may do.
         if asked.path != SIGN_IN and not self._bucket.take():
             return GuardRefusal(status=429, message="too many requests at once; try again in a moment")

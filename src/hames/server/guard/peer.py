@@ -18,8 +18,8 @@ from hames.server.guard.namespaces import is_socket_held_here
 log = logging.getLogger(__name__)
 
 ELSEWHERE = (
-    "this server takes no requests from inside a sandbox or a container (a browser installed as a snap or a flatpak "
-    "is in one, too); start it with --token to let in whoever has the token"
+    "this server refuses requests from inside a sandbox or a container (also from a browser installed as a snap or a "
+    "flatpak); start it with --token to allow them"
 )
 
 Address = tuple[str, int]

@@ -151,7 +151,9 @@ def _read(path: Path) -> str:
     with os.fdopen(fd, "rb") as file:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise Misconfigured(f"{str(path)!r} can be read by others; make it 0600 and your own, or remove it")
+            raise Misconfigured(
+                f"{str(path)!r} can be read by others; set its mode to 0600 and make it your own, or remove it"
+            )
         return checked(file.read(4096).decode("ascii", "replace").strip())
 
 

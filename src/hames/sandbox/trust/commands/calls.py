@@ -233,7 +233,7 @@ def _seq(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     numbers = [word for word in words if re.fullmatch(r"-?\d{1,7}(\.\d{1,6})?", word)]
     others = [word for word in words if word not in numbers]
     if read_options("seq", WITH_CHECKS_OF_THEIR_OWN["seq"], others).operands or not 1 <= len(numbers) <= 3:
-        raise Doubt("`seq` called like this could go on for ever")
+        raise Doubt("`seq` called like this could run forever")
     return NOTHING
 
 

@@ -120,7 +120,7 @@ class WorkspaceJudge:
             why = f"a file name that begins with `-` would be an option of `{name}`"
             raise Doubt(f"{why} (`{word.text}`; `./*` is safe)")
         if name in ONE_FILE:
-            raise Doubt(f"`{word.text}` can stand for several files, and `{name}` would write to the second")
+            raise Doubt(f"`{word.text}` can match several files, and `{name}` would write to the second")
         if matches == [word.text]:
             return
         for match in matches:

@@ -98,7 +98,7 @@ class AfterCommand:
             return False
         for note in notes:
             log.warning("after_command.recovered", extra={"note": note})
-        self._late += [f"From a command that was cut off earlier: {note}" for note in notes]
+        self._late += [f"From an earlier command that was interrupted: {note}" for note in notes]
         return True
 
     def late_notes(self) -> list[str]:
@@ -191,9 +191,9 @@ class _Watch:
         count = sum(tree.entries for tree in self._trees.values())
         return [
             *late,
-            f"The workspace is so large ({count:,} files) that looking at what this command left behind takes longer"
-            f" than {AFTER_SECONDS:g} s. It goes on; what it finds is in the result of the next command. Until then a"
-            " git hook or setting that the command left would run outside the sandbox",
+            f"The workspace is so large ({count:,} files) that checking what this command left behind takes longer"
+            f" than {AFTER_SECONDS:g} s. The check goes on, and the result of the next command says what it found."
+            " Until then a git hook or setting that the command left would run outside the sandbox",
         ]
 
     def _compare(self, snapshot: Snapshot, limit: int) -> list[str]:
@@ -206,7 +206,10 @@ class _Watch:
         except Exception as error:
             # The snapshot stays: the next look compares with it again.
             log.exception("after_command.look")
-            return [f"What this command left behind could not be looked at: {error}. Look before you use git here"]
+            return [
+                f"What this command left behind could not be checked: {error}. Check it yourself before you use"
+                f" git here"
+            ]
         self._snapshot = None
         if self._pending is not None:
             self._pending.end()

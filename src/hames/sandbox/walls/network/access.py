@@ -97,7 +97,7 @@ class CommandNetwork:
         except (OSError, RuntimeError) as error:
             raise SandboxUnavailable(
                 f"no network for the command: its listener in the sandbox could not be opened ({error}); "
-                "run it without networkAccess, or without a sandbox by name (dangerFullAccess)"
+                "run it without networkAccess, or without a sandbox (dangerFullAccess)"
             ) from error
 
     def close(self) -> Sequence[str]:

@@ -77,7 +77,7 @@ def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> tuple[lis
                 outside = [link for link in links if not is_inside(link.path, environment)]
                 mounts += [*outside, Mount(path=prefix, how="shown")]
             else:
-                missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox do not see")
+                missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox cannot see")
             break
     return mounts, missing
 
@@ -95,6 +95,6 @@ def dangling(directories: Iterable[str], is_shown: Callable[[str], bool]) -> lis
         targets = {path: os.path.realpath(path) for path in links}
         hidden = [path for path, real in targets.items() if os.path.exists(real) and not is_shown(real)]
         found += [
-            f"{path!r} is a link to {targets[path]!r}, which commands in the sandbox do not see" for path in hidden
+            f"{path!r} is a link to {targets[path]!r}, which commands in the sandbox cannot see" for path in hidden
         ]
     return found

@@ -24,7 +24,7 @@ _HOMES = ("/home", "/Users", "/var/home", "/root")
 _MOMENT_SECONDS = 2.0
 _MOST_KNOWN = 64
 
-HOW_TO_SHOW = "name it in extra_read in the user's configuration to show it"
+HOW_TO_SHOW = "add it to extra_read in the user's configuration to show it"
 
 
 class ViewRequest(Value):
@@ -106,7 +106,7 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
         *(missing_pythons if private else ()),
         *installations.dangling(wanted.path, is_shown),
         *(
-            f"git takes objects from {path!r}, which commands in the sandbox do not see"
+            f"git takes objects from {path!r}, which commands in the sandbox cannot see"
             for path in borrowed_objects(workspace)
             if not is_shown(path)
         ),
@@ -114,8 +114,8 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
     notes = [f"{sentence}: {HOW_TO_SHOW}" for sentence in missing]
     if any(is_inside(home, root) for root in wanted.workspaces):
         notes.append(
-            "the workspace is or holds the home directory: commands see all of it but the files that are known to hold "
-            "secrets"
+            "the workspace is or contains the home directory: commands see all of it except files that are known to "
+            "hold secrets"
         )
     files = [file for file in rendered_mounts(home) if not is_shown(file.path)] if private else []
     return VisibleView(mounts=(*system, *mounts, *files), private_home=private, notes=tuple(notes))
