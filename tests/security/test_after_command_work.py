@@ -313,7 +313,7 @@ async def test_the_repository_of_a_linked_worktree_is_looked_at() -> None:
         )
         done = await run(words, linked, sandbox=stage.sandbox)
         assert done.code == 0, done.text
-        assert {note.split(" ")[0] for note in done.notes} == {"Took", "Disabled"}
+        assert {note.split(" ")[0] for note in done.notes} == {"Removed", "Disabled"}
         stage.outside("$G rebase --continue", linked)
         assert not stage.marker.exists()
         assert not (stage.here / ".git/modules/m/hooks/post-commit").exists()

@@ -1,8 +1,8 @@
 """Which models there are, and who serves them. Data and lookups; only `refresh` and `warm` touch the network.
 
 A provider is imported and built when its first model is used, so that starting up
-costs nothing for services that are not. Keys come in with the environment that was
-handed over; nobody here looks around for one.
+costs nothing for services that are not used. Keys come from the environment that is
+passed in, and from nowhere else.
 """
 
 from collections.abc import Mapping, Sequence

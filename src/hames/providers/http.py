@@ -76,7 +76,7 @@ class HttpResponse:
                 async for _ in self._chunks:
                     pass
         except self._client.known:
-            pass  # the answer is in; whether the goodbye was proper is nobody's concern
+            pass  # the answer is complete; how the connection ends does not matter
 
 
 class HttpClient:

@@ -1,6 +1,6 @@
 """Tool calls and their results as services accept them: ids of their alphabet and length, none twice, no empty text.
 
-A thread may have been held with another provider before, whose ids had dots in them, or were all the same.
+A thread may have used another provider before, whose ids had dots in them, or were all the same.
 """
 
 import re

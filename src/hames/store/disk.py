@@ -17,7 +17,7 @@ FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Disk:
-    """Thin on purpose: each method is one system call, so that each can be made to fail."""
+    """Each method is one system call, so that tests can make each of them fail."""
 
     def write(self, fd: int, data: bytes) -> int:
         return os.write(fd, data)

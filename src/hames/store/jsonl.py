@@ -311,7 +311,7 @@ class JsonlLog:
             await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))
 
     def rest(self) -> None:
-        """Give back what only a running turn needs."""
+        """Close what only a running turn needs."""
         if self._live_fd is not None:
             os.close(self._live_fd)
             self._live_fd = None
@@ -372,7 +372,7 @@ class JsonlLog:
         self._length += len(data)
 
     def _undo(self, done: int) -> None:
-        """Half a batch would be glued to the next one."""
+        """Take back half a batch: the next one would otherwise continue its last line."""
         if done:
             try:
                 self._disk.truncate(self._fd, self._length)

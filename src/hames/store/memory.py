@@ -1,4 +1,4 @@
-"""Threads in memory: the same contract as on disk, gone with the process."""
+"""Threads in memory: the same contract as on disk. They are gone when the process ends."""
 
 from collections.abc import Sequence
 

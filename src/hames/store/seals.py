@@ -1,4 +1,4 @@
-"""Seals: what shows that we wrote a log ourselves.
+"""Seals: keyed hashes that prove that we wrote a log ourselves.
 
 Each line of a log of ours ends with a keyed hash over everything from the first byte of the file up to it. So the
 last line's seal vouches for all lines before it: one that was changed, left out, inserted or moved breaks it. The

@@ -1,8 +1,7 @@
 """Anthropic's Messages API, read with our own lean decoder. The official SDK is the oracle in the tests.
 
-A thought is signed for the conversation and the model it was made in. When the service
-will not have an old one back, the request is sent once more without any, because a
-thread that can never go on is worse than one that forgot what it thought.
+Reasoning is signed for the conversation and the model it was made in. When the service refuses earlier
+reasoning, the request is sent once more without it: a thread that can never continue would be worse.
 """
 
 import re

@@ -37,7 +37,7 @@ EFFORTS = {str(tokens): effort for effort, tokens in BUDGETS.items()}
 
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
-    """The body of `POST /v1/messages`. Without `reasoning`, earlier thoughts stay at home."""
+    """The body of `POST /v1/messages`. Without `reasoning`, earlier reasoning is left out."""
     return encode_mended(as_json(request, reasoning=reasoning))
 
 

@@ -1,4 +1,4 @@
-"""Anthropic's stream of a reply: bytes in, model events out. Pure; the wire is somebody else's.
+"""Anthropic's stream of a reply: bytes in, model events out, no I/O.
 
 What a newcomer gets wrong: a block that stopped is not always a whole block. When the
 reply runs out of tokens inside a tool call, the service closes the block and only then

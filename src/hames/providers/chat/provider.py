@@ -1,8 +1,8 @@
 """Any server that speaks chat completions: Ollama, llama.cpp, vLLM, LM Studio, OpenRouter and their kind.
 
-A model that cannot call tools is told apart from a broken turn: the server's own words for it are
-recognised, and the error says what to do. A server that stumbles over what only some understand
-(a count of tokens, a thought that comes back) is asked once more without it, and remembered for that.
+The words with which servers refuse tools are recognised, and the error says what to do. A server that refuses
+what only some understand (a count of tokens, earlier reasoning) is asked once more without it, and from then on
+is asked without it at once.
 """
 
 import re

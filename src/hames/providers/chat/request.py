@@ -1,6 +1,6 @@
 """A request as chat completions. Pure: `ModelRequest` in, a JSON body out.
 
-Servers differ in what they forgive, so the strictest is pleased: arguments are a JSON object whatever the
+Servers differ in what they accept, so requests suit the strictest: arguments are a JSON object whatever the
 model wrote, results stand right behind their calls, and pictures a tool made are shown by the user.
 
 `context_length` never travels: no server takes it with a request (Ollama ignores `num_ctx` on this

@@ -1,8 +1,8 @@
-"""A stream of chat completions: bytes in, model events out. Pure; the wire is somebody else's.
+"""A stream of chat completions: bytes in, model events out, no I/O.
 
 Many servers speak this, and no two the same. Calls come in fragments or whole, several in one chunk, with no
 index, with the same index, without an id, with arguments as an object. What holds for all of them: a call is
-whole when the server says why it stopped. Until then calls are shown and never told.
+whole when the server says why it stopped. Until then its deltas are shown, and it is not called.
 """
 
 from collections.abc import Callable, Iterable

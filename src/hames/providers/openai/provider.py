@@ -1,7 +1,7 @@
 """OpenAI's Responses API, read with our own lean decoder. The official SDK is the oracle in the tests.
 
-Thoughts come back encrypted for the key and the model they were made with. When the service
-will not have an old one back, the request is sent once more without any.
+Reasoning comes encrypted for the key and the model it was made with. When the service refuses earlier
+reasoning, the request is sent once more without it.
 """
 
 import re

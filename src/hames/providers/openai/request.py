@@ -1,7 +1,7 @@
 """A request in the dialect of OpenAI's Responses API. Pure: `ModelRequest` in, a JSON body out.
 
 Nothing is stored with the service: what it thought comes back encrypted, and is sent
-back in its place. A thought without what came of it is refused, so an interrupted one stays at home.
+back in its place. Reasoning without what followed it is refused, so that of an interrupted reply is left out.
 """
 
 from hames.codecs.jsontext import encode_mended
@@ -30,7 +30,7 @@ SHORTEST_REPLY = 16
 
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
-    """The body of `POST /v1/responses`. Without `reasoning`, earlier thoughts stay at home."""
+    """The body of `POST /v1/responses`. Without `reasoning`, earlier reasoning is left out."""
     return encode_mended(as_json(request, reasoning=reasoning))
 
 

@@ -1,8 +1,8 @@
-"""OpenAI's stream of a reply: bytes in, model events out. Pure; the wire is somebody else's.
+"""OpenAI's stream of a reply: bytes in, model events out, no I/O.
 
 Items stream under an output index, and `response.output_item.done` carries the whole item.
-What only exists in deltas is shown early and never acted on: a call is told when its item is done,
-and not when that item says that it was cut short.
+Deltas are only for showing: a call becomes an event when its item is done, and not when that item says
+that it was cut short.
 """
 
 from collections.abc import Callable

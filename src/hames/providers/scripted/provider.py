@@ -165,11 +165,12 @@ class ScriptedProvider:
 
     def _next(self, script: Script, request: ModelRequest) -> Reply:
         prompt, prompts, replies = _last_prompt(request)
+        all_replies = sum(message.role == "assistant" for message in request.messages)
         for number, conversation in enumerate(script.conversations):
             if (conversation.when or "").casefold() not in prompt.casefold():
                 continue
             key = (request.model, request.cache_key, str(number), str(prompts) if conversation.when is not None else "")
-            shown = replies if conversation.when is not None else _assistant_messages(request)
+            shown = replies if conversation.when is not None else all_replies
             position = max(shown, self._played.get(key, 0))
             if position >= len(conversation.replies):
                 raise ProviderError(f"the script {request.model!r} has only {len(conversation.replies)} replies here")
@@ -233,10 +234,6 @@ def _last_prompt(request: ModelRequest) -> tuple[str, int, int]:
             prompt = " ".join(block.text for block in message.blocks if isinstance(block, TextBlock))
             prompts, replies = prompts + 1, 0
     return prompt, prompts, replies
-
-
-def _assistant_messages(request: ModelRequest) -> int:
-    return sum(message.role == "assistant" for message in request.messages)
 
 
 class _Play:

@@ -16,6 +16,7 @@ from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch
 from hames.sandbox.local import LocalSandbox, SandboxSettings
+from hames.sandbox.paths import read_start
 from hames.sandbox.proof.attempts import run
 from hames.sandbox.proof.attempts.network import ODD_SOCKETS
 from hames.sandbox.proof.attempts.run import ATTEMPTS
@@ -87,34 +88,24 @@ def _has_escaped(name: str, claims: dict[str, str], stage: EscapeTargets) -> boo
     return claim != "refused" if judge is None else judge(stage) or claim not in ("refused", "claimed")
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
 def _exists(path: str) -> Callable[[EscapeTargets], bool]:
     return lambda stage: (stage.base / path).exists() or (stage.base / path).is_symlink()
 
 
 def _differs(path: str, content: str = "untouched") -> Callable[[EscapeTargets], bool]:
-    return lambda stage: _text(stage.base / path) != content
+    return lambda stage: read_start(stage.base / path) != content
 
 
 def _is_marked(path: str) -> Callable[[EscapeTargets], bool]:
-    return lambda stage: "escaped" in _text(stage.base / path)
+    return lambda stage: "escaped" in read_start(stage.base / path)
 
 
 def _has_line(path: str, line: str) -> Callable[[EscapeTargets], bool]:
-    return lambda stage: line in map(str.strip, _text(stage.base / path).splitlines())
+    return lambda stage: line in map(str.strip, read_start(stage.base / path).splitlines())
 
 
 def _mode(path: Path) -> int:
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        return 0
+    return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
 
 
 def _was_reached(name: str) -> Callable[[EscapeTargets], bool]:
@@ -158,7 +149,7 @@ _JUDGES: dict[str, Callable[[EscapeTargets], bool]] = {
     "plant_a_git_hook": _exists("ws/.git/hooks/pre-commit"),
     "change_the_git_configuration": _is_marked("ws/.git/config"),
     "replace_the_git_configuration": _is_marked("ws/.git/config"),
-    "redirect_the_repository": lambda stage: "elsewhere" in _text(stage.ws / ".git/commondir"),
+    "redirect_the_repository": lambda stage: "elsewhere" in read_start(stage.ws / ".git/commondir"),
     "change_hooks_of_another_directory": _exists("ws/.husky/pre-commit"),
     "change_an_included_git_configuration": _is_marked("ws/tools/git/shared.config"),
     "hard_link_the_git_configuration": _is_marked("ws/.git/config"),

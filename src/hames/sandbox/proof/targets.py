@@ -217,16 +217,12 @@ def _processes(stage: EscapeTargets, stack: ExitStack) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-        stack.callback(_end_process, process)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
         stage.processes[name] = process
         stage.told[name] = process.pid
     maps = Path(f"/proc/{stage.processes['traced'].pid}/maps").read_text()
     stage.told["address"] = int(maps.partition("-")[0] or "0", 16)
-
-
-def _end_process(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
 
 
 def _shared(stage: EscapeTargets, stack: ExitStack) -> None:
@@ -250,7 +246,5 @@ def _shared(stage: EscapeTargets, stack: ExitStack) -> None:
 
 def interpreter() -> str | None:
     """A Python that this user may run, also inside a sandbox."""
-    for path in (sys.executable, *(shutil.which(name, path="/usr/bin:/usr/local/bin") for name in ("python3",))):
-        if path and os.access(path, os.X_OK):
-            return path
-    return None
+    paths = (sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin"))
+    return next((path for path in paths if path and os.access(path, os.X_OK)), None)

@@ -81,11 +81,8 @@ def _mount_points(_moment: int) -> tuple[str, ...]:
     except OSError:
         return ()
     places = (line.split(" ", 5)[4] for line in lines)
-    return tuple(_OCTAL.sub(_octal, place) for place in places if not place.startswith(("/sys/", "/proc/")))
-
-
-def _octal(found: re.Match[str]) -> str:
-    return chr(int(found[1], 8))
+    shown = (place for place in places if not place.startswith(("/sys/", "/proc/")))
+    return tuple(_OCTAL.sub(lambda found: chr(int(found[1], 8)), place) for place in shown)
 
 
 def follow(path: str) -> tuple[str, list[Mount]]:

@@ -37,13 +37,17 @@ class Overlays:
             return False
         if about.st_dev not in self._known:
             self._known[about.st_dev] = self._possible(directory, self._layer("empty"))
-        return self._known[about.st_dev] and stat.S_ISDIR(about.st_mode) and not _has_mounts_below(directory)
+        return (
+            self._known[about.st_dev] and stat.S_ISDIR(about.st_mode) and directory not in _above_mounts(mount_points())
+        )
 
     def with_overlays(self, layers: Sequence[Mount]) -> list[Mount]:
         """The same mounts, with overlays for what are tools and for hiding files in `/etc`."""
         if any(mount.how == "write" and is_inside(self._layer("empty"), mount.path) for mount in layers):
             return list(layers)  # a command could change what lies on top
-        masked = frozenset(mount.path for mount in layers if _is_masked_in_etc(mount))
+        masked = frozenset(
+            mount.path for mount in layers if mount.how == "masked" and mount.path.startswith(f"{_ETC}/")
+        )
         over_etc = self._mask(masked) if masked and self.can_cover(_ETC) else ""
         empty = self._layer("empty")
         laid: list[Mount] = []
@@ -82,14 +86,6 @@ def _remove(directory: str, owner: int) -> None:
     """Not from a process that was forked off: the layers are not its own."""
     if os.getpid() == owner:
         rmtree(directory, ignore_errors=True)
-
-
-def _is_masked_in_etc(mount: Mount) -> bool:
-    return mount.how == "masked" and mount.path.startswith(f"{_ETC}/")
-
-
-def _has_mounts_below(directory: str) -> bool:
-    return directory in _above_mounts(mount_points())
 
 
 @lru_cache(maxsize=1)

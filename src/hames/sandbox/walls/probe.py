@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
 from hames.private_files import descriptor
+from hames.sandbox.paths import read_start
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import bubblewrap, seccomp
 from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView
@@ -98,18 +99,12 @@ def _way_out(why: str, *, installed: bool) -> str:
         return _NAMESPACES
     if "uid map" in why or "RTM_NEWADDR" in why:
         return _APPARMOR
-    return _CONTAINER if _in_container() or "mount proc" in why or "namespace" in why else _INSTALL
+    is_container = any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")))
+    return _CONTAINER if is_container or "mount proc" in why or "namespace" in why else _INSTALL
 
 
 def _file_says(path: str, value: str) -> bool:
-    try:
-        return Path(path).read_text().strip() == value
-    except OSError:
-        return False
-
-
-def _in_container() -> bool:
-    return any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"))
+    return read_start(Path(path)).strip() == value
 
 
 def _describe(path: str) -> Bubblewrap:

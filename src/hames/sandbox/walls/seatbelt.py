@@ -48,7 +48,8 @@ def profile(
     if private_home:
         lines += [f"(deny file-read-data (subpath {_quote(path)}))" for path in (home, *_OTHERS)]
         lines += [f"(allow file-read* (subpath {_quote(path)}))" for path in readable]
-    lines += [f"(deny file-read* (subpath {_quote(path)}))" for path in (*_secrets(home), *hidden)]
+    secrets = (f"{home}/{name}" for name in (*HOME_SECRETS, "Library/Keychains", "Library/Application Support"))
+    lines += [f"(deny file-read* (subpath {_quote(path)}))" for path in (*secrets, *hidden)]
     for root in (*roots, scratch):
         lines += [f"(allow file-read* file-write* (subpath {_quote(root)}))"]
     for root in roots:
@@ -67,14 +68,6 @@ def profile(
 
 def arguments(text: str, argv: Sequence[str]) -> list[str]:
     return [SANDBOX_EXEC, "-p", text, *argv]
-
-
-def _secrets(home: str) -> list[str]:
-    return [
-        *(f"{home}/{name}" for name in HOME_SECRETS),
-        f"{home}/Library/Keychains",
-        f"{home}/Library/Application Support",
-    ]
 
 
 def _quote(path: str) -> str:

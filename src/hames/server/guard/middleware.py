@@ -1,4 +1,4 @@
-"""The guard at work: in front of every endpoint, on every request and every WebSocket."""
+"""The guard as ASGI middleware: in front of every endpoint, for every request and every WebSocket."""
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -1,8 +1,8 @@
-"""The token: who may come in from outside this machine.
+"""The access token: who may use the server from outside this machine.
 
-It is kept in a file that only its owner reads, and compared in constant time. A browser comes in through a link or a
-short code that works once and leaves a cookie, so that the token itself is never in an address. Only somebody who is
-signed in can make either.
+It is kept in a file that only its owner reads, and compared in constant time. A browser signs in with a link or a short
+code that works once and sets a cookie, so that the token itself is never in a URL. Only somebody who is signed in can
+make either.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class _Open(Value):
 
 
 class Keyring:
-    """Knows a token when it sees one. The token itself is not kept."""
+    """Checks tokens, cookies, links and codes. The token itself is not kept."""
 
     def __init__(self, token: str, clock: Clock) -> None:
         self._token = _digest(token)

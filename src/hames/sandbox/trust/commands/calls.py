@@ -16,7 +16,7 @@ from hames.sandbox.trust.commands.programs import (
     WITH_CHECKS_OF_THEIR_OWN,
     ReadingProgram,
 )
-from hames.sandbox.trust.commands.versions import CHOOSERS, asks_for_version, is_chosen_by_repository
+from hames.sandbox.trust.commands.versions import asks_for_version, choosers
 
 
 class ReadingCall(Value):
@@ -39,7 +39,7 @@ NOTHING = ReadingCall()
 def check_call(name: str, words: list[str], *, fed: bool) -> ReadingCall:
     """What a harmless call opens; `fed`: its input comes from another command. Raises `Doubt` for any other call."""
     if asks_for_version(name, words):
-        return ReadingCall(sandbox_only=True, unless=CHOOSERS if is_chosen_by_repository(name) else ())
+        return ReadingCall(sandbox_only=True, unless=choosers(name))
     check = _CHECKS.get(name) or (_in_table if name in PROGRAMS else None)
     if check is None:
         raise Doubt(f"`{name}` {_effect(name)}")

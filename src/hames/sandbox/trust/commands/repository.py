@@ -159,8 +159,9 @@ def _read_config(path: Path) -> Iterator[tuple[str, str]]:
     except OSError as error:
         raise Doubt(f"the settings of the repository cannot be read ({error.strerror})") from None
     try:
-        if len(raw) > MAX_CONFIG_BYTES:
-            raise UnreadableConfig("too long")
+        # To git a lone carriage return is a part of a value. People would see a new line, and other programs read one.
+        if len(raw) > MAX_CONFIG_BYTES or b"\r" in raw.replace(b"\r\n", b""):
+            raise UnreadableConfig("too long, or a lone carriage return")
         for setting in read_config(raw):
             yield setting.key, "true" if setting.value is None else setting.value
     except UnreadableConfig:

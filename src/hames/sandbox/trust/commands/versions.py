@@ -22,15 +22,15 @@ _QUESTIONS: dict[str, str] = {
     "-V": "ssh tmux",
 }
 _QUESTIONS_OF = {name: words.split() for words, names in _QUESTIONS.items() for name in names.split()}
-CHOOSERS = ("rust-toolchain", "rust-toolchain.toml")
-"""Files of a repository that say which program answers."""
-_CHOSEN = frozenset(("cargo", "rustc", "rustfmt"))
+_CHOOSERS: dict[str, tuple[str, ...]] = dict.fromkeys(
+    "cargo rustc rustfmt".split(), ("rust-toolchain", "rust-toolchain.toml")
+)
 
 
 def asks_for_version(name: str, words: list[str]) -> bool:
     return len(words) == 1 and words[0] in _QUESTIONS_OF.get(name, ())
 
 
-def is_chosen_by_repository(name: str) -> bool:
-    """Whether `CHOOSERS` in the working directory or above it could make the name mean a program of theirs."""
-    return name in _CHOSEN
+def choosers(name: str) -> tuple[str, ...]:
+    """Files in the working directory or above it that could make the name mean a program of the repository's choice."""
+    return _CHOOSERS.get(name, ())
