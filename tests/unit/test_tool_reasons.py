@@ -61,8 +61,8 @@ def test_each_protocol_says_why_a_tool_failed(item: Any) -> None:
     exec_data: Any = msgspec.to_builtins(bootstrap.item("ses_1", "turn_1", item))["data"]  # type: ignore[arg-type]
     assert exec_data["reason"] == WHY
     assert tool_call(item, "/w").reason == WHY
-    assert words in shown(sse._completed(item, 0))
-    assert words in shown(runner._completed(item))
+    assert words in shown(sse._completion_events(item, 0))
+    assert words in shown(runner._completion_events(item))
 
 
 def test_a_command_that_ran_says_how_by_its_exit_code_and_one_that_was_killed_says_why() -> None:
@@ -129,5 +129,5 @@ def test_a_skipped_call_is_failed_with_an_outcome_where_a_protocol_has_no_word_f
     codex = CODEX.item(item)
     assert codex is not None
     assert (codex["status"], codex["success"]) == ("failed", False)
-    (failed,) = runner._completed(item)
+    (failed,) = runner._completion_events(item)
     assert msgspec.to_builtins(failed)["outcome"] == "skipped"

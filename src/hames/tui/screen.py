@@ -203,7 +203,7 @@ class ConversationScreen(App[int]):
         except editor.NoEditor as why:
             self.note(str(why), meaning="warn")
         except SuspendNotSupported:
-            self.note("This terminal cannot be handed to an editor", meaning="warn")
+            self.note("An editor cannot be opened in this terminal", meaning="warn")
         else:
             self.composer.put(text)
 

@@ -22,7 +22,7 @@ from hames.server.service import Service
 
 
 class Accepted(Value, rename="camel"):
-    """`notice` is what a client should tell its user about the thread, where there is something to tell."""
+    """`notice` is a sentence about the thread that a client should show to its user, if there is one."""
 
     ok: bool
     thread_id: str

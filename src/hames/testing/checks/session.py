@@ -116,7 +116,7 @@ def _check_encoder(encoder: Encoder, history: Sequence[Change]) -> bytes:
 def _check_end(session: Session, thread_id: ThreadId) -> None:
     """When the connection has ended, only commands are left."""
     session.open(0.0)
-    session.lost(thread_id, "the server restarts")
+    session.lost(thread_id, "the server is restarting")
     assert all(isinstance(action, Execute) for action in session.closed())
 
 
