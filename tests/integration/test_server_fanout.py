@@ -96,7 +96,7 @@ async def test_what_happens_while_the_history_is_read_is_sent_once(early: bool) 
 
 
 async def test_a_channel_that_fell_behind_starts_its_clients_over(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("hames.core.watcher.PENDING_CHANGES", 3)
+    monkeypatch.setattr("hames.core.watcher.PENDING_CHANGES", 0)  # every change is one too many
     model = ScriptedModel([say("Hello.")])
     async with (
         engine(model, clock=SystemClock()) as house,
