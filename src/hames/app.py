@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec.structs import replace
 
 from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
@@ -139,7 +140,11 @@ def runner_agent(options: Options, url: str, *, token: str, stall_s: float) -> t
     from hames.providers.agent_models import AgentModels
 
     agent = RunnerAgent(url, token=token, stall_s=stall_s)
-    source = AgentModels(agent.name, display_name="Sandbox runner", description="An agent in a sandbox of its own")
+    source = AgentModels(
+        agent.name,
+        display_name="Sandbox runner",
+        description="An agent in its own sandbox, on another machine or in a container",
+    )
     models = Catalogue(options.environment, clock=SystemClock(), default=source.cards()[0].id, sources=[source])
     return models, {agent.name: agent}
 
@@ -170,8 +175,9 @@ async def serve_engine(
         page=PAGE,
         demo_model=DEMO_MODEL,
         sandbox=lambda: sandbox_report(options),
-        git_changes=git_changes,
     )
+    if git_changes is not None:
+        extras = replace(extras, git_changes=git_changes)
     async with serving(engine, address, extras, token=token) as server:
         yield server
 
@@ -219,7 +225,7 @@ async def check_attachments(content: tuple[UserInput, ...], cwd: str) -> None:
 def check_agent_name(name: str, environment: Mapping[str, str]) -> None:
     """Raises `Misconfigured` for an agent that is not on this machine."""
     if name == CODEX and not codex_command(environment):
-        raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
+        raise Misconfigured("codex is not installed: npm install -g @openai/codex, or set HAMES_CODEX to its path")
     if name != CODEX and name not in (installed := Plugins().names("agents")):
         raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed))}")
 

@@ -49,7 +49,7 @@ def test_a_failed_edit_and_a_failed_search_say_why_right_under_the_call(terminal
     grep = {"call": "grep", "with": {"pattern": "("}}
     ready(terminal, "--model", script(terminal, [edit, {"call": "glob", "with": {"pattern": "*"}}], [grep], "I see."))
     sends(terminal, "go")
-    rows = terminal.shows("I see.").split("\n")
+    rows = terminal.shows("I see.", "│ no file", "│ skipped: an earlier call", "│ rg: regex").split("\n")
     for call, why in (("edit", "missing.txt"), ("glob", "skipped: an earlier call"), ("grep", "regex")):
         at = next(number for number, row in enumerate(rows) if row.strip().startswith(f"· {call}"))
         assert rows[at + 1].strip().startswith("│ "), rows
@@ -77,7 +77,7 @@ def test_an_mcp_server_is_waited_for_in_words_and_its_failure_is_shown(terminal:
     terminal.shows("MCP servers:", "files  /bin/sh -c", "hames mcp test NAME")
     sends(terminal, "go")
     if slow:
-        terminal.shows("connecting to MCP server 'files'")
+        terminal.shows("starting MCP server 'files'", "starting MCP server files ", without="working")
         go.write_text("go\n")
     terminal.shows("Done.", "! MCP server 'files' is not available:", "exited with code 4: no licence")
 

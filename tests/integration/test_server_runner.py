@@ -24,8 +24,7 @@ from hames.protocols.runner import messages as m
 from hames.protocols.runner.outbound import frame, project
 from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
-from hames.server.listener import Address
-from hames.server.runner import Runner
+from hames.server.listener import Address, RunningServer
 from hames.server.runner import running as runner_running
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -55,7 +54,7 @@ async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str =
 
 
 @asynccontextmanager
-async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[Runner]:
+async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[RunningServer]:
     async with (
         engine(model, ECHO, BROKEN, STUCK, clock=SystemClock(), policy="never") as house,
         runner_running(house, Address(port=0), version="0", token=token) as its_runner,
@@ -284,19 +283,19 @@ async def test_a_runner_of_the_specification_alone_is_understood(tmp_path: Path)
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ([STREAM, event("assistant.delta", text="Half")], "ended before the run did"),
-        ([STREAM], "ended before the run did"),
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], "broke"),
+        ([STREAM, event("assistant.delta", text="Half")], "closed the connection before the run ended"),
+        ([STREAM], "closed the connection before the run ended"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], "was lost"),
         ([b"HTTP/1.1 503 Down\r\nContent-Length: 4\r\n\r\ndown"], "refused the run (503): down"),
         (
             [b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"],
             "refused the run (302)",
         ),
-        ([b"nonsense\r\n\r\n"], "broke"),
-        ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "broke"),
+        ([b"nonsense\r\n\r\n"], "was lost"),
+        ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "was lost"),
         ([STREAM, event("run.error", message="sorry")], "the runner failed: sorry"),
         ([STREAM, event("run.error", error={"message": "sorry"})], "the runner failed: sorry"),
-        ([STREAM, event("run.error")], "it gave no reason"),
+        ([STREAM, event("run.error")], "no reason given"),
     ],
 )
 async def test_a_runner_that_dies_ends_the_run_with_a_clear_error(
@@ -318,7 +317,7 @@ async def test_a_runner_that_stalls_ends_the_run_with_a_clear_error(tmp_path: Pa
         state = await submit(client)
         assert (state["status"], state["error"]) == (
             "error",
-            "the runner said nothing for 0.3 s; the run was given up",
+            "the runner sent nothing for 0.3 s, so the run was stopped",
         )
         assert [(tool["status"], tool["outcome"]) for tool in state["messages"][1]["toolCalls"]] == [
             ("error", "interrupted")
@@ -365,7 +364,7 @@ async def test_a_runner_that_stops_tells_its_runs(tmp_path: Path) -> None:
                 there.stop()
                 told = await run.aread()
         assert b"event: run.started\n" in told
-        assert told.rstrip().endswith(b'data: {"message":"the server restarts","info":"Other"}')
+        assert told.rstrip().endswith(b'data: {"message":"the server is restarting","info":"Other"}')
 
 
 async def test_a_conversation_is_found_again_after_a_restart(tmp_path: Path) -> None:
@@ -433,7 +432,7 @@ def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
 @asynccontextmanager
 async def asking(
     directory: Path, *replies: list[Step], tool: PlainTool = ASKING
-) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
+) -> AsyncGenerator[tuple[SyncFollower, RunningServer]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
     agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with (

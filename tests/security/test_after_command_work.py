@@ -137,7 +137,7 @@ async def test_a_hook_of_the_users_that_was_changed_is_put_back() -> None:
         hook.chmod(0o750)
         done = await stage.inside("evil > sub/.git/hooks/pre-commit")
         assert [note.partition(":")[0] for note in done.notes] == [
-            "Put the git hooks 'pre-commit' in 'sub/.git/hooks' back as they were"
+            "Restored the git hooks 'pre-commit' in 'sub/.git/hooks'"
         ]
         assert (hook.read_text(), hook.stat().st_mode & 0o777) == ("#!/bin/sh\necho mine\n", 0o750)
         assert "touch" in hook.with_name("pre-commit.disabled-by-hames").read_text()
@@ -176,7 +176,7 @@ async def test_commands_that_run_at_the_same_time_do_not_disturb_each_other() ->
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(first)
             with anyio.fail_after(30):
-                gate = await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                gate = await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
                 assert gate == b"\n"
                 beside = await stage.inside("true")
                 assert hook.exists()
@@ -198,7 +198,7 @@ async def test_what_the_user_does_at_the_top_meanwhile_stays() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(command)
             with anyio.fail_after(60):
-                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
                 stage.outside("cp /bin/true .git/hooks/pre-commit; git config alias.st '!git status'")
                 await anyio.to_thread.run_sync(lambda: (stage.here / "gate").write_text("go\n"))
         assert outcomes[0].notes == ()
@@ -212,8 +212,8 @@ from pathlib import Path
 import anyio
 sys.path.insert(0, {here!r})
 from walls import run
-from hames.sandbox.local import LocalSandbox, Settings
-sandbox = LocalSandbox(Settings(state={state!r}))
+from hames.sandbox.local import LocalSandbox, SandboxSettings
+sandbox = LocalSandbox(SandboxSettings(state={state!r}))
 anyio.run(lambda: run({command!r}, Path({workspace!r}), sandbox=sandbox))
 """
 
@@ -232,7 +232,7 @@ async def test_what_a_command_left_whose_harness_was_killed_is_looked_at_by_the_
         harness = subprocess.Popen([sys.executable, "-c", program])
         try:
             with anyio.fail_after(30):
-                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes)
+                await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
         finally:
             harness.kill()
             harness.wait()
@@ -245,7 +245,7 @@ async def test_what_a_command_left_whose_harness_was_killed_is_looked_at_by_the_
         assert (stage.here / "own/.git/hooks/pre-commit").exists()
         done = await run("true", stage.here, sandbox=sandbox)
         assert len(done.notes) == 2
-        assert all(note.startswith("From a command that was cut off earlier: ") for note in done.notes)
+        assert all(note.startswith("From an earlier command that was interrupted: ") for note in done.notes)
         sandbox.close()
         assert list(state.iterdir()) == []
 
@@ -266,7 +266,7 @@ async def test_a_large_workspace_is_searched_to_its_end(monkeypatch: pytest.Monk
         # Nobody waits for it: the result says so, and the next one says what was found.
         monkeypatch.setattr(checks, "AFTER_SECONDS", 0.0)
         (waiting,) = (await stage.inside("rm -rf d150/sub; " + plant)).notes
-        assert "It goes on" in waiting
+        assert "The check goes on" in waiting
         monkeypatch.undo()
         late = (await stage.inside("true")).notes
         assert [note.partition(": ")[0] for note in late] == ["From an earlier command"] * 2

@@ -25,7 +25,7 @@ from hames.tui.blocks.actions import Command, FileChangeBlock, ToolBlock
 from hames.tui.blocks.messages import NoteBlock
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.server_process import Unreachable, spawn_server
-from hames.tui.session import Wishes
+from hames.tui.session import NewThreadSettings
 from support import ASKING, ECHO, PlainTool, echo, engine
 
 
@@ -127,7 +127,7 @@ async def test_escape_at_a_question_stops_the_turn() -> None:
 
 
 async def test_nobody_answers_what_they_were_still_typing_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hames.tui.app.QUIET_SECONDS", 4.0)  # a busy machine takes its time over each key
+    monkeypatch.setattr("hames.tui.screen.QUIET_SECONDS", 4.0)  # a busy machine takes its time over each key
     gate = anyio.Event()
     async with staged(ScriptedModel([wait_for(gate), call("asking", x=1)], [say("ok")]), ASKING) as stage:
         await stage.says("go")
@@ -436,7 +436,7 @@ async def test_a_pasted_path_of_a_picture_becomes_a_picture(tmp_path: Path) -> N
 
 
 async def test_a_prompt_from_the_command_line_that_is_refused_stays_in_the_composer() -> None:
-    wishes = Wishes(sandbox=m.WorkspaceWrite(writable_roots=["/nowhere/at/all"]))
-    async with staged(ScriptedModel([say("Here.")]), prompt="first words", wishes=wishes) as stage:
+    new_settings = NewThreadSettings(sandbox=m.WorkspaceWrite(writable_roots=["/nowhere/at/all"]))
+    async with staged(ScriptedModel([say("Here.")]), prompt="first words", new_settings=new_settings) as stage:
         await stage.shows("no directory '/nowhere/at/all'")
         await stage.until(lambda: stage.app.composer.text == "first words", "the prompt")

@@ -11,16 +11,7 @@ SOURCE = Path(hames.__file__).parent
 MESSAGES = ("protocols", "client/appserver_events.py", "client/appserver/events.py")
 """Where the names are a protocol's own: its messages, and the events of its client."""
 
-STILL_SHARED = {
-    "ConnectionClosed": {"client/appserver/link.py", "client/bootstrap.py"},
-    "Link": {"client/appserver/link.py", "server/api/sign_in.py"},
-    "Outbox": {"stdio/connection.py", "stdio/pipes.py"},
-    "Peer": {"codecs/jsonrpc.py", "server/guard/peer.py"},
-    "Refusal": {"codecs/jsonrpc.py", "server/guard/gate.py"},
-    "Request": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
-    "Response": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
-    "Wire": {"server/websocket/protocol.py", "stdio/descriptors.py"},
-}
+STILL_SHARED = {}
 """Names that wait for another one. Nothing is added here; what is renamed is removed."""
 
 

@@ -243,7 +243,7 @@ def test_what_cannot_even_be_undone_is_said(tmp_path: Path, monkeypatch: pytest.
         real(*args, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(atomic.os, "rename", rename)
-    with pytest.raises(Denied, match="a could not be put back"):
+    with pytest.raises(Denied, match="a could not be restored"):
         apply([change(tmp_path, "a", OLD, NEW), change(tmp_path, "b", OLD, NEW)])
 
 

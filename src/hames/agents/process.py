@@ -15,7 +15,7 @@ from typing import IO
 import anyio
 from anyio.abc import Process
 
-from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
 from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
@@ -35,7 +35,7 @@ class _PendingReply:
     """The answer to one request, once it is there."""
 
     def __init__(self) -> None:
-        self.reply: Reply | None = None
+        self.reply: JsonRpcReply | None = None
         self.arrived = anyio.Event()
 
     def result(self) -> Json:
@@ -107,7 +107,7 @@ class AgentProcess:
             if isinstance(line, TooLong):
                 raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
             message = self._caller.read(line)
-            if isinstance(message, Reply):
+            if isinstance(message, JsonRpcReply):
                 if (pending := self._pending.pop(message.number, None)) is not None:
                     pending.reply = message
                     pending.arrived.set()

@@ -1,17 +1,17 @@
-"""Serve every networked protocol and the page on one port, until Ctrl+C or SIGTERM.
+"""Serve all network protocols and the web page on one port, until Ctrl+C or SIGTERM.
 
   hames serve                       http://127.0.0.1:4800, for this user only
-  hames serve --open                and a browser that shows it
+  hames serve --open                and open the page in a browser
   hames serve --port 0              any free port; the first line says which
   hames serve --host 0.0.0.0 --token
-                                    for other machines, with a token: HAMES_TOKEN, or one that is made and kept
+                                    for other machines; clients need a token (HAMES_TOKEN, or one that hames creates)
   hames serve --runner http://10.0.0.7:4900
-                                    turns run there, in a sandbox of their own (HAMES_RUNNER_TOKEN)
+                                    run turns on that `hames runner` (its token: HAMES_RUNNER_TOKEN)
 
-GET / is the page, GET /events and POST /prompt the HTTP protocol, /ws, /bootstrap and /flint WebSockets, and
-/openapi.json says the rest. Programs of this user can also come in through hames.sock in the data directory:
+GET / is the page, GET /events and POST /prompt are the HTTP protocol, /ws, /bootstrap and /flint are WebSockets, and
+/openapi.json describes the rest. Programs of this user can also connect to hames.sock in the data directory:
 `hames harness --attach`, `hames app-server --attach`.
-Exit code: 0 after it was stopped, 2 for a bad option.
+Exit code: 0 after Ctrl+C or SIGTERM, 2 for a bad option.
 """
 
 import os
@@ -39,10 +39,11 @@ from hames.server.listener import Address
 from hames.tui.git_changes import NoDiff, uncommitted_changes
 
 PORT = 4800
-OTHER_DEVICES = "only this one. To let others in: hames serve --host 0.0.0.0 --token"
+OTHER_DEVICES = "only this machine can connect. To allow other devices: hames serve --host 0.0.0.0 --token"
 PLAIN_HTTP = (
-    "others on this network can come in with the token. This is plain HTTP: whoever can watch the network can read"
-    " everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a VPN, or a"
+    "other devices on this network can connect with the token. This is plain HTTP: whoever can watch the network can"
+    " read everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a"
+    " VPN, or a"
     " proxy with HTTPS"
 )
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -53,30 +54,40 @@ EXIT_SECONDS = 12.0
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
     add_address(parser, PORT)
-    parser.add_argument("--open", action="store_true", help="show the page in a browser")
-    parser.add_argument("--runner", metavar="URL", help="let a sandbox runner there run the turns")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument("--runner", metavar="URL", help="run the turns on the sandbox runner at this address")
     parser.add_argument(
         "--runner-stall",
         metavar="SECONDS",
         type=float,
         default=STALL_SECONDS,
-        help="give a run up after so much silence (default: %(default)g)",
+        help="end a run if the runner sends nothing for so long (default: %(default)g)",
     )
 
 
 def add_address(parser: ArgumentParser, port: int) -> None:
-    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (default: %(default)s)")
+    parser.add_argument(
+        "--host", metavar="ADDRESS", default="127.0.0.1", help="the address to listen on (default: %(default)s)"
+    )
     parser.add_argument("--port", metavar="N", type=int, default=port, help="0: any (default: %(default)s)")
     parser.add_argument(
         "--token",
         action="store_true",
-        help="ask everybody for a token: HAMES_TOKEN, or one that is made and kept",
+        help="every client needs a token: HAMES_TOKEN, or one that hames creates and saves",
     )
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="another name of this server, with its port"
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="another name of this server, with port if it has one",
     )
     parser.add_argument(
-        "--allow-origin", metavar="URL", action="append", default=[], help="a page elsewhere that may use this server"
+        "--allow-origin",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="allow web pages of this origin to use this server",
     )
 
 
@@ -90,7 +101,7 @@ def run(args: Namespace) -> int:
 def address_of(args: Namespace) -> Address:
     """Raises `Misconfigured`."""
     if not 0 <= args.port <= 65535:
-        raise Misconfigured(f"there is no port {args.port}; it is a number from 0 to 65535")
+        raise Misconfigured(f"{args.port} is not a port: ports are numbers from 0 to 65535")
     return Address(host=args.host, port=args.port, names=tuple(args.allow_host), origins=tuple(args.allow_origin))
 
 
@@ -130,7 +141,7 @@ async def git_changes(cwd: str) -> GitChanges:
 
 
 async def until_stopped() -> None:
-    """Until a signal says so; another one, or too much time, ends the process at once."""
+    """Waits for a signal. A second signal, or EXIT_SECONDS, ends the process at once."""
     with anyio.open_signal_receiver(*STOPPING) as signals:
         async for _ in signals:
             break

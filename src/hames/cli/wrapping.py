@@ -1,7 +1,6 @@
 """Sentences on a terminal, broken between words. Without a terminal text stays as it is: programs read it by line."""
 
 import re
-import shutil
 import sys
 from typing import TextIO
 
@@ -11,7 +10,11 @@ _TWO_COLUMNS = re.compile(r"(\s*\S.*?\s{2,})(?=\S)")
 
 def columns(stream: TextIO) -> int:
     """How wide the terminal is; 0 where there is none."""
-    return max(LEAST_COLUMNS, shutil.get_terminal_size().columns) if stream.isatty() else 0
+    if not stream.isatty():
+        return 0
+    import shutil  # slow to import, and programs never need it
+
+    return max(LEAST_COLUMNS, shutil.get_terminal_size().columns)
 
 
 def fold(text: str, width: int, *, indent: int = 0) -> str:

@@ -30,7 +30,7 @@ _HINTS = {
     "env_http_headers": "extra headers are not supported",
     "http_headers": "extra headers are not supported",
     "url": "the address is called base_url",
-    "wire_api": "providers of your own speak chat completions",
+    "wire_api": "your own providers always use chat completions",
     "name": "the name of the provider is the name of the table",
     "model": "set model = '{name}/MODEL' at the top of the file",
 }
@@ -45,7 +45,7 @@ def variable(provider: str, key: str) -> str:
 
 
 def usual_address(provider: str) -> str:
-    """Where a provider is unless somebody says otherwise; empty, if only its owner knows."""
+    """The default address of a provider; empty where there is none."""
     if provider in _SERVICES:
         return _SERVICES[provider]
     return next((server.url for server in SERVERS if server.name == provider), "")

@@ -4,6 +4,7 @@ One turn of the core specification is one `step` here. Tools run only after the
 whole reply has arrived, so a reply that breaks off has had no effect and can be asked for again.
 """
 
+import logging
 from contextlib import aclosing
 from typing import assert_never
 
@@ -42,6 +43,8 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.ports import TurnEvent
+
+log = logging.getLogger(__name__)
 
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
@@ -110,21 +113,30 @@ async def _ask(turn: LoopTurn) -> ModelReply:
             await compaction.compact(turn)
         turn.handle.step += 1
         turn.user_messages_shown = _said_by_user(turn)
-        reply = ModelReply()
+        reply, asked_at = ModelReply(), turn.clock.monotonic()
+        log.debug("model.asked", extra=_logged(turn))
         try:
             await _listen(turn, reply)
             _check_ending(reply)
         except ProviderError as failure:
+            log.info("model.failed", extra={**_logged(turn, asked_at), "why": str(failure), "info": failure.info})
             await _close(turn, reply, broken=True)
             if failure.info == "ContextWindowExceeded" and turn.compacts and await compaction.compact(turn):
                 continue
             if not failure.retryable or not reply.anything or broken >= BROKEN_REPLIES:
                 raise
             broken += 1
-            await _notice(turn, "retry", f"the reply broke off and is asked for again: {failure}")
+            await _notice(turn, "retry", f"the connection was lost during the reply; asking again: {failure}")
             await turn.clock.sleep(0.5 * 2**broken)
         else:
+            log.info("model.replied", extra={**_logged(turn, asked_at), "stop": reply.word, "calls": len(reply.calls)})
             return reply
+
+
+def _logged(turn: LoopTurn, since: float | None = None) -> dict[str, object]:
+    """The fields of a log line. Nothing that a person or a model said is among them."""
+    took = {} if since is None else {"ms": round((turn.clock.monotonic() - since) * 1000)}
+    return {"thread_id": turn.handle.thread_id, "model": turn.card.id, "step": turn.step, **took}
 
 
 async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
@@ -239,7 +251,7 @@ def _check_ending(reply: ModelReply) -> None:
     """Raises `ProviderError` for a reply that did not end well."""
     match reply.ended:
         case None:
-            raise ProviderError("the reply ended in the middle", retryable=True, info="ResponseStreamDisconnected")
+            raise ProviderError("the reply was incomplete", retryable=True, info="ResponseStreamDisconnected")
         case ReplyEnded(reason="context_exceeded"):
             raise ProviderError("the conversation no longer fits the model's window", info="ContextWindowExceeded")
         case ReplyEnded(reason="refusal"):

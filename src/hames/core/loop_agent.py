@@ -166,6 +166,8 @@ class LoopThread:
         before = self._servers.get(status.name)
         self._servers[status.name] = status
         thread = self._loaded.thread
+        about = {"server": status.name, "state": status.state, "tools": len(status.tools), "why": status.reason}
+        log.info("mcp.server", extra={"thread_id": thread.id, **about})
         running = thread.state.running
         event = notice(before, status, running.id if running is not None else None)
         if event is not None and not self._loaded.closed.is_set():

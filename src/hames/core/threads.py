@@ -220,7 +220,7 @@ class Threads:
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
                 if not thread.state.format:
-                    raise ThreadNotFound(f"no thread {thread_id!r}: its log does not say how it began")
+                    raise ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
                 thread.observers = self.observers
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name="log_repaired", message=opened.repaired))

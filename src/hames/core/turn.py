@@ -100,6 +100,8 @@ class RunningTurn:
         """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""
         status: TurnStatus = "interrupted"
         stop_reason = ""
+        about = {"thread_id": self.thread_id, "turn_id": self.turn_id}
+        log.info("turn.started", extra={**about, "model": self.settings.model})
         try:
             with self.scope:
                 stop_reason = await work()
@@ -117,6 +119,7 @@ class RunningTurn:
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
                 await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+            log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
             self.over.set()
 
     async def _end(self, ended: TurnEnded) -> None:

@@ -57,9 +57,9 @@ log = logging.getLogger(__name__)
 
 QUEUE_LENGTH = 32
 REFUSALS: dict[Ability, str] = {
-    "review": "has no review: ask for one in a prompt",
-    "compact": "cannot be told to summarise: it keeps a history of its own",
-    "steer": "cannot be steered while it works: queue the prompt, or interrupt the turn",
+    "review": "cannot do reviews: ask for one in a prompt",
+    "compact": "cannot compact its conversation: it keeps its own history",
+    "steer": "does not accept messages while it works: queue the prompt, or interrupt the turn",
 }
 
 
@@ -274,7 +274,7 @@ class Turns:
                 )
             )
         if len(state.queue) >= QUEUE_LENGTH:
-            raise QueueFull(f"{QUEUE_LENGTH} prompts wait already; remove one, or wait")
+            raise QueueFull(f"{QUEUE_LENGTH} prompts are already queued; remove one, or wait")
         if not command.content:
             raise InvalidCommand("the input is empty")
         prompt_id = PromptId(command.client_id or self._ids.new("prompt"))

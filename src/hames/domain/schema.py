@@ -7,7 +7,6 @@ of a stranger can run for ever.
 """
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 
 from hames.domain.json import Json
 
@@ -186,6 +185,8 @@ def _parts(schema: Json, keyword: str) -> list[Json]:
 
 
 def _unknown(path: str, key: str, properties: dict[str, Json]) -> str:
+    from difflib import get_close_matches  # slow to import, and needed only for a mistake
+
     if close := get_close_matches(key, properties, n=1):
         return f"{_name(path)} is not known; did you mean `{close[0]}`?"
     known = ", ".join(f"`{name}`" for name in properties)

@@ -70,7 +70,7 @@ class Metrics:
             yield f"# HELP {name} {means}"
             yield f"# TYPE {name} counter"
             for labels, value in sorted(self._counters[name].items()):
-                yield f"{name}{_shown(labels)} {value:g}"
+                yield f"{name}{_format_labels(labels)} {value:g}"
         for name, (means, read) in self.gauges.items():
             yield f"# HELP {name} {means}"
             yield f"# TYPE {name} gauge"
@@ -88,9 +88,9 @@ class Metrics:
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def _shown(labels: Labels) -> str:
+def _format_labels(labels: Labels) -> str:
     """
-    >>> _shown((("a", "x"), ("b", "y")))
+    >>> _format_labels((("a", "x"), ("b", "y")))
     '{a="x",b="y"}'
     """
     pairs = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels]

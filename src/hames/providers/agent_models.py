@@ -32,8 +32,8 @@ class AgentModels:
 
     def named(self, model: str) -> ModelCard:
         if model != MODEL:
-            raise UnknownModel(f"{self.name} has no model {model!r}; it is {self._card.id}")
+            raise UnknownModel(f"{self.name} has no model {model!r}; its only model is {self._card.id}")
         return self._card
 
     def provider(self, card: ModelCard) -> Provider:
-        raise Misconfigured(f"{card.id} runs whole turns; it cannot be asked for a reply alone")
+        raise Misconfigured(f"{card.id} runs whole turns; it cannot answer a single model request")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hames.domain.errors import HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
-from hames.ports import Clock, Provider
+from hames.ports import Clock
 from hames.providers import model_list
 from hames.providers.anthropic import models
 from hames.providers.anthropic.source import CLOUDS, AnthropicSource, CloudSource
@@ -23,7 +23,7 @@ from hames.providers.chat.servers import SERVERS
 from hames.providers.chat.source import ChatSource
 from hames.providers.model_list import RememberedList
 from hames.providers.openai.source import OpenAISource
-from hames.providers.source import ListedSource, ModelService, ModelSource, PathSource, as_service
+from hames.providers.source import FileProvider, ListedSource, ModelService, ModelSource, PathSource, as_service
 
 if TYPE_CHECKING:
     from hames.providers.cassette import Recorder
@@ -71,7 +71,7 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [_marked(source, card) for source in self._sources_with_lists() for card in source.cards()]
+        return [_with_usable(source, card) for source in self._sources_with_lists() for card in source.cards()]
 
     def selectors(self) -> Sequence[Selector]:
         """One of each: sources that offer the same choice offer it together."""
@@ -88,10 +88,10 @@ class Catalogue:
         provider, slash, model = name.partition("/")
         sources = self._remembered_sources()
         if slash and provider in self._sources:
-            return _marked(self._sources[provider], self._sources[provider].named(model))
+            return _with_usable(self._sources[provider], self._sources[provider].named(model))
         for source in sources:
             if (card := source.known(name)) is not None:
-                return _marked(source, card)
+                return _with_usable(source, card)
         if not self._complete:
             self._complete_sources()
             return self.find(name)
@@ -99,7 +99,7 @@ class Catalogue:
 
     def provider(self, card: ModelCard) -> ModelService:
         if card.provider not in self._sources:
-            raise Misconfigured(f"nobody serves models of {card.provider!r}")
+            raise Misconfigured(f"there is no provider {card.provider!r}")
         if card.provider not in self._providers:
             self._providers[card.provider] = self._with_recorder(
                 as_service(self._sources[card.provider].provider(card))
@@ -122,7 +122,7 @@ class Catalogue:
         for source in self._sources.values():
             with suppress(Misconfigured):
                 if isinstance(source, ListedSource):
-                    source.provider(_anything(source.name))
+                    source.provider(_no_model_in_particular(source.name))
                     found.append(source.name)
         return found
 
@@ -134,7 +134,7 @@ class Catalogue:
         source = self._sources.get(name)
         if source is None or not isinstance(source, ListedSource):
             raise UnknownModel(f"{name!r} has no list of models")
-        provider = self.provider(_anything(name))
+        provider = self.provider(_no_model_in_particular(name))
         try:
             listed = model_list.read_list(await provider.models())
         except (ValueError, RecursionError):
@@ -195,43 +195,29 @@ class Catalogue:
 
 
 def _scripted_source(scripts: Mapping[str, str], clock: Clock) -> PathSource:
-    def load(model: str) -> Provider:
+    def provider() -> FileProvider:
         from hames.providers.scripted.provider import ScriptedProvider
 
-        provider = ScriptedProvider(clock=clock, scripts=scripts)
-        provider.load(model)
-        return provider
+        return ScriptedProvider(clock=clock, scripts=scripts)
 
-    return PathSource(
-        "scripted",
-        display_name=lambda model: f"Script {model}",
-        description="Plays what is written down; no key, no network",
-        load=load,
-        listed=("hello", *scripts),
-    )
+    description = "Plays a script; no key, no network"
+    return PathSource("scripted", description=description, provider=provider, listed=("hello", *scripts))
 
 
 def _cassette_source() -> PathSource:
-    def load(model: str) -> Provider:
+    def provider() -> FileProvider:
         from hames.providers.cassette import CassetteProvider
 
-        provider = CassetteProvider()
-        provider.load(model)
-        return provider
+        return CassetteProvider()
 
-    return PathSource(
-        "cassette",
-        display_name=lambda model: f"Cassette {Path(model).name}",
-        description="Plays what was recorded; no key, no network",
-        load=load,
-    )
+    return PathSource("cassette", description="Plays a recording; no key, no network", provider=provider)
 
 
-def _marked(source: ModelSource, card: ModelCard) -> ModelCard:
+def _with_usable(source: ModelSource, card: ModelCard) -> ModelCard:
     """The card, which says whether its provider has what it takes to be asked. Whether it answers is not known here."""
     return card if source.usable else replace(card, usable=False)
 
 
-def _anything(provider: str) -> ModelCard:
+def _no_model_in_particular(provider: str) -> ModelCard:
     """No model in particular."""
     return ModelCard(provider=provider, model="", display_name=provider)

@@ -80,7 +80,7 @@ class ServiceRefusal(Value):
 
 def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderError:
     """The error a client sees."""
-    info, retryable, sentence = _judged(service, refusal)
+    info, retryable, sentence = _classify(service, refusal)
     if refusal.should_retry is not None and info not in ("UsageLimitExceeded", "ContextWindowExceeded"):
         retryable = refusal.should_retry
     return ProviderError(
@@ -92,61 +92,73 @@ def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderErr
     )
 
 
-def _judged(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
+def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
     status, name = refusal.status, service.name
     said = tidy(redact(refusal.message[: SAID_CHARS * 4], service.secrets))
     kind = f"{refusal.kind} {refusal.code}"
-    if status == 402 or "billing" in kind or "spend_limit" in kind or _broke(status, f"{kind} {said}"):
-        return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
+    if status == 402 or "billing" in kind or "spend_limit" in kind or _is_out_of_money(status, f"{kind} {said}"):
+        return "UsageLimitExceeded", False, f"{name} says that the account's limit is used up: {said}"
     if (
         status == 413
         or "context_length" in kind
         or "exceed_context" in kind
         or (status in (0, 400) and _TOO_LONG.search(said))
     ):
-        return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
+        return (
+            "ContextWindowExceeded",
+            False,
+            f"the conversation is too long for the model; compact it or start a new thread: {said}",
+        )
     if status == 401 or "authentication" in kind:
         return "Unauthorized", False, _refused_key(service, said)
     if status == 403:
-        return "Unauthorized", False, f"{name} does not allow this to the key in {service.key_variable}: {said}"
+        return "Unauthorized", False, f"{name} does not allow this for the key in {service.key_variable}: {said}"
     if status == 404 and refusal.kind and _NO_MODEL.search(said):
         current = ", ".join(service.models) or "another one"
-        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}{_its(said)}"
+        return (
+            "ModelNotFound",
+            False,
+            f"{name} has no model {refusal.model!r} (any more); use {current}{_own_words(said)}",
+        )
     if status == 404 and refusal.kind == "invalid_request_error":
-        return "BadRequest", False, f"{name} does not know what the request speaks of: {said}"
+        return "BadRequest", False, f"{name} did not find something that the request names: {said}"
     if status == 404:
         return (
             "HttpConnectionFailed",
             False,
-            f"nothing answers at {service.address}; check {service.url_variable}{_its(said)}",
+            f"nothing answers at {service.address}; check {service.url_variable}{_own_words(said)}",
         )
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
-        return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
+        return "UsageLimitExceeded", True, f"{name} limits the number of requests; try again{wait or ' later'}: {said}"
     if status == 529 or "overloaded" in kind or "slow_down" in kind:
-        return "ServerOverloaded", True, f"{name} is overloaded; try again later{_its(said)}"
+        return "ServerOverloaded", True, f"{name} is overloaded; try again later{_own_words(said)}"
     if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
         return "InternalServerError", True, f"{name} failed with status {status or 500}; try again later: {said}"
     if "policy" in kind:
         return "Refusal", False, f"{name} refused to answer this: {said}"
     if status in RETRIED_STATUSES:
-        return "Other", True, f"{name} could not take the request (status {status}); try again: {said}"
+        return "Other", True, f"{name} could not process the request (status {status}); try again: {said}"
     if 300 <= status < 400:
-        return "HttpConnectionFailed", False, f"{service.address} points somewhere else; check {service.url_variable}"
+        return (
+            "HttpConnectionFailed",
+            False,
+            f"{service.address} answered with a redirect; check {service.url_variable}",
+        )
     return "BadRequest", False, f"{name} refused the request: {said}"
 
 
 def _refused_key(service: ServiceInfo, said: str) -> str:
     login = f"run `hames login {service.provider}`, or " if service.provider else ""
-    return f"{service.name} refused the key; {login}set {service.key_variable} to a valid one{_its(said)}"
+    return f"{service.name} refused the key; {login}set {service.key_variable} to a valid one{_own_words(said)}"
 
 
-def _its(said: str) -> str:
+def _own_words(said: str) -> str:
     """The service's own words, if there are any. A web page is not meant for people to read here."""
     return f": {said}" if said and not said.startswith("<") else ""
 
 
-def _broke(status: int, said: str) -> bool:
+def _is_out_of_money(status: int, said: str) -> bool:
     return status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(said) is not None
 
 
@@ -184,23 +196,23 @@ def redact(text: str, secrets: Sequence[str]) -> str:
 def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
     """How long the service asks to wait: milliseconds, seconds or a date. Nonsense is no answer."""
     try:
-        return _sensible(float(headers["retry-after-ms"]) / 1000)
+        return _positive(float(headers["retry-after-ms"]) / 1000)
     except (KeyError, ValueError):
         pass
     said = headers.get("retry-after", "")
     try:
-        return _sensible(float(said))
+        return _positive(float(said))
     except ValueError:
         pass
     from email.utils import parsedate_to_datetime  # slow to import, and dates are rare
 
     try:
-        return _sensible(parsedate_to_datetime(said).timestamp() - now_ms / 1000)
+        return _positive(parsedate_to_datetime(said).timestamp() - now_ms / 1000)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def _sensible(seconds: float) -> float | None:
+def _positive(seconds: float) -> float | None:
     return seconds if 0 < seconds < float("inf") else None
 
 

@@ -53,11 +53,11 @@ def read_list(body: bytes) -> tuple[ListedModel, ...]:
     rows = (told.get("data") or told.get("models")) if isinstance(told, dict) else told
     if not isinstance(rows, list):
         raise ValueError("no list of models")  # noqa: TRY004
-    listed = {one.id: one for row in rows[:MODELS] if (one := _listed(row)) is not None}
+    listed = {one.id: one for row in rows[:MODELS] if (one := _read_row(row)) is not None}
     return tuple(listed.values())
 
 
-def _listed(row: Json) -> ListedModel | None:
+def _read_row(row: Json) -> ListedModel | None:
     name = text_member(row, "id") or text_member(row, "name")
     if not isinstance(row, dict) or not name or len(name) > NAME_CHARS or not name.isprintable() or " " in name:
         return None

@@ -50,7 +50,7 @@ def apply(edits: Sequence[FileEdit]) -> None:
             one.commit()
     except BaseException as error:
         if stuck := [shown(one.path) for one in reversed(staged) if not one.undo()]:
-            raise Denied(f"{error}; and {', '.join(stuck)} could not be put back") from error
+            raise Denied(f"{error}; and {', '.join(stuck)} could not be restored") from error
         raise
     finally:
         for one in staged:
@@ -298,7 +298,7 @@ def _keep(fd: int, traits: _Traits, path: str) -> None:
         try:
             os.fchown(fd, traits.owner, traits.group)
         except PermissionError:
-            raise Denied(f"{shown(path)!r} belongs to another user or group, and would not any more") from None
+            raise Denied(f"{shown(path)!r} belongs to another user or group, which the change would lose") from None
     os.fchmod(fd, traits.mode & 0o1777)  # set-id bits do not survive a write anywhere
     for name, value in traits.attributes.items():
         with suppress(OSError):

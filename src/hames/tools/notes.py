@@ -183,7 +183,9 @@ def _within(notes: list[Note]) -> tuple[Note, ...]:
     for note in reversed(notes):
         size = len(note.text.encode())
         if size > left:
-            problem = f"the notes are too much: together they may have {ALL_BYTES:,} bytes, and nearer ones come first"
+            problem = (
+                f"the notes are too long: together they may have {ALL_BYTES:,} bytes, and more specific ones come first"
+            )
             kept.append(Note(path=note.path, problem=problem))
         else:
             left -= size

@@ -105,7 +105,7 @@ def _changed(content: bytes, part: FilePatch) -> bytes:
 
 def _file(files: dict[str, Revision], place: Place, path: str) -> Revision:
     if not path or path.startswith("/") or _FOREIGN.search(path) or ".." in path.split("/"):
-        raise ToolFailed(f"{path!r} is no path for a patch: it is relative, with `/` and without `..`")
+        raise ToolFailed(f"{path!r} is not a path for a patch: use a relative path, with `/` and without `..`")
     spot = locate(place, path)
     if spot.absolute not in files:
         before = existing(spot)

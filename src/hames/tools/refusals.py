@@ -40,6 +40,6 @@ def explained(error: OSError, path: str) -> FileRefused:
         case errno.EEXIST:
             return Unsteady(f"{name} has appeared in the meantime")
         case errno.EAGAIN:
-            return Unsteady(f"the way to {name} keeps changing")
+            return Unsteady(f"the path to {name} keeps changing")
         case _:
             return Denied(f"{name}: {(error.strerror or str(error)).lower()}")

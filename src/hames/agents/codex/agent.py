@@ -119,7 +119,7 @@ class CodexThread:
         if known is not None:
             thread = await _granted(process, "thread/resume", threadId=known.thread, excludeTurns=True, **settings)
             if thread is None:
-                lost = "Codex no longer has this thread; it is told what was said and done so far"
+                lost = "Codex no longer has this thread, so it gets the conversation so far as text"
                 await turn.emit(codex_notice(turn, "history_lost", lost))
         elif state.forked_from is not None and not state.foreign:  # a foreign log could name any thread of Codex's
             known = self._agent.threads.known(state.forked_from)

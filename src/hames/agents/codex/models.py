@@ -188,7 +188,7 @@ class CodexLister:
         self._environment = dict(environment)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        raise ProviderError(f"Codex runs whole turns; {request.model!r} cannot be asked for a reply alone")
+        raise ProviderError(f"Codex runs whole turns; {request.model!r} cannot answer a single model request")
         yield
 
     async def models(self) -> bytes:

@@ -107,7 +107,7 @@ class CodexTurn:
         except ProgramRefused as refusal:
             raise InvalidCommand(f"Codex cannot be steered now: {refusal}") from None
         except (TimeoutError, ProviderError):
-            raise InvalidCommand("Codex did not take the message: its turn may be ending") from None
+            raise InvalidCommand("Codex did not accept the message; its turn may be ending") from None
 
     async def interrupt(self) -> None:
         """Tell Codex to stop, so that its own log knows; then the process goes, whatever it says."""
@@ -159,7 +159,7 @@ class CodexTurn:
             return
         wanted = intent(method, params, item, self._turn.settings.cwd)
         if wanted is None or item is None:
-            await self._program.refuse(number, f"nobody here answers {method}")
+            await self._program.refuse(number, f"hames does not support {method}")
             return
         decision = (await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))).decision
         if WORDS[decision] == "decline":

@@ -106,7 +106,7 @@ class ChatProvider(HttpProvider[RequestForm]):
     def _reply_reader(self, request: ModelRequest) -> ChatStream:
         return ChatStream(lambda error: self._stream_error(error, request))
 
-    def _read_error(self, body: bytes) -> ServiceRefusal:
+    def _read_error(self, body: Json) -> ServiceRefusal:
         return errors.read_error_body(body)
 
     def _refused(self, refusal: ServiceRefusal, request: ModelRequest, content_type: str) -> ProviderError:
@@ -125,7 +125,7 @@ class ChatProvider(HttpProvider[RequestForm]):
     def _no_tools_error(self, model: str, reason: str, *, status: int = 0) -> ProviderError:
         reason = failures.tidy(failures.redact(reason, self._service.secrets))
         return ProviderError(
-            f"the model {model!r} at {self._service.address} cannot call tools, and nothing gets done without; "
+            f"the model {model!r} at {self._service.address} cannot call tools, which hames needs; "
             f"use a model that can{self._server.tools_hint}: {reason}",
             status=status or None,
             info="BadRequest",

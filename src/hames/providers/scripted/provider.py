@@ -143,11 +143,11 @@ class ScriptedProvider:
         self._loaded: dict[str, Script] = {}
         self._played: dict[tuple[str, ...], int] = {}
 
-    def load(self, model: str) -> Script:
+    def load(self, path: str) -> Script:
         """Read the script once. Raises `Misconfigured`."""
-        if model not in self._loaded:
-            self._loaded[model] = read_script(HELLO if model == "hello" else self._text(model), name=model)
-        return self._loaded[model]
+        if path not in self._loaded:
+            self._loaded[path] = read_script(HELLO if path == "hello" else self._text(path), name=path)
+        return self._loaded[path]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         await checkpoint()
@@ -164,7 +164,7 @@ class ScriptedProvider:
             yield event
 
     def _next(self, script: Script, request: ModelRequest) -> Reply:
-        prompt, prompts, replies = _heard(request)
+        prompt, prompts, replies = _last_prompt(request)
         for number, conversation in enumerate(script.conversations):
             if (conversation.when or "").casefold() not in prompt.casefold():
                 continue
@@ -223,7 +223,7 @@ def _step(written: Json) -> Step:
     return step
 
 
-def _heard(request: ModelRequest) -> tuple[str, int, int]:
+def _last_prompt(request: ModelRequest) -> tuple[str, int, int]:
     """The last prompt, how many there were, and how many replies it has had."""
     prompt, prompts, replies = "", 0, 0
     for message in request.messages:

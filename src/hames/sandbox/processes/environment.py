@@ -8,6 +8,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hames.sandbox.paths import root_of
+
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 JOB = "HAMES_JOB"
@@ -74,4 +76,4 @@ def _safe(name: str, writable: Sequence[str]) -> str | None:
         return None
     if about.st_uid not in (0, os.getuid()):
         return None
-    return None if any(real == root or real.startswith(root.rstrip("/") + "/") for root in writable) else real
+    return None if root_of(real, writable) is not None else real

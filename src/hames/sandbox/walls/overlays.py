@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 
-from hames.sandbox.walls.mounts import Mount, is_inside, mount_points
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, mount_points
 
 _ETC = "/etc"
 
@@ -31,7 +32,7 @@ class Overlays:
     def can_cover(self, directory: str) -> bool:
         """Asked once for each file system. A mount below would not be seen through an overlay."""
         try:
-            about = os.stat(directory)  # noqa: PTH116
+            about = os.stat(directory)
         except OSError:
             return False
         if about.st_dev not in self._known:
@@ -61,19 +62,19 @@ class Overlays:
         files = [f"{layer}{path.removeprefix(_ETC)}" for path in paths]
         if not all(map(os.path.lexists, files)):
             for file in files:
-                os.makedirs(os.path.dirname(file), exist_ok=True)  # noqa: PTH103, PTH120
+                os.makedirs(os.path.dirname(file), exist_ok=True)
                 Path(file).touch(mode=0o444)
         self._masks[paths] = layer
         return layer
 
     def _layer(self, name: str) -> str:
-        if not os.path.isdir(self._directory):  # noqa: PTH112
+        if not os.path.isdir(self._directory):
             self._directory = tempfile.mkdtemp(prefix="hames-")
             self._masks.clear()
             weakref.finalize(self, _remove, self._directory, os.getpid())
         layer = f"{self._directory}/{name}"
-        if not os.path.isdir(layer):  # noqa: PTH112
-            os.makedirs(layer, exist_ok=True)  # noqa: PTH103
+        if not os.path.isdir(layer):
+            os.makedirs(layer, exist_ok=True)
         return layer
 
 

@@ -1,8 +1,5 @@
 """Attempts on files: outside, in the workspace where another program would run them, and secrets."""
 
-# Most of these are about one system call each.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH112, PTH120, PTH123, PTH211
-
 import os
 
 from hames.sandbox.proof.attempts.helpers import Attempt, AttemptFailed, Targets, read_canary, there_and_back, write

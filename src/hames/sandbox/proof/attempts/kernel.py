@@ -1,8 +1,5 @@
 """Attempts on namespaces, the kernel and other processes."""
 
-# Most of these are about one system call each.
-# ruff: noqa: PTH102, PTH106, PTH123, PTH208
-
 import ctypes
 import fcntl
 import os
@@ -22,7 +19,7 @@ from hames.sandbox.proof.attempts.helpers import (
     read_canary,
 )
 
-NEW_USER, NEW_NS, NEW_NET = 0x10000000, 0x00020000, 0x40000000
+NEW_USER, NEW_NS = 0x10000000, 0x00020000
 
 
 def found_in_a_process(name: str, words: str) -> None:
