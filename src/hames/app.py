@@ -140,8 +140,11 @@ def runner_agent(options: Options, url: str, *, token: str, stall_s: float) -> t
     from hames.providers.agent_models import AgentModels
 
     agent = RunnerAgent(url, token=token, stall_s=stall_s)
-    description = "An agent in its own sandbox, on another machine or in a container"
-    source = AgentModels(agent.name, display_name="Sandbox runner", description=description)
+    source = AgentModels(
+        agent.name,
+        display_name="Sandbox runner",
+        description="An agent in its own sandbox, on another machine or in a container",
+    )
     models = Catalogue(options.environment, clock=SystemClock(), default=source.cards()[0].id, sources=[source])
     return models, {agent.name: agent}
 

@@ -21,7 +21,7 @@ from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from hames import app
-from hames.config.options import Options
+from hames.config.options import Options, Setting, sandbox_policy
 from hames.config.paths import user_state
 from hames.config.providers import variable
 from hames.config.words import SANDBOXES
@@ -121,8 +121,6 @@ class Harness:
             raise Misconfigured("an Anthropic API key is required: Config(api_key=…)")
         if config.max_turns < 1 or config.max_tokens < 1:
             raise Misconfigured("max_turns and max_tokens must be at least 1")
-        if isinstance(sandbox, str) and sandbox not in SANDBOXES:
-            raise Misconfigured(f"sandbox is {sandbox!r}; it must be one of {', '.join(SANDBOXES)}")
         if thread_id is not None and data_dir is None:
             raise Misconfigured("thread_id needs the data_dir that the thread is kept in")
         self._config = config
@@ -132,7 +130,8 @@ class Harness:
             raise Misconfigured("two tools have the same name")
         self._builtin_tools = builtin_tools
         self._approval_policy: ApprovalPolicy = approval_policy
-        self._sandbox = msgspec.convert({"type": sandbox}, SandboxPolicy) if isinstance(sandbox, str) else sandbox
+        named = Setting(value=sandbox, origin="Harness")
+        self._sandbox = sandbox_policy(named) if isinstance(sandbox, str) else sandbox
         self._options = _options(config, cwd, data_dir)
         self._models: Models | None = None
         if provider is not None or not other_service:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hames.codecs.jsonrpc import Request, Rules
+from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcRules
 from hames.domain.commands import CreateThread, SubmitPrompt
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ItemCompleted
@@ -13,7 +13,7 @@ from hames.ports import Models
 from hames.protocols.rpc import Notify, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome
 
-RULES = Rules(version=True, batches=False, loose_ids=False, scalar_params=-32602)
+RULES = JsonRpcRules(version=True, batches=False, loose_ids=False, scalar_params=-32602)
 
 
 class ChatSession(RpcSession):
@@ -23,7 +23,7 @@ class ChatSession(RpcSession):
         super().__init__(RULES, frozenset({"say"}))
         self.thread: ThreadState | None = None
 
-    def request(self, request: Request) -> Sequence[Action]:
+    def request(self, request: JsonRpcRequest) -> Sequence[Action]:
         match request.params:
             case {"text": str(text)} if self.thread is not None:
                 prompt = SubmitPrompt(thread_id=self.thread.id, content=(TextInput(text=text),))
