@@ -24,7 +24,6 @@ from hames import app
 from hames.config.options import Options, Setting, sandbox_policy
 from hames.config.paths import user_state
 from hames.config.providers import variable
-from hames.config.words import SANDBOXES
 from hames.core.context import messages
 from hames.core.engine import Engine
 from hames.core.rules import EngineRules
