@@ -30,7 +30,7 @@ setup-run: # set up for running only
 setup-docs:
 	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py docs
 
-lock: setup ## write the locks anew
+lock: setup ## regenerate the lock files
 	scripts/lock.sh
 
 format: setup
@@ -42,36 +42,36 @@ lint: setup
 types: setup
 	$(BIN)/pyright
 
-contracts: setup ## who may import whom
+contracts: setup ## check which package may import which
 	$(BIN)/lint-imports
 
-fuzz: setup ## long fuzzing of everything that reads bytes
+fuzz: setup ## fuzz everything that parses input, for a long time
 	HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz tests/property -n $(WORKERS) --dist loadfile
 
-crash: setup ## kill -9 at random points
+crash: setup ## kill the process at random points and compare what is saved
 	HAMES_KILLS=$${HAMES_KILLS:-400} $(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
 
-soak: setup ## thousands of turns on one server, and what it holds afterwards
+soak: setup ## run thousands of turns on one server and check its memory afterwards
 	HAMES_LIVES=$${HAMES_LIVES:-3000} $(PYTEST) tests/soak -s
 
-bench: setup ## timings, as ratios to a peer in the same run
+bench: setup ## measure times, compared with another program in the same run
 	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit; done
 
-test-clients: setup ## the real clients of other projects
+test-clients: setup ## test with the real clients of other projects
 	$(PYTEST) tests/clients
 
-test-live: setup ## a real local model, no network
+test-live: setup ## test with a real local model, without network
 	$(PYTEST) tests/live
 
-e2e: setup ## terminal and browser, driven like a person would
-	$(PYTEST) tests/e2e
+e2e: setup ## test terminal and browser as a person uses them
+	$(PYTEST) tests/e2e -k "not test_a_real_browser_talks_to_the_real_server"  # npm runs it, with all the others
 	cd web && npm install --no-save && npm run e2e
 
-release: setup ## build wheel and sdist, try both, write the notes
+release: setup ## build and test wheel and sdist, write the release notes
 	$(BIN)/python scripts/release.py
 
 docs: setup-docs ## build the documentation
 	$(BIN)/zensical build
 
-clean: ## remove what set-up and the tests made
+clean: ## remove what set-up and the tests created
 	rm -rf .venv .hypothesis .ruff_cache .import_linter_cache dist build

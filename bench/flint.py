@@ -12,20 +12,19 @@ from collections.abc import Callable
 
 import msgspec
 
-from hames.codecs.jsonrpc import Peer, Rules
+from hames.codecs.jsonrpc import JsonRpcPeer, JsonRpcRules
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, ThreadCreated, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.flint.codex.shape import Codex
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About, Shape
 from hames.protocols.rpc import Notify
 
 THREAD, TURN, ITEM = ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"), TurnId("turn_1"), ItemId("item_1")
-RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
 ITEMS = 10_000
 
 
@@ -79,28 +78,35 @@ def best(rounds: int, times: int, work: Callable[[], object]) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if sys.argv[1:] else 9
     about = About(version="1", provider="anthropic", home="/h")
-    shapes: dict[str, Shape] = {"flint": Seed(about, lambda _: None), "codex": Codex(about, lambda _: None)}
-    peer = Peer(RULES, frozenset())
+    dialects: dict[str, FlintDialect] = {
+        "flint": FlintDialect(about, lambda _: None),
+        "codex": CodexDialect(about, lambda _: None),
+    }
+    peer = JsonRpcPeer(RULES, frozenset())
     before = begun()
     told = record(4, ItemDelta(turn_id=TURN, item_id=ITEM, stream="text", text="some tokens "))
     change = Change(record=told, before=before, after=apply(before, told))
 
-    def line(shape: Shape) -> bytes:
-        (said,) = project(change, shape)
+    def line(dialect: FlintDialect) -> bytes:
+        (said,) = project(change, dialect)
         assert isinstance(said, Notify)
         return peer.notification(said.method, said.params)
 
-    for name, shape in shapes.items():
-        plain = msgspec.json.decode(line(shape))
+    for name, dialect in dialects.items():
+        plain = msgspec.json.decode(line(dialect))
         floor = best(rounds, 20_000, lambda plain=plain: msgspec.json.encode(plain))
-        taken = best(rounds, 20_000, lambda shape=shape: line(shape))
+        taken = best(rounds, 20_000, lambda dialect=dialect: line(dialect))
         print(
             f"{name:<6} token       {taken * 1e6:7.2f} us   encoding alone {floor * 1e6:5.2f} us   x{taken / floor:.1f}"
         )
     state = long_thread()
-    for name, shape in shapes.items():
-        opened = best(max(1, rounds // 3), 1, lambda shape=shape: msgspec.json.encode(shape.opened(state, turns=True)))
-        size = len(msgspec.json.encode(shape.opened(state, turns=True)))
+    for name, dialect in dialects.items():
+        opened = best(
+            max(1, rounds // 3),
+            1,
+            lambda dialect=dialect: msgspec.json.encode(dialect.opened_thread(state, turns=True)),
+        )
+        size = len(msgspec.json.encode(dialect.opened_thread(state, turns=True)))
         print(f"{name:<6} {ITEMS:,} items {opened * 1e3:6.1f} ms   {size / 1e6:.1f} MB")
 
 

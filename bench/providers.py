@@ -207,7 +207,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     """A whole turn: provider, loop, fold, log on disk, one watcher."""
     from hames.clock_and_ids import RandomIds, SystemClock
     from hames.core.engine import Engine
-    from hames.core.rules import Rules
+    from hames.core.rules import EngineRules
     from hames.domain.commands import CreateThread, StartTurn
     from hames.domain.events import ItemDelta, TurnEnded
     from hames.domain.items import TextInput
@@ -228,7 +228,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
             trust=ShellTrust(),
             clock=SystemClock(),
             ids=RandomIds(),
-            rules=Rules(defaults=Settings(model=MODELS[dialect], cwd=directory)),
+            rules=EngineRules(defaults=Settings(model=MODELS[dialect], cwd=directory)),
         )
         async with running:
             for _ in range(ROUNDS + 1):

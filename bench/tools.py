@@ -28,6 +28,7 @@ from hames.ports import Job, Place, Tool
 from hames.sandbox.local import LocalSandbox
 from hames.tools.registry import BuiltinTools
 from hames.tools.ripgrep import find_ripgrep
+from hames.tools.workspace import LocalWorkspace
 
 FILES, LINES = 500, 200
 
@@ -40,7 +41,12 @@ class Caller:
     def __init__(self, root: Path, tools: dict[str, Tool], policy: SandboxPolicy) -> None:
         self._tools = tools
         self._place = Place(
-            thread_id=ThreadId("t"), turn_id=TurnId("u"), workspace=str(root), cwd=str(root), sandbox=policy
+            files=LocalWorkspace(),
+            thread_id=ThreadId("t"),
+            turn_id=TurnId("u"),
+            workspace=str(root),
+            cwd=str(root),
+            sandbox=policy,
         )
 
     async def call(self, name: str, **arguments: Json) -> None:
@@ -93,7 +99,14 @@ async def main(rounds: int) -> None:
         root = Path(name)
         fill(root)
         target = root / "target.py"
-        place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), workspace=name, cwd=name, sandbox=ReadOnly())
+        place = Place(
+            files=LocalWorkspace(),
+            thread_id=ThreadId("t"),
+            turn_id=TurnId("u"),
+            workspace=name,
+            cwd=name,
+            sandbox=ReadOnly(),
+        )
         async with BuiltinTools(sandbox, SystemClock()).open(place) as opened:
             tools = {tool.spec.name: tool for tool in opened}
             free = Caller(root, tools, DangerFullAccess())

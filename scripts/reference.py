@@ -65,7 +65,7 @@ def page(name: str) -> str:
     lines = [
         f"# {name}: every message",
         "",
-        "Generated from the message types; `hames schema` writes the schema itself.",
+        "This page is generated from the message types. `hames schema` writes them as JSON Schema.",
         "",
     ]
     for title, head, rows in tables(schema):
@@ -93,9 +93,8 @@ def page(name: str) -> str:
 def support() -> str:
     command = [sys.executable, str(ROOT / "scripts" / "specs.py"), "--table"]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return (
-        f"# What is supported\n\nEvery promise of the specifications, and whether a test holds it.\n\n{table.strip()}\n"
-    )
+    intro = "Every testable sentence of the specifications, and how many of them have a test."
+    return f"# What is supported\n\n{intro}\n\n{table.strip()}\n"
 
 
 def main() -> int:

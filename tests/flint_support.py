@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.rules import Rules
+from hames.core.rules import EngineRules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.session import FlintSession
 from hames.sandbox.local import LocalSandbox
@@ -201,7 +201,7 @@ async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engi
         trust=NoTrust(),
         clock=clock,
         ids=RandomIds(),
-        rules=Rules(defaults=Settings(model=models.default, cwd=str(folder / "ws"))),
+        rules=EngineRules(defaults=Settings(model=models.default, cwd=str(folder / "ws"))),
     )
     async with engine:
         yield engine

@@ -20,7 +20,7 @@ from hames.client.appserver.client import AppServerClient
 from hames.client.appserver.events import ApprovalAsked, ItemCompleted, ItemDelta, TurnCompleted
 from hames.client.bootstrap import BootstrapClient
 from hames.domain.json import Json
-from hames.protocols.sync.apply import applied
+from sync_apply import applied
 
 BIN = Path(sys.executable).parent
 PATIENCE_SECONDS = 30

@@ -34,12 +34,21 @@ class Model(NamedTuple):
 
 STEPS = (
     Step("text", "The reply arrives, word for word."),
-    Step("reasoning", "What the model thought comes before what it said."),
-    Step("command", "A command is asked about, approved, run in the sandbox, and its output is told."),
-    Step("file change", "A change of a file is asked about, approved and made; the change is told."),
-    Step("MCP call", "A tool of an MCP server is asked about, approved and called over stdio; its result is told."),
-    Step("interrupt", "A reply is stopped in the middle, and what was said so far is kept."),
-    Step("resume", "Another process opens the thread: everything told before is there, and the model reads it, too."),
+    Step("reasoning", "The model's reasoning arrives before its answer."),
+    Step(
+        "command",
+        "The client is asked about a command and approves it; it runs in the sandbox, and its output arrives.",
+    ),
+    Step("file change", "The client is asked about a file change and approves it; it is made, and the diff arrives."),
+    Step(
+        "MCP call",
+        "The client is asked about an MCP tool and approves it; it is called over stdio, and its result arrives.",
+    ),
+    Step("interrupt", "A reply is stopped in the middle, and the text so far is kept."),
+    Step(
+        "resume",
+        "Another process opens the thread: everything that clients saw before is there, and the model gets it too.",
+    ),
 )
 
 PROTOCOLS = {
@@ -78,7 +87,7 @@ PROTOCOLS = {
             "command": "`approval`, `tool_call`, `tool_result`",
             "file change": "`approval`, `tool_call`, `tool_result`",
             "MCP call": "`approval`, `tool_call`, `tool_result`",
-            "interrupt": "`POST /cancel`, then `status` `idle` with `cancelled`; words are told in whole blocks",
+            "interrupt": "`POST /cancel`, then `status` `idle` with `cancelled`; text arrives in whole blocks",
             "resume": "`GET /events?after=0`: the events again",
         },
         streams=False,
@@ -105,25 +114,25 @@ MODELS = {
         {
             "reasoning": "thinking",
             "file change": "our own `write` tool",
-            "resume": "the history goes out with the next request, signed thinking included",
+            "resume": "the history is sent with the next request, with signed thinking",
         },
     ),
     "openai": Model(
         "openai",
         "the Responses API",
         {
-            "reasoning": "summaries; the thoughts themselves stay encrypted",
+            "reasoning": "summaries; the full reasoning stays encrypted",
             "file change": "our own `write` tool",
-            "resume": "the history goes out with the next request, encrypted reasoning included",
+            "resume": "the history is sent with the next request, with encrypted reasoning",
         },
     ),
     "compatible": Model(
         "compatible",
         "chat completions: Ollama, vLLM, llama.cpp, LM Studio, …",
         {
-            "reasoning": "`reasoning_content`, where the server sends it",
+            "reasoning": "`reasoning_content`, if the server sends it",
             "file change": "our own `write` tool",
-            "resume": "the history goes out with the next request; this dialect takes no reasoning back",
+            "resume": "the history is sent with the next request, without reasoning, which this API does not accept",
         },
         rereads=False,
     ),
@@ -133,7 +142,7 @@ MODELS = {
         {
             "reasoning": "summaries",
             "file change": "Codex's own `apply_patch`",
-            "resume": "Codex opens its own thread, which belongs to ours",
+            "resume": "Codex resumes its own thread, which is linked to ours",
         },
     ),
 }
@@ -148,7 +157,7 @@ def render() -> str:
     lines = [
         "# Any client, any agent",
         "",
-        "Which protocol a client speaks and who answers are independent. Every pair passes one scenario:",
+        "Every protocol works with every kind of model. Every pair is tested with the same scenario:",
         "",
         *(f"{number}. **{step.name}**: {step.is_done}" for number, step in enumerate(STEPS, 1)),
         "",
@@ -156,9 +165,9 @@ def render() -> str:
         f"|---|{'---|' * len(titles)}",
         *(f"| **{one.title}** | {' | '.join(f'all {len(STEPS)}' for _ in titles)} |" for one in PROTOCOLS.values()),
         "",
-        "The cells are tests (`tests/integration/test_matrix.py`): real processes and sockets, each service's own",
-        "dialect from a server on the loopback interface, a real MCP server, real commands in the sandbox. For Codex",
-        "`make test` plays what a real `codex app-server` said, and `make test-clients` runs the real one.",
+        "The tests (`tests/integration/test_matrix.py`) use real processes and sockets, a local server that speaks",
+        "each service's API, a real MCP server, and real commands in the sandbox. For Codex, `make test` replays the",
+        "recorded messages of a real `codex app-server`, and `make test-clients` runs the real one.",
         "",
         "## What a client sees",
         "",
@@ -171,7 +180,7 @@ def render() -> str:
         "",
         f"| | {' | '.join(titles)} |",
         f"|---|{'---|' * len(titles)}",
-        f"| is | {' | '.join(model.behind for model in MODELS.values())} |",
+        f"| API | {' | '.join(model.behind for model in MODELS.values())} |",
         *(
             f"| {step} | {' | '.join(model.does[step] for model in MODELS.values())} |"
             for step in steps

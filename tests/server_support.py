@@ -19,9 +19,9 @@ from hames.domain.json import Json
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.session import Session
-from hames.protocols.sync.apply import applied
 from hames.server.app import Extras, Server, serving
 from hames.server.listener import Address
+from sync_apply import applied
 
 
 class HandClock:

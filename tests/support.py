@@ -8,7 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.engine import Engine
-from hames.core.rules import Rules
+from hames.core.rules import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
 from hames.domain.commands import CreateThread, StartTurn
@@ -107,7 +107,7 @@ def engine(
         trust=trust or NoTrust(),
         clock=clock or FakeClock(),
         ids=CountingIds(),
-        rules=Rules(
+        rules=EngineRules(
             defaults=Settings(model=models.default, cwd=str(cwd), approval_policy=policy),
             patience_s=patience_s,
             max_steps=max_steps,

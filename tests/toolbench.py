@@ -22,6 +22,7 @@ from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
 from hames.ports import Job, Launch, Place, Sandbox, Tool, ToolFailed, Work
 from hames.tools.registry import STANDARD, BuiltinTools, ToolLimits
+from hames.tools.workspace import LocalWorkspace
 
 HOLD_SECONDS = 0.3
 
@@ -207,6 +208,7 @@ async def workshop(
     root.mkdir(exist_ok=True)
     sandbox = sandbox or OpenSandbox()
     place = Place(
+        files=LocalWorkspace(),
         thread_id=ThreadId("ses_1"),
         turn_id=TurnId("turn_1"),
         workspace=str(root),

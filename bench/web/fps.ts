@@ -3,7 +3,8 @@
  *
  *     cd web && npm run bench
  *
- * The server coalesces as the real one does (at most one message per 16 ms); what is counted are the frames the page drew and the
+ * The page is on the real server. A proxy between the two says what streams in, coalesced as the server does it (at most one message
+ * per 16 ms); what is counted are the frames the page drew and the
  * longest time it took between two of them. A thread of 0 messages is the floor this machine allows.
  */
 
@@ -11,9 +12,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { FakeServer } from "../../web/dev/server.js";
-import type { FakeThread } from "../../web/dev/thread.js";
 import { launch } from "../../web/e2e/browser.js";
+import { House } from "../../web/e2e/house.js";
+import { Told } from "../../web/e2e/told.js";
 
 /** `PAGE` names another build, `RUNS` how often the long thread is measured: for comparing two builds on a machine that others use too. */
 const STATIC = process.env["PAGE"]
@@ -29,7 +30,7 @@ const CODE =
   "```python\ndef handle(line: str) -> Event:\n    kind, _, rest = line.partition(':')\n    return Event(kind=kind, value=rest.strip())\n```\n\n";
 const TABLE = "| name | value |\n|---|---:|\n| a | 1 |\n| b | 2 |\n\n";
 
-function fill(thread: FakeThread, count: number): void {
+function fill(told: Told, count: number): void {
   const base = {
     createdAt: Date.now(),
     turnId: "t",
@@ -78,26 +79,31 @@ function fill(thread: FakeThread, count: number): void {
     content: "",
     status: "streaming",
   };
-  thread.commit([
-    thread.set(["messages"], [...messages, last]),
-    thread.set(["status"], "running"),
-  ]);
+  told.say(
+    { type: "set", path: ["messages"], value: [...messages, last] },
+    { type: "set", path: ["status"], value: "running" },
+  );
 }
 
 /** Words, with a code block and a table now and then, at a steady rate. */
 async function stream(
-  thread: FakeThread,
+  told: Told,
+  messages: number,
   perSecond: number,
   seconds: number,
 ): Promise<number> {
   const text = (PROSE.repeat(3) + CODE + TABLE).match(/[\s\S]{1,5}/g)!;
-  const path = ["messages", thread.state.messages.length - 1, "content"];
+  const path = ["messages", String(messages), "content"];
   const began = performance.now();
   let sent = 0;
   while (performance.now() - began < seconds * 1_000) {
     const due = Math.floor(((performance.now() - began) / 1_000) * perSecond);
     while (sent < due)
-      thread.commit([thread.append(path, text[sent++ % text.length]!)]);
+      told.say({
+        type: "append-text",
+        path,
+        value: text[sent++ % text.length]!,
+      });
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
   return sent;
@@ -129,20 +135,23 @@ async function measure(
   messages: number,
   perSecond: number,
 ): Promise<Frames & { opened: number; sent: number }> {
-  const server = new FakeServer({ page: STATIC });
-  const url = await server.start();
-  const thread = server.create({ title: "A long thread", preview: "x" });
-  fill(thread, messages);
+  const server = await House.open({ stage: ["--page", STATIC] });
+  const thread = await server.api.create({ title: "A long thread" });
+  const told = new Told();
   const browser = await launch();
   try {
     const page = await browser.newPage({
       viewport: { width: 1280, height: 860 },
     });
+    await told.join(page);
     const began = performance.now();
-    await page.goto(`${url}/t/${thread.id}`);
+    await page.goto(`${server.url}/t/${thread.id}`);
+    await page.getByRole("textbox", { name: "Message" }).waitFor();
+    await told.begun;
+    fill(told, messages);
     await page.locator("[data-message-id=last]").waitFor({ state: "attached" });
     const opened = performance.now() - began;
-    await stream(thread, perSecond, WARM_UP_SECONDS);
+    await stream(told, messages, perSecond, WARM_UP_SECONDS);
     const cdp = await page.context().newCDPSession(page);
     // Processor time of the page's main thread: what the page costs, however busy the machine is with other things.
     await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
@@ -154,7 +163,7 @@ async function measure(
     };
     const before = await spent();
     const frames = page.evaluate<number[]>(COUNT_FRAMES);
-    const sent = await stream(thread, perSecond, SECONDS + 0.5);
+    const sent = await stream(told, messages, perSecond, SECONDS + 0.5);
     const at = await frames;
     const after = await spent();
     const busy = (name: string) =>
@@ -177,7 +186,7 @@ async function measure(
     };
   } finally {
     await browser.close();
-    await server.stop();
+    await server.close();
   }
 }
 

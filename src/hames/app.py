@@ -1,15 +1,18 @@
-"""The door: the one place that knows every room. Configuration in, an engine out."""
+"""The one place that knows every room: configuration in, an engine or a server out."""
 
 import contextlib
+import os
 import threading
 import zlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec.structs import replace
 
+from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
 from hames.clock_and_ids import RandomIds, SystemClock
@@ -17,29 +20,47 @@ from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
-from hames.core.rules import Rules
-from hames.domain.errors import HarnessError
+from hames.core.rules import EngineRules
+from hames.domain.errors import HarnessError, Misconfigured
 from hames.domain.guardrails import SOCKET
+from hames.domain.ids import ItemId
+from hames.domain.items import UserInput
+from hames.domain.models import ModelCard
 from hames.domain.options import Settings
-from hames.ports import Agent, Clock, Models, Place, Report, Store, Tool, Tools
+from hames.executables import find_program
+from hames.plugins import Plugins
+from hames.ports import Agent, Clock, HostTool, Models, Place, Provider, Report, Store, Tool, Tools
 from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
 from hames.providers.chat.source import ChatSource
+from hames.providers.installed import InstalledCatalogue
+from hames.providers.single_model import SingleModel
 from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
+from hames.tools.host import AddedTools, as_tool
+from hames.tools.installed import installed_tools
 from hames.tools.notes import WorkspaceNotes
 from hames.tools.workspace import LocalWorkspace
 
 if TYPE_CHECKING:
+    from hames.protocols.session import Session
+    from hames.protocols.sync.pages import GitChanges, SandboxReport
     from hames.sandbox.local import LocalSandbox, SandboxSettings
+    from hames.server.app import Server
+    from hames.server.listener import Address
     from hames.tools.mcp.servers import McpServerSettings
     from hames.tools.registry import ToolLimits
 
+DEMO_MODEL = "scripted/hello"
+PAGE = Path(__file__).resolve().parent / "web" / "static"
 CLOSING_SECONDS = 1.0
+LAST_SPANS_SECONDS = 2.0
+STALL_SECONDS = 120.0
+"""After so much silence the run of a sandbox runner is given up."""
 WARM_UP_SECONDS = 0.05
 
 
@@ -50,44 +71,171 @@ async def open_engine(
     models: Models | None = None,
     store: Store | None = None,
     tools: Tools | None = None,
-    agents: Mapping[str, Agent] | None = None,
+    added_tools: Sequence[Tool] = (),
+    builtin_tools: bool = True,
+    agents: dict[str, Agent] | None = None,
+    rules: EngineRules | None = None,
+    clock: Clock | None = None,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
-    Any room can be replaced; what is not given is the real thing.
+    Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
     """
-    conceal()  # what holds keys can be read by nobody it starts
-    clock = SystemClock()
-    known = catalogue(options)
-    toolbox = Toolbox(options, clock)
-    kept = store or JsonlStore(options.data_dir, places=Places(options.state_dir))
+    clock = clock or SystemClock()
+    known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
+    toolbox = Toolbox(options, clock) if tools is None and builtin_tools else None
+    if known is not None or toolbox is not None:
+        conceal()  # what holds keys can be read by nobody it starts
+    kept = store or thread_store(options)
+    models = models or known
+    assert models is not None
+    running = known.agents if isinstance(known, InstalledCatalogue) else {}
+    if known is not None:
+        running |= own_agents(options, kept)
+    running |= agents or {}
     engine = Engine(
         store=kept,
-        models=models or known,
+        models=models,
         workspace=LocalWorkspace(),
-        tools=tools or toolbox,
+        tools=AddedTools(added_tools, tools or toolbox),
         trust=ShellTrust(),
         clock=clock,
         ids=RandomIds(),
-        rules=Rules(
-            defaults=default_settings(options, models or known),
+        rules=rules
+        or EngineRules(
+            defaults=default_settings(options, models),
             max_steps=options.max_steps,
-            mcp_servers=tuple(name for name, server in options.mcp_servers.items() if server.enabled)
-            if tools is None
-            else (),
+            mcp_servers=enabled_servers(options) if toolbox is not None else (),
             warnings=options.warnings,
         ),
-        agents={**own_agents(options, kept), **(agents or {})},
+        agents=running,
         notes=WorkspaceNotes(options.notes_dir),
     )
     try:
         async with engine:
-            engine.beside(lambda: _warm(known, engine.rules.defaults.model, toolbox))
+            if toolbox is not None:
+                engine.beside(lambda: _warm(known, engine.rules.defaults.model, toolbox))
             yield engine
     finally:
-        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-            await known.aclose()
-        toolbox.close()
+        if known is not None:
+            with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                await known.aclose()
+        if toolbox is not None:
+            toolbox.close()
+
+
+def thread_store(options: Options) -> JsonlStore:
+    return JsonlStore(options.data_dir, places=Places(options.state_dir))
+
+
+def memory_store() -> Store:
+    from hames.store.memory import MemoryStore
+
+    return MemoryStore()
+
+
+def runner_agent(options: Options, url: str, *, token: str, stall_s: float) -> tuple[Catalogue, dict[str, Agent]]:
+    """A sandbox runner elsewhere that runs the turns: the models there are then, and the agent."""
+    from hames.agents.runner.agent import RunnerAgent
+    from hames.providers.agent_models import AgentModels
+
+    agent = RunnerAgent(url, token=token, stall_s=stall_s)
+    source = AgentModels(
+        agent.name,
+        display_name="Sandbox runner",
+        description="An agent in its own sandbox, on another machine or in a container",
+    )
+    models = Catalogue(options.environment, clock=SystemClock(), default=source.cards()[0].id, sources=[source])
+    return models, {agent.name: agent}
+
+
+@asynccontextmanager
+async def serve_engine(
+    engine: Engine,
+    options: Options,
+    address: "Address",
+    *,
+    token: str | None = None,
+    git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
+) -> "AsyncGenerator[Server]":
+    """HTTP, SSE, sync, bootstrap and flint on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    from hames.protocols.bootstrap.session import BootstrapSession
+    from hames.protocols.flint.session import FlintSession
+    from hames.server.app import Extras, serving
+
+    home = str(options.data_dir)
+    extras = Extras(
+        data_dir=options.data_dir,
+        uploads_dir=options.state_dir / "uploads",
+        version=__version__,
+        sessions={
+            "bootstrap": BootstrapSession,
+            "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home),
+        },
+        page=PAGE,
+        demo_model=DEMO_MODEL,
+        sandbox=lambda: sandbox_report(options),
+    )
+    if git_changes is not None:
+        extras = replace(extras, git_changes=git_changes)
+    async with serving(engine, address, extras, token=token) as server:
+        yield server
+
+
+@asynccontextmanager
+async def traced(engine: Engine, options: Options) -> AsyncGenerator[None]:
+    """Sends traces of the turns where the environment says so."""
+    from hames.observe import traces
+
+    sender = traces.set_up(options.environment, version=__version__)
+    if sender is None:
+        yield
+        return
+    engine.observers.append(sender.observe)
+    try:
+        yield
+    finally:
+        engine.observers.remove(sender.observe)
+        with anyio.move_on_after(LAST_SPANS_SECONDS, shield=True):
+            await anyio.to_thread.run_sync(sender.close, abandon_on_cancel=True)
+
+
+async def describe_sandbox() -> tuple[bool, str]:
+    """Whether this machine can keep commands in, and how, in words for people."""
+    from hames.sandbox.local import LocalSandbox
+
+    walls = await LocalSandbox().walls()
+    return walls.kind != "none", walls.sentence
+
+
+def find_system_program(name: str) -> str:
+    """A program as commands in the sandbox find it."""
+    from hames.sandbox.processes.environment import SYSTEM_PATH
+
+    return find_program(name, path=os.pathsep.join(SYSTEM_PATH))
+
+
+async def check_attachments(content: tuple[UserInput, ...], cwd: str) -> None:
+    """Raises `InvalidCommand` for a file that a prompt points at and that cannot be read."""
+    from hames.core.attachments import user_message
+
+    await user_message(content, LocalWorkspace(), item_id=ItemId(""), step=0, cwd=cwd, client_id=None, meta=None)
+
+
+def check_agent_name(name: str, environment: Mapping[str, str]) -> None:
+    """Raises `Misconfigured` for an agent that is not on this machine."""
+    if name == CODEX and not codex_command(environment):
+        raise Misconfigured("codex is not installed: npm install -g @openai/codex, or set HAMES_CODEX to its path")
+    if name != CODEX and name not in (installed := Plugins().names("agents")):
+        raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed))}")
+
+
+async def sandbox_report(options: Options) -> "SandboxReport":
+    from hames.protocols.sync.pages import SandboxReport
+    from hames.sandbox.local import LocalSandbox
+
+    walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
+    return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 
 
 def sandbox_settings(options: Options) -> "SandboxSettings":
@@ -190,24 +338,27 @@ class Toolbox:
             self._opened[1].close()
 
 
-async def _warm(known: Catalogue, model: str, toolbox: Toolbox) -> None:
+async def _warm(known: Catalogue | None, model: str, toolbox: Toolbox) -> None:
     """Have ready what the first turn needs. Not at once: a client that starts a server sends its first request now."""
     await anyio.sleep(WARM_UP_SECONDS)
     await toolbox.recover()
-    with contextlib.suppress(HarnessError):
-        await known.warm(known.find(model))
+    if known is not None:
+        with contextlib.suppress(HarnessError):
+            await known.warm(known.find(model))
 
 
 def offered_tools(options: Options, own: Tools) -> Tools:
-    """Our own tools, and those of the MCP servers that are configured."""
-    if not _enabled_servers(options):
+    """Our own tools, those of installed packages, and those of the MCP servers that are configured."""
+    if installed := installed_tools(Plugins(str(options.cwd))):
+        own = AddedTools(installed, own)
+    if not enabled_servers(options):
         return own
     from hames.tools.mcp.servers import McpTools
 
     return McpTools(own, mcp_servers(options))
 
 
-def _enabled_servers(options: Options) -> tuple[str, ...]:
+def enabled_servers(options: Options) -> tuple[str, ...]:
     return tuple(name for name, server in options.mcp_servers.items() if server.enabled)
 
 
@@ -215,6 +366,7 @@ def mcp_servers(options: Options) -> "list[McpServerSettings]":
     """The configured MCP servers that are not disabled."""
     from hames.tools.mcp.servers import McpServerSettings
 
+    found = {name: options.mcp_servers[name] for name in enabled_servers(options)}
     return [
         McpServerSettings(
             name=name,
@@ -225,9 +377,30 @@ def mcp_servers(options: Options) -> "list[McpServerSettings]":
             headers=server.headers,
             start_seconds=server.startup_timeout_sec,
         )
-        for name, server in options.mcp_servers.items()
-        if server.enabled
+        for name, server in found.items()
     ]
+
+
+def check_plugins(options: Options) -> tuple[list[str], list[str]]:
+    """What installed packages add, as `kind NAME`, and a sentence for each that cannot be used."""
+    plugins = Plugins(str(options.cwd))
+    installed_tools(plugins)
+    InstalledCatalogue(options.environment, plugins, clock=SystemClock()).cards()
+    for _ in plugins.load("protocols"):
+        pass
+    return plugins.working(), plugins.problems
+
+
+def installed_session(options: Options, models: Models, name: str) -> "Session":
+    """The protocol of an installed package. Raises `Misconfigured`."""
+    plugins = Plugins(str(options.cwd))
+    make = plugins.find("protocols", name)
+    try:
+        return make(models, default_settings(options, models))
+    except HarnessError:
+        raise
+    except Exception as problem:  # somebody else's code
+        raise Misconfigured(plugins.refuse("protocols", name, problem)) from problem
 
 
 def catalogue(options: Options) -> Catalogue:
@@ -241,7 +414,8 @@ def catalogue(options: Options) -> Catalogue:
         ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
         for name in options.own_providers
     ]
-    return Catalogue(options.environment, clock=clock, sources=sources, cache=options.state_dir / "models")
+    cache, plugins = options.state_dir / "models", Plugins(str(options.cwd))
+    return InstalledCatalogue(options.environment, plugins, clock=clock, sources=sources, cache=cache)
 
 
 def _codex_models(options: Options) -> Path:
@@ -259,3 +433,18 @@ def default_settings(options: Options, models: Models) -> Settings:
         sandbox=options.sandbox,
         instructions=options.instructions,
     )
+
+
+def one_model(provider: Provider, model: str) -> Models:
+    return SingleModel(provider, ModelCard(provider=provider.name, model=model, display_name=model))
+
+
+def anthropic(api_key: str, base_url: str) -> Provider:
+    from hames.providers.anthropic.provider import AnthropicProvider
+
+    return AnthropicProvider(clock=SystemClock(), api_key=api_key, base_url=base_url)
+
+
+def host_tools(tools: Sequence[HostTool]) -> list[Tool]:
+    """The tools of the program that runs us."""
+    return [as_tool(tool, vouched=True) for tool in tools]

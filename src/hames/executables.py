@@ -39,15 +39,20 @@ def import_path(workspace: str = "") -> list[str]:
     The directory that this package was imported from stays whatever it is, and so does the user's site directory.
     Those of the interpreter itself are added by the new process.
     """
-    hostile = [os.path.realpath(directory) for directory in (_current_directory(), workspace) if directory]
+    hostile = not_imported_from(workspace)
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is slow
     installed = (package, getattr(sys.modules.get("site"), "USER_SITE", None))
     kept = [
         entry
         for entry in sys.path
-        if entry in installed or (_is_absolute(entry) and not any(_is_below(entry, one) for one in hostile))
+        if entry in installed or (_is_absolute(entry) and not any(is_below(entry, one) for one in hostile))
     ]
     return kept if package in kept else [*kept, package]
+
+
+def not_imported_from(workspace: str = "") -> list[str]:
+    """The directories that nothing is imported from."""
+    return [os.path.realpath(directory) for directory in (_current_directory(), workspace) if directory]
 
 
 def forget_current_directory() -> None:
@@ -78,7 +83,7 @@ def find_program(name: str, *, path: str | None, workspace: str = "") -> str:
 
     outside = os.path.realpath(workspace) if workspace else ""
     entries = absolute_path(os.defpath if path is None else path).split(os.pathsep)
-    found = (entry for entry in entries if not outside or not _is_below(entry, outside))
+    found = (entry for entry in entries if not outside or not is_below(entry, outside))
     return shutil.which(name, path=os.pathsep.join(found)) or ""
 
 
@@ -118,6 +123,7 @@ def _is_absolute(entry: str) -> bool:
     return entry.startswith("/") and os.pathsep not in entry
 
 
-def _is_below(entry: str, directory: str) -> bool:
+def is_below(entry: str, directory: str) -> bool:
+    """Whether a path is this directory or lies in it, once links are followed. Nothing counts as below `/`."""
     real = os.path.realpath(entry)
     return real == directory or (directory != "/" and real.startswith(directory + "/"))

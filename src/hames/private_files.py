@@ -5,6 +5,7 @@
 
 import contextlib
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 
@@ -64,8 +65,14 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         os.fsync(fd)
+
+
+@contextlib.contextmanager
+def descriptor(fd: int) -> Generator[int]:
+    """An open file descriptor, closed in the end."""
+    try:
+        yield fd
     finally:
         os.close(fd)

@@ -13,15 +13,15 @@ from jsonschema import Draft7Validator
 
 from flint_support import talking
 from hames.domain.events import Record
-from hames.protocols.flint.codex.shape import Codex
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About
 from hames.protocols.flint.outbound import project
-from hames.protocols.flint.shape import About
 from hames.protocols.rpc import Ask, Notify
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.generators.histories import changes, histories
 from support import engine
 
-SHAPE = Codex(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
+SHAPE = CodexDialect(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
 
 RESULTS = {
     "initialize": "v1/InitializeResponse",

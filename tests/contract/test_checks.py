@@ -32,6 +32,7 @@ from hames.testing.checks.tool import check_tool
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.fakes.turn import FakeTurn
 from hames.tools.registry import BuiltinTools
+from hames.tools.workspace import LocalWorkspace
 from support import BROKEN, ECHO, created, engine
 
 PLAYER = Path(__file__).parents[1] / "integration" / "codex" / "player.py"
@@ -93,6 +94,7 @@ async def test_a_tool_that_fails_fails_with_a_result(tmp_path: Path) -> None:
 
 def _place(workspace: Path) -> Place:
     return Place(
+        files=LocalWorkspace(),
         thread_id=ThreadId("ses_1"),
         turn_id=TurnId("turn_1"),
         workspace=str(workspace),

@@ -12,15 +12,22 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 import anyio
+from replies import CAUSE, EVIL, HEADINGS, LINKS, long_reply
 from tour import TOUR, build
 
 from hames import __version__
 from hames.app import open_engine
 from hames.cli.serve import git_changes
 from hames.config.options import load
+from hames.core.engine import Engine
+from hames.domain.commands import CreateThread
+from hames.domain.events import Event, ItemCompleted, ItemStarted, TurnEnded, TurnStarted
+from hames.domain.ids import CallId, ItemId, TurnId
+from hames.domain.items import AgentMessage, CommandExecution, TextInput, UserMessage
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
-from hames.domain.request import ModelEvent, ModelRequest, TextBlock
+from hames.domain.request import ModelEvent, ModelRequest, ResultBlock, TextBlock
+from hames.domain.state import ThreadState
 from hames.protocols.sync.pages import SandboxReport
 from hames.server.app import Address, Extras, serving
 from hames.testing.fakes.model import OneModel, ScriptedModel, Step, call, fail, say, think
@@ -46,6 +53,8 @@ CHART = (
 """A picture of 16 by 16 pixels."""
 
 COLOURS = "cat colours.txt && ls"
+
+OLD_RAISE, NEW_RAISE = "    raise WrongPassword(name)\n", "    raise WrongPassword(name, user)\n"
 
 Scene = Sequence[Sequence[Step]]
 
@@ -126,6 +135,33 @@ SCENES: dict[str, Scene] = {
     "variable": [[call("shell", command="cat $HOME/notes.txt")], [say("Read.")]],
     "remember": [[say("The xylophone is in the third room.")]],
     "the": TOUR,
+    "mcp": [[call("shell", command="touch issue-412")]],
+    "fix": [
+        [
+            think("The traceback names `login`. I should look at the file before I change anything."),
+            say("I'll look first."),
+            call("shell", command=COLOURS),
+        ],
+        [
+            say(CAUSE),
+            call(
+                "plan",
+                explanation="Fix the sign-in, with a test first.",
+                entries=[
+                    {"step": "Find out why unknown names crash", "status": "completed"},
+                    {"step": "Write a test that fails", "status": "inProgress"},
+                ],
+            ),
+            call("shell", command="git add -A && git commit -m 'An unknown name is refused like a wrong password'"),
+        ],
+        [say("Committed. An unknown name and a wrong password now look exactly the same.")],
+    ],
+    "edits": [
+        [call("edit", path="src/login.py", old_string=OLD_RAISE, new_string=NEW_RAISE)],
+        [say("Changed.")],
+    ],
+    "evil": [[say(EVIL), call("<b>bold</b>", html="<script>window.__pwned=1</script>")], [say("That was all.")]],
+    "headings": [[say(HEADINGS)]],
     "hostile": [
         [
             say(
@@ -143,16 +179,41 @@ class Stage:
     name = "scripted"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        scene, step = _cue(request)
-        replies = SCENES.get(scene, SCENES["hello"])
+        prompt, step = _cue(request)
+        scene = prompt[0]
+        replies = _made_for(prompt, request, step) or SCENES.get(scene, SCENES["hello"])
         reply = replies[min(step, len(replies) - 1)]
         async for event in ScriptedModel(reply).stream(request):
-            if scene in ("slow", "ponder"):
-                await anyio.sleep(0.008)
+            if scene in PACED:
+                await anyio.sleep(PACED[scene])
             yield event
 
 
-def _cue(request: ModelRequest) -> tuple[str, int]:
+PACED = {"slow": 0.008, "ponder": 0.008, "links": 0.016, "prose": 0.016, "code": 0.016, "reasoning": 0.016}
+"""Scenes whose pieces come one by one, so that a page draws each of them."""
+
+
+def _made_for(prompt: list[str], request: ModelRequest, step: int) -> Scene | None:
+    """Replies that depend on more than the name of the scene."""
+    match prompt:
+        case ["mcp", *_] if step:
+            results = [
+                block.text for message in request.messages for block in message.blocks if isinstance(block, ResultBlock)
+            ]
+            _, found, note = results[-1].partition("They said: ") if results else ("", "", "")
+            return [[say(f"Understood: {note}" if found else "Done.")]]
+        case ["links", size, *_]:
+            return [[say(LINKS, pieces=-(-len(LINKS) // int(size)))]]
+        case [("prose" | "code") as kind, *_]:
+            return [[say(long_reply(kind), pieces=500)]]
+        case ["reasoning", *_]:
+            return [[think(long_reply("prose"), pieces=500), say("Thought about it.")]]
+        case _:
+            return None
+
+
+def _cue(request: ModelRequest) -> tuple[list[str], int]:
+    """The words of the last prompt, and how often the model was asked since."""
     asked = 0
     for message in reversed(request.messages):
         if message.role == "assistant":
@@ -160,8 +221,8 @@ def _cue(request: ModelRequest) -> tuple[str, int]:
             continue
         spoken = [block.text for block in message.blocks if isinstance(block, TextBlock) and block.text.strip()]
         if spoken:
-            return spoken[-1].split()[0].lower(), asked
-    return "hello", 0
+            return spoken[-1].lower().split(), asked
+    return ["hello"], 0
 
 
 CARD = ModelCard(
@@ -181,7 +242,38 @@ EFFORT = Selector(
 )
 
 
-async def serve(cwd: Path, *, port: int, behind: int | None, walls: bool, announce: Callable[[str], None]) -> None:
+async def write_history(engine: Engine, messages: int) -> None:
+    """A thread with so many messages that nobody had to wait for. `XYLOPHONE` and `INSTRUMENTS` are in two of them."""
+    made = await engine.execute(CreateThread(title="A long thread"))
+    assert isinstance(made, ThreadState)
+    events: list[Event] = []
+    for number in range(0, messages, 2):
+        turn, item = TurnId(f"turn_{number}"), ItemId(f"m{number}")
+        asked = UserMessage(id=item, step=0, content=(TextInput(text=_message(number)),))
+        events += [TurnStarted(turn_id=turn), ItemStarted(turn_id=turn, item=asked)]
+        events.append(ItemCompleted(turn_id=turn, item=asked))
+        said = AgentMessage(id=ItemId(f"m{number + 1}"), step=1, text=_message(number + 1), status="completed")
+        events += [ItemStarted(turn_id=turn, item=said), ItemCompleted(turn_id=turn, item=said)]
+        if number + 1 == INSTRUMENTS:
+            ran = CommandExecution(
+                id=ItemId("ran"), step=1, call_id=CallId("call_1"), command="cat instruments", cwd="/",
+                status="completed", output="a glockenspiel\n", exit_code=0,
+            )  # fmt: skip
+            events += [ItemStarted(turn_id=turn, item=ran), ItemCompleted(turn_id=turn, item=ran)]
+        events.append(TurnEnded(turn_id=turn, status="completed", stop_reason="end_turn"))
+    await engine._threads.loaded[made.id].thread.emit(*events)
+
+
+XYLOPHONE, INSTRUMENTS = 801, 1801
+
+
+def _message(number: int) -> str:
+    return "The xylophone is here." if number == XYLOPHONE else f"Message number {number}."
+
+
+async def serve(
+    cwd: Path, *, port: int, behind: int | None, walls: bool, history: int, page: Path, announce: Callable[[str], None]
+) -> None:
     options = load({"cwd": str(cwd), "data_dir": str(cwd / ".harness")}, {"HOME": str(cwd)})
     options.data_dir.mkdir(mode=0o700, exist_ok=True)
     models = OneModel(Stage(), CARD, selectors=(EFFORT,))
@@ -193,10 +285,12 @@ async def serve(cwd: Path, *, port: int, behind: int | None, walls: bool, announ
             data_dir=options.data_dir,
             uploads_dir=options.data_dir / "uploads",
             version=__version__,
-            page=PAGE,
+            page=page,
             sandbox=_walls if walls else _no_walls,
             git_changes=git_changes,
         )
+        if history:
+            await write_history(engine, history)
         async with serving(engine, address, extras) as server:
             announce(server.url)
             await server.wait()
@@ -226,6 +320,8 @@ def main() -> None:
     arguments.add_argument("--port", type=int, default=0)
     arguments.add_argument("--behind", type=int, help="the port of a proxy that browsers come through")
     arguments.add_argument("--without-walls", action="store_true", help="a machine that has no sandbox")
+    arguments.add_argument("--history", type=int, default=0, help="a thread with so many messages")
+    arguments.add_argument("--page", type=Path, default=PAGE, help="another build of the page")
     given = arguments.parse_args()
     if not (given.cwd / "src").exists():
         prepare(given.cwd)
@@ -235,7 +331,8 @@ def main() -> None:
         sys.stdout.flush()
 
     cwd, walls = given.cwd.resolve(), not given.without_walls
-    anyio.run(lambda: serve(cwd, port=given.port, behind=given.behind, walls=walls, announce=announce))
+    options = {"port": given.port, "behind": given.behind, "walls": walls, "history": given.history, "page": given.page}
+    anyio.run(lambda: serve(cwd, **options, announce=announce))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from tmux_terminal import SECONDS, Terminal, script
 
+from hames.providers.anthropic.models import claude
+from model_server import model_server
+
 pytestmark = pytest.mark.needs("tmux")
 
 READY = "Say what you want done."
@@ -36,6 +39,23 @@ def armed(terminal: Terminal) -> None:
 
 
 # -- the keyboard
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("words", ["yes, and then some", "also look at it", "no way"])
+def test_words_typed_at_once_answer_no_question_and_one_letter_does(terminal: Terminal, words: str) -> None:
+    ready(terminal, "--model", script(terminal, [TOUCH], "It is made."))
+    terminal.types("make it")
+    terminal.presses("Enter")
+    armed(terminal)
+    terminal.types(words)  # one write, as from somebody who types fast or a terminal without paste brackets
+    terminal.shows(f"│ {words} ", "Allow this command?")
+    assert not (terminal.workspace / "made").exists()
+    terminal.hides(f"│ {words} ")  # the question has the keys again
+    armed(terminal)
+    terminal.types("y")
+    terminal.shows("It is made.", f"│ {words} ")
+    assert (terminal.workspace / "made").exists()
 
 
 @pytest.mark.parametrize("where", ["transcript", "header", "status line", "scroll bar", "drag", "tab", "shift"])
@@ -258,6 +278,25 @@ def test_leaving_prints_the_thread_what_it_used_and_a_command_that_opens_it_agai
     terminal.shows("The second.")
 
 
+def test_leaving_says_what_the_thread_cost_in_dollars(terminal: Terminal) -> None:
+    """A million tokens into a model whose price is known, on a service of our own."""
+    with model_server("claude-sonnet-5-5", tokens=(1_000_000, 7)) as address:
+        terminal.environment |= {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "sk-ant-test"}
+        terminal.start_shell(columns=100)
+        terminal.types("hames --model anthropic/claude-sonnet-5-5")
+        terminal.presses("Enter")
+        connected(terminal)
+        terminal.types("hello")
+        terminal.presses("Enter")
+        terminal.shows("Hello from here.", "1.0M tokens", "$")
+        terminal.presses("C-d")
+        screen = terminal.shows("Thread ses_", "To continue: hames")
+    price = claude("claude-sonnet-5-5").card.price
+    assert price is not None
+    (cost,) = re.findall(r"Thread ses_\S+ · 1\.0M tokens · \$([\d.]+)", screen)
+    assert float(cost) == pytest.approx(price.input, abs=0.01)
+
+
 def test_the_command_that_opens_a_thread_again_names_other_places(terminal: Terminal) -> None:
     other, data = terminal.workspace.parent / "other place", terminal.workspace.parent / "data"
     other.mkdir()
@@ -378,18 +417,18 @@ def test_a_signal_to_continue_may_come_in_the_middle_of_writing_to_the_terminal(
     terminal.tmux("new-session", "-d", "-x", "80", "-y", "24", "-c", str(terminal.workspace), command)
     connected(terminal)
     (terminal.workspace / "go").touch()
-    terminal.types("half a thought")
-    terminal.shows("│ half a thought")
-    assert (terminal.workspace / "gone").exists(), "the signal was sent"
-    terminal.types(" and more")
+    # What is typed while the terminal is taken over again is not lost.
+    for letter in "half a thought and more":
+        terminal.types(letter)
     terminal.shows("│ half a thought and more")
+    assert (terminal.workspace / "gone").exists(), "the signal was sent"
     assert terminal.flags().startswith("1 ")
 
 
 def test_where_no_shell_waits_control_z_does_not_freeze_the_terminal(terminal: Terminal) -> None:
     ready(terminal, "--model", "scripted/hello")
     terminal.presses("C-z")
-    terminal.shows("No shell to return to")
+    terminal.shows("There is no shell to return to")
     terminal.types("still here")
     terminal.shows("│ still here")
 

@@ -77,7 +77,7 @@ def test_an_mcp_server_is_waited_for_in_words_and_its_failure_is_shown(terminal:
     terminal.shows("MCP servers:", "files  /bin/sh -c", "hames mcp test NAME")
     sends(terminal, "go")
     if slow:
-        terminal.shows("connecting to MCP server 'files'")
+        terminal.shows("starting MCP server 'files'", "starting MCP server files ", without="working")
         go.write_text("go\n")
     terminal.shows("Done.", "! MCP server 'files' is not available:", "exited with code 4: no licence")
 

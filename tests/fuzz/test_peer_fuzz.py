@@ -12,7 +12,7 @@ import pytest
 from mutations import lines
 
 from hames.cli import fast
-from hames.codecs.jsonrpc import Peer, Refusal, Request
+from hames.codecs.jsonrpc import JsonRpcPeer, JsonRpcRefusal, JsonRpcRequest
 from hames.codecs.lines import LineDecoder
 from hames.domain.errors import InvalidCommand
 from hames.protocols.bootstrap import errors, inbound
@@ -30,13 +30,13 @@ def seeds() -> list[int]:
     return [SEED + number for number in range(max(1, COUNT // CHUNK))]
 
 
-def serve(peer: Peer, line: bytes) -> bytes:
+def serve(peer: JsonRpcPeer, line: bytes) -> bytes:
     """As a connection would, short of the engine."""
     out = b""
     for message in peer.receive(line):
-        if isinstance(message, Refusal):
+        if isinstance(message, JsonRpcRefusal):
             out += message.line
-        elif isinstance(message, Request):
+        elif isinstance(message, JsonRpcRequest):
             try:
                 inbound.decode(message.method, message.params)
                 out += peer.result(message, {})
@@ -89,7 +89,7 @@ def answers(out: bytes) -> list[Any]:
 
 @pytest.mark.parametrize("seed", seeds())
 def test_every_readable_request_is_answered_exactly_once(seed: int) -> None:
-    peer = Peer(RULES, METHODS)
+    peer = JsonRpcPeer(RULES, METHODS)
     for line in lines(seed, CHUNK):
         said = answers(serve(peer, line))
         is_json, ids = readable(line)
@@ -107,10 +107,10 @@ def test_every_readable_request_is_answered_exactly_once(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds())
 def test_nothing_raises_with_the_rules_of_flint_either(seed: int) -> None:
-    peer = Peer(flint.RULES, flint.METHODS)
+    peer = JsonRpcPeer(flint.RULES, flint.METHODS)
     for line in lines(seed, CHUNK):
         for message in peer.receive(line):
-            if isinstance(message, Request):
+            if isinstance(message, JsonRpcRequest):
                 assert message.method in flint.METHODS
                 peer.result(message, {})
 

@@ -119,7 +119,7 @@ async def test_logs_go_to_a_file_when_one_is_named(tmp_path: Path) -> None:
         assert await it.close() == 0
     assert (tmp_path / "stderr.txt").read_text() == ""
     logged = [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert (logged[0], logged[-1]) == ("server.began", "server.ended")
+    assert (logged[0], logged[-1]) == ("server.started", "server.ended")
 
 
 async def test_the_end_of_stdin_cancels_the_turn_tells_the_client_and_ends_well(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_the_terminal_without_one_says_what_needs_none(shell: Shell, words: tupl
         (("threads", "--limit", "0"), "argument --limit: '0' is not a number above 0\n"),
         (
             ("doctor", "--model", "x"),
-            "hames doctor: there is no option '--model'; hames doctor --help lists the options\n",
+            "hames doctor: unknown option '--model'; hames doctor --help lists the options\n",
         ),
         (
             ("app-server", "--attach", "--model", "x"),
@@ -162,7 +162,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         for name, found in flags_of_commands().items()
     }
     everything = set(SHARED)
-    for name in ("tui", "run", "harness", "app-server", "serve", "runner"):
+    for name in ("tui", "run", "harness", "app-server", "stdio", "serve", "runner"):
         assert set(shared.pop(name)) == everything, name
     assert {name: found for name, found in shared.items() if found} == {
         "threads": ["--cwd", "--data-dir"],

@@ -1,14 +1,14 @@
 """`hames doctor` and a configuration that is wrong: everything is said, in one go, by every command alike."""
 
 import json
-import threading
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_process import Shell
+
+from model_server import model_server
 
 BROKEN = """\
 modle = "x"
@@ -28,26 +28,10 @@ timeout = 3
 """
 
 
-class _Models(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        data = json.dumps({"data": [{"id": "coder"}]}).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
-
-
 @pytest.fixture
 def address() -> Generator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Models)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    thread.join()
+    with model_server("coder") as url:
+        yield f"{url}/v1"
 
 
 @pytest.fixture

@@ -28,19 +28,19 @@ def servers(shell: Shell) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["-p", "hi"], "hames: there is no option '-p' here. Use hames run \"PROMPT\"\n"),
-        (["--print", "hi"], "hames: there is no option '--print' here. Use hames run \"PROMPT\"\n"),
-        (["--resume", "abc"], "'--resume' here. Use --continue for the last thread, or --thread ID;"),
-        (["--full-auto", "hi"], "'--full-auto' here. Use --approval-policy never"),
-        (["--yolo"], "'--yolo' here. Use --approval-policy never --sandbox dangerFullAccess"),
+        (["-p", "hi"], "hames: unknown option '-p'. Use hames run \"PROMPT\"\n"),
+        (["--print", "hi"], "hames: unknown option '--print'. Use hames run \"PROMPT\"\n"),
+        (["--resume", "abc"], "'--resume'. Use --continue for the last thread, or --thread ID;"),
+        (["--full-auto", "hi"], "'--full-auto'. Use --approval-policy never"),
+        (["--yolo"], "'--yolo'. Use --approval-policy never --sandbox dangerFullAccess"),
         (["--dangerously-skip-permissions"], "Use --approval-policy never"),
         (["--dangerously-bypass-approvals-and-sandbox"], "Use --approval-policy never --sandbox dangerFullAccess"),
         (
             ["run", "hi", "--output-format", "json"],
-            "hames run: there is no option '--output-format' here. Use hames run --json",
+            "hames run: unknown option '--output-format'. Use hames run --json",
         ),
-        (["run", "hi", "--allowedTools=Bash"], "there is no option '--allowedTools' here. Use --sandbox readOnly"),
-        (["run", "--profile", "fast", "hi"], "'--profile' here. Use HAMES_CONFIG=FILE"),
+        (["run", "hi", "--allowedTools=Bash"], "unknown option '--allowedTools'. Use --sandbox readOnly"),
+        (["run", "--profile", "fast", "hi"], "'--profile'. Use HAMES_CONFIG=FILE"),
         (["run", "--search", "hi"], "Use --option web_search=on"),
         (["run", "-i", "a.png", "hi"], "Use --image FILE"),
         (["--last"], "Use --continue"),
@@ -50,9 +50,9 @@ def servers(shell: Shell) -> dict[str, Any]:
         (["review"], "use /review in the terminal"),
         (["fork", "x"], "use hames threads fork ID"),
         (["archive", "x"], "use hames threads archive ID"),
-        (["--bogus", "x"], "hames: there is no option '--bogus'; hames help tui lists the options\n"),
-        (["run", "--bogus=3", "x"], "hames run: there is no option '--bogus'; hames run --help lists the options\n"),
-        (["doctor", "now"], "hames doctor: 'now' is one word too many"),
+        (["--bogus", "x"], "hames: unknown option '--bogus'; hames help tui lists the options\n"),
+        (["run", "--bogus=3", "x"], "hames run: unknown option '--bogus'; hames run --help lists the options\n"),
+        (["doctor", "now"], "hames doctor: 'now' is an unexpected argument"),
         (["run", "fix", "the", "tests"], "hames run: put the prompt in quotes: hames run 'fix the tests'\n"),
         (["run", "-o", "last.txt", "hi"], "--output-last-message last.txt"),
         (["run", "hi", "-a", "on-request"], "The nearest is unlessTrusted"),
@@ -60,7 +60,7 @@ def servers(shell: Shell) -> dict[str, Any]:
         (["-c", "model=gpt-5"], "-c continues the last thread and takes no settings. Use --model gpt-5\n"),
         (["run", "-c", "sandbox_mode=read-only", "hi"], "takes no settings. Use --sandbox read-only\n"),
         (["run", "-c", "a.b=1"], "takes no settings. Use config.toml for other settings\n"),
-        (["run", "approval_policy=never"], "is no prompt. Use --approval-policy never\n"),
+        (["run", "approval_policy=never"], "is not a prompt. Use --approval-policy never\n"),
         (["model=gpt-5"], "Use --model gpt-5\n"),
     ],
 )
@@ -148,18 +148,18 @@ def test_mcp_add_understands_the_forms_of_other_tools(shell: Shell, words: list[
         ([], "name the server and the program"),
         (["files", "--wat", "npx"], "has no option '--wat'. If it belongs to the program, put -- before the program"),
         (["files", "--env"], "--env needs a value"),
-        (["files", "--env", "A", "--", "npx"], "--env is written NAME=VALUE, not 'A'"),
+        (["files", "--env", "A", "--", "npx"], "write --env as NAME=VALUE, not 'A'"),
         (["--transport", "sse", "files", "https://h/sse"], "the transport sse is not supported"),
-        (["--transport", "pigeon", "files", "npx"], "there is no transport 'pigeon'"),
+        (["--transport", "pigeon", "files", "npx"], "unknown transport 'pigeon'"),
         (["--transport", "http", "files"], "the address is missing"),
-        (["--transport", "http", "files", "npx"], "is no address"),
+        (["--transport", "http", "files", "npx"], "is not an address"),
         (["-s", "project", "files", "npx"], ".mcp.json, which is used after `hames trust`"),
-        (["-s", "local", "files", "npx"], "leave --scope out"),
-        (["files", "--header", "K: V", "--", "npx"], "--header is for a server with an address"),
-        (["files", "--env", "A=B", "https://h/mcp"], "takes --header"),
+        (["-s", "local", "files", "npx"], "leave out --scope"),
+        (["files", "--header", "K: V", "--", "npx"], "--header is only for addresses"),
+        (["files", "--env", "A=B", "https://h/mcp"], "for an address use --header"),
         (["files", "--bearer-token-env-var", "T", "https://h/mcp"], "--header"),
-        (["files", "--url", "https://h/mcp", "npx"], "'npx' is too much"),
-        (["bad name", "npx"], "a server's name is letters"),
+        (["files", "--url", "https://h/mcp", "npx"], "'npx' is one argument too many"),
+        (["bad name", "npx"], "'bad name' is not a valid server name"),
     ],
 )
 def test_what_mcp_add_cannot_do_is_refused_and_nothing_is_written(
@@ -183,4 +183,4 @@ def test_mcp_get_shows_the_settings_without_secrets_and_the_state(shell: Shell) 
     assert "secret-1" not in shown
     assert "k2" not in shown
     missing = shell.hames("mcp", "get", "nobody")
-    assert (missing.returncode, "hames mcp list shows what is" in missing.stderr) == (2, True)
+    assert (missing.returncode, "hames mcp list shows the configured ones" in missing.stderr) == (2, True)

@@ -79,7 +79,7 @@ def test_on_a_machine_without_a_sandbox_a_command_says_why_in_run_and_json(shell
         ({"call": "edit", "with": {"path": "missing.txt", "old_string": "a", "new_string": "b"}}, "missing.txt"),
         ({"call": "grep", "with": {"pattern": "("}}, "regex"),
         ({"call": "no_such_tool", "with": {}}, "there is no tool 'no_such_tool'"),
-        ({"call": "read", "with": {"path": 3}}, "the arguments do not fit"),
+        ({"call": "read", "with": {"path": 3}}, "the arguments are not valid"),
     ],
 )
 def test_a_failed_tool_says_why_in_one_line_of_run(shell: Shell, call: dict[str, Any], why: str) -> None:

@@ -47,7 +47,7 @@ def test_a_prompt_comes_from_stdin_a_file_or_both_words_and_file(shell: Shell) -
         assert said == expected
     nothing = shell.hames("run", "--model", "scripted/hello")
     assert nothing.returncode == 2
-    assert "there is no prompt" in nothing.stderr
+    assert "the prompt is missing" in nothing.stderr
 
 
 def test_json_is_one_event_a_line_and_ends_with_the_result(shell: Shell) -> None:
@@ -126,7 +126,7 @@ def test_an_answer_fits_its_schema_or_is_asked_for_once_more(shell: Shell) -> No
 
     never = shell.hames(*wanted, shell.script('{"n": "3"}', "no", name="never"))
     assert (never.returncode, never.stdout) == (1, "")
-    assert "does not fit the schema" in never.stderr
+    assert "does not match the schema" in never.stderr
 
 
 def test_a_signal_interrupts_the_turn_and_is_130(shell: Shell) -> None:
@@ -186,7 +186,7 @@ def test_a_bad_option_is_two_and_one_sentence(shell: Shell, words: tuple[str, ..
     [
         (("--model", "nope"), "hames: no model 'nope'; try anthropic/claude-sonnet-5-5\n"),
         (("--option", "agent=nobody"), "option 'agent' has no value 'nobody'; its values are: code, plan, review\n"),
-        (("--option", "foo=bar"), "hames: scripted/hello has no option 'foo'; there are: agent\n"),
+        (("--option", "foo=bar"), "hames: scripted/hello has no option 'foo'; its options are: agent\n"),
         (("--image", "/etc/passwd"), "hames: '/etc/passwd' is not a PNG, JPEG, GIF or WebP picture\n"),
     ],
 )

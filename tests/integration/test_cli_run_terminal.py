@@ -66,7 +66,7 @@ def test_a_command_that_nobody_approved_was_not_run_and_the_hint_names_the_termi
     assert done.returncode == 3
     assert f"– {NOT_RUN}" in done.stderr
     assert "✗" not in done.stderr
-    assert "stopped: this needs an approval, and nobody is here to give it" in done.stderr
+    assert "stopped: this needs an approval, and nobody can answer" in done.stderr
     assert f"hames --thread {thread};" in done.stderr
     assert f"hames run --thread {thread} --approval-policy never PROMPT" in done.stderr
 
@@ -75,7 +75,7 @@ def test_the_result_of_an_approval_that_is_needed_has_an_error_and_a_hint(shell:
     done = shell.hames("run", "go", "--json", "--model", shell.script(ASKS, "Done."))
     told = result_of(done.stdout)
     assert (done.returncode, told["exitCode"], told["outcome"]) == (3, 3, "needsApproval")
-    assert told["error"] == "this needs an approval, and nobody is here to give it"
+    assert told["error"] == "this needs an approval, and nobody can answer"
     assert f"hames --thread {told['threadId']}" in told["hint"]
     (item,) = [
         event["item"]

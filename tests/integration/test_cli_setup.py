@@ -7,47 +7,26 @@ import select
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from cli_process import SECONDS, Shell, typed
 
+from model_server import model_server
+
 KEY = "sk-ant-right"
-
-
-class _Models(BaseHTTPRequestHandler):
-    """The list of models of Anthropic's service, for whoever has the key."""
-
-    def do_GET(self) -> None:
-        good = self.headers.get("x-api-key") == KEY
-        body = {"data": [{"id": "claude-sonnet-5-5", "type": "model", "display_name": "Sonnet"}], "has_more": False}
-        refusal = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
-        data = json.dumps(body if good else refusal).encode()
-        self.send_response(200 if good else 401)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Generator[Shell]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Models)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    found = Shell(tmp_path)
-    found.environment["ANTHROPIC_BASE_URL"] = f"http://127.0.0.1:{server.server_port}"
-    found.environment["HAMES_CONFIG"] = str(tmp_path / "config" / "config.toml")
-    yield found
-    server.shutdown()
-    thread.join()
+    """Anthropic's service is one of our own, for whoever has the key."""
+    with model_server("claude-sonnet-5-5", key=KEY) as url:
+        found = Shell(tmp_path)
+        found.environment["ANTHROPIC_BASE_URL"] = url
+        found.environment["HAMES_CONFIG"] = str(tmp_path / "config" / "config.toml")
+        yield found
 
 
 def credentials(shell: Shell) -> Path:
@@ -119,7 +98,7 @@ def test_setup_asks_for_a_provider_a_key_and_a_model_and_proves_the_sandbox(shel
     code, seen = typed(shell, ["setup"], answers)
     assert "The key is saved" in seen, seen
     assert "sk-ant" not in seen
-    assert "The sandbox holds" in seen
+    assert "The sandbox works" in seen
     assert (code, "Ready." in seen) == (0, True)
     completion = shell.folder / ".local/share/bash-completion/completions/hames"
     assert completion.read_text() == shell.hames("completion", "bash").stdout
@@ -137,7 +116,7 @@ def test_setup_without_a_terminal_takes_everything_from_the_command_line(shell: 
     refused = shell.hames("setup", "--provider", "anthropic", "--no-sandbox-check", ANTHROPIC_API_KEY="sk-ant-wrong")
     assert refused.returncode == 1
     unknown = shell.hames("setup", "--provider", "nobody")
-    assert (unknown.returncode, "no provider 'nobody'" in unknown.stderr) == (2, True)
+    assert (unknown.returncode, "unknown provider 'nobody'" in unknown.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])

@@ -1,57 +1,22 @@
 """`hames setup` for a server that only its owner knows: its address and its key are there in the next shell."""
 
-import json
-import threading
 import tomllib
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from cli_process import Shell, typed
 
+from model_server import model_server
+
 KEY = "right-key-of-the-house"
-
-
-class _Chat(BaseHTTPRequestHandler):
-    """A server that speaks chat completions; `/locked/v1` wants a key."""
-
-    def do_GET(self) -> None:
-        allowed = not self.path.startswith("/locked") or self.headers.get("authorization") == f"Bearer {KEY}"
-        if not self.path.endswith("/v1/models"):
-            return self._send(404, {"error": {"message": "nothing here"}})
-        if not allowed:
-            return self._send(401, {"error": {"message": "Incorrect API key provided: wron****************key."}})
-        return self._send(200, {"data": [{"id": "coder"}, {"id": "talker"}]})
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-        delta = {"choices": [{"index": 0, "delta": {"content": "Hello from here."}, "finish_reason": "stop"}]}
-        self.wfile.write(f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n".encode())
-
-    def _send(self, status: int, body: object) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
 
 
 @pytest.fixture
 def address() -> Generator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Chat)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
+    """A server that speaks chat completions; `/locked/v1` wants a key."""
+    with model_server("coder", "talker", key=KEY, locked="/locked") as url:
+        yield url
 
 
 @pytest.fixture
@@ -116,7 +81,7 @@ def test_a_key_in_the_environment_is_said_to_be_needed_in_every_shell(shell: She
     words = ("setup", "--base-url", f"{address}/locked/v1", "--no-sandbox-check")
     done = shell.hames(*words, COMPATIBLE_API_KEY=KEY)
     assert (done.returncode, "Ready." in done.stdout) == (0, True), done.stdout + done.stderr
-    assert "COMPATIBLE_API_KEY, which every shell must set; `hames login compatible` saves it" in done.stdout
+    assert "COMPATIBLE_API_KEY; set it in every shell that runs hames, or run `hames login compatible`" in done.stdout
 
 
 def test_without_a_terminal_the_address_is_a_flag_and_the_key_comes_from_stdin(shell: Shell, address: str) -> None:

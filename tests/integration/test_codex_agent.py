@@ -320,7 +320,7 @@ def test_an_agent_is_chosen_by_a_flag(tmp_path: Path, monkeypatch: pytest.Monkey
     flags.add_shared(parser)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("HAMES_CODEX", raising=False)
-    for name, words in (("codex", "not installed"), ("nobody", "there is one: codex")):
+    for name, words in (("codex", "not installed"), ("nobody", "there is: codex")):
         with pytest.raises(Misconfigured, match=words):
             flags.options(parser.parse_args(["--cwd", str(tmp_path), "--agent", name]))
     monkeypatch.setenv("HAMES_CODEX", str(PLAYER))

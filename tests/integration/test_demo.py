@@ -27,7 +27,7 @@ def test_the_demo_sees_red_asks_edits_and_sees_green(tmp_path: Path) -> None:
     said = done.stdout
     red, asked, edited, green = (
         said.index("FAILED (failures=1)"),
-        said.index("may I?"),
+        said.index("allow this?"),
         said.index("+    return paid - paid * discount // 100"),
         said.index("OK"),
     )

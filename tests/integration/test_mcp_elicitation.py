@@ -138,6 +138,8 @@ async def test_a_server_hears_what_the_person_said_and_so_does_the_log(
     assert (resolved.decision, resolved.grant) == (decision, None)
     assert resolved.content == heard_by_the_server.get("content")
     assert heard[-1].after.turns[-1].status == "completed"
+    unanswered = "the question was left unanswered" in mcp_calls(heard)[-1].output
+    assert unanswered == (decision == "void")
 
 
 async def test_a_form_that_does_not_fit_is_refused_in_a_sentence_and_can_be_tried_again(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ async def test_a_form_that_does_not_fit_is_refused_in_a_sentence_and_can_be_trie
         for content in (None, {}, {"name": 3}, {"name": "A", "size": "xl"}, {"name": "A", "siez": "m"}, [1]):
             with pytest.raises(InvalidCommand) as refusal:
                 await engine.execute(ResolveApproval(approval_id=name, decision="once", content=content))
-            refused.append(str(refusal.value).removeprefix("the form cannot be handed in: "))
+            refused.append(str(refusal.value).removeprefix("the form is not valid: "))
         await engine.execute(ResolveApproval(approval_id=name, decision="once", content={"name": "Ada"}))
 
     async with asking(tmp_path, "form") as engine:
@@ -344,7 +346,7 @@ async def test_over_flint_a_form_that_does_not_fit_is_a_decline_that_says_why(tm
         server_heard, _ = await answered_over_flint(talk, asked, {"action": "accept", "content": {"size": "m"}})
         (delta,) = talk.params("item/mcpToolCall/outputDelta")
     assert server_heard == {"action": "decline"}
-    assert delta["delta"] == "declined: the form cannot be handed in: `name` is missing\n"
+    assert delta["delta"] == "declined: the form is not valid: `name` is missing\n"
 
 
 @pytest.mark.parametrize(
@@ -403,7 +405,7 @@ async def test_a_question_is_answered_over_bootstrap(tmp_path: Path) -> None:
         assert asked["input"]["requestedSchema"]["required"] == ["name"]
         name = asked["requestId"]
         refusal = await request(4, "approval.respond", requestId=name, decision="once")
-        assert refusal["error"] == {"code": -32602, "message": "the form cannot be handed in: `name` is missing"}
+        assert refusal["error"] == {"code": -32602, "message": "the form is not valid: `name` is missing"}
         good = await request(5, "approval.respond", requestId=name, decision="once", content=FILLED)
         assert good["result"] == {"ok": True}
         await talk.until("turn.completed")

@@ -38,6 +38,7 @@ def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+LONG = "cannot reach the database: " + " ".join(["configuration"] * 60)
 BROKEN = [
     pytest.param(("/nonexistent/server",), "program not found: '/nonexistent/server'", id="not found"),
     pytest.param(("no-such-mcp-server",), "program not found: 'no-such-mcp-server'", id="not on the path"),
@@ -121,7 +122,7 @@ def test_a_slow_server_shows_that_it_is_waited_for_and_then_that_it_timed_out(sh
     assert (shown.returncode, shown.stdout) == (0, "Done.\n"), shown.stderr
     lines = [line for line in shown.stderr.splitlines() if "'slow'" in line]
     assert len(lines) == 2
-    assert "connecting to MCP server 'slow'" in lines[0]
+    assert "starting MCP server 'slow'" in lines[0]
     assert "did not answer within 3.5 s" in lines[1]
     assert "loading the index" in lines[1]
     assert "'hello'" in lines[1]
@@ -180,3 +181,21 @@ def test_mcp_test_of_a_server_without_tools_says_that_it_works_and_has_none(shel
     configure(shell, "empty", sys.executable, "-c", program)
     done = shell.hames("mcp", "test", "empty")
     assert (done.returncode, "0 tools" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(("/bin/sh", "-c", f"echo '{LONG}' >&2; exit 3"), id="last words"),
+        pytest.param((sys.executable, "-c", REFUSES.replace("the licence has expired", LONG)), id="protocol error"),
+    ],
+)
+def test_a_long_reason_is_cut_between_words_and_shows_that_it_goes_on(shell: Shell, program: tuple[str, ...]) -> None:
+    configure(shell, "broken", *program)
+    done = shell.hames("run", "go", "--json", "--model", shell.script("Done."))
+    (warning,) = [event["message"] for event in events(done.stdout) if event["type"] == "warning"]
+    reason = warning.partition("cannot reach the database: ")[2].partition(". This thread")[0]
+    words = reason.split()
+    assert words.pop() == "…", reason
+    assert len(words) > 5
+    assert set(words) == {"configuration"}

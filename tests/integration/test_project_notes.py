@@ -208,7 +208,7 @@ def test_long_notes_are_cut_with_a_mark_and_too_many_are_left_out(repo: Reposito
     assert sum(len(note.text) for note in notes) < ALL_BYTES + 10_000
     assert notes[-1].text.startswith(str(number))  # the nearest is the last to go
     assert notes[0].text == ""
-    assert "too much" in notes[0].problem
+    assert "too long" in notes[0].problem
 
 
 def test_a_repository_that_somebody_else_could_have_planted_is_not_one(tmp_path: Path) -> None:

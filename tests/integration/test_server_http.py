@@ -17,7 +17,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Provider
 from hames.protocols.sync.pages import FileHit, Mark, SandboxReport
-from hames.server.http.files import ranked
+from hames.server.http.files import rank_files
 from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, usage
 from server_support import events, following, http, running
 from support import PlainTool, created, engine, whole_turn
@@ -213,7 +213,7 @@ async def test_files_are_found_by_a_few_letters(tmp_path: Path) -> None:
         assert (await client.get("/files", params={"thread": "ses_none"})).status_code == 404
 
 
-async def test_caches_are_not_offered_even_without_an_ignore_file(tmp_path: Path) -> None:
+async def test_caches_and_compiled_files_are_not_offered_even_without_an_ignore_file(tmp_path: Path) -> None:
     work = tmp_path / "work"
     for name in (
         "stats.py",
@@ -221,6 +221,11 @@ async def test_caches_are_not_offered_even_without_an_ignore_file(tmp_path: Path
         "a/node_modules/stats.js",
         ".venv/stats.py",
         ".pytest_cache/stats",
+        "build/stats.cpython-311.pyc",
+        "lib/stats.so",
+        "Stats.class",
+        "stats.o",
+        ".DS_Store",
     ):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("x")
@@ -272,8 +277,8 @@ async def test_the_status_says_whether_a_device_can_be_added(tmp_path: Path, tok
 def test_the_best_match_comes_first() -> None:
     names = ("a/xlogx/y.py", "zlog.py", "log.py", "l/o/g.py", "other.py")
     hits = [FileHit(path=name, kind="file") for name in names]
-    assert [hit.path for hit in ranked(hits, "LOG", 10)] == ["log.py", "zlog.py", "a/xlogx/y.py", "l/o/g.py"]
-    assert len(ranked(hits, "", 2)) == 2
+    assert [hit.path for hit in rank_files(hits, "LOG", 10)] == ["log.py", "zlog.py", "a/xlogx/y.py", "l/o/g.py"]
+    assert len(rank_files(hits, "", 2)) == 2
 
 
 class Keyless:

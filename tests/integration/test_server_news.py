@@ -4,11 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ArchiveThread, RenameThread
-from hames.server.clients import OUTBOX_BYTES, SyncClient
-from hames.server.news import LOOK, News
-from hames.server.websocket.protocol import TextFrame
+from hames.protocols.session import Session
+from hames.protocols.sync.encoder import LIST_CHANGED, sync_encoder
+from hames.protocols.sync.session import SyncSession
+from hames.protocols.sync.view import Offer
+from hames.server.fanout import Fanout
+from hames.server.outbox import Payload
 from hames.testing.fakes.model import ScriptedModel, call, say
 from server_support import SyncFollower, following, http, running
 from support import ASKING, created, engine
@@ -52,31 +57,46 @@ async def test_who_asks_hears_of_every_thread(tmp_path: Path) -> None:
             assert not any(message["type"] == "threads" for message in other.heard)
 
 
-class DeafWire:
+class DeafWriter:
     """A connection whose other side reads when it is told to."""
 
     on_room: Callable[[], None] | None = None
-    gone, unsent = False, 0
+    gone, unsent, framed = False, 0, True
 
     def __init__(self) -> None:
         self.paused = False
         self.sent: list[bytes] = []
 
-    def write(self, frame: TextFrame) -> None:
-        self.sent.append(frame.text)
+    def write(self, payload: Payload) -> None:
+        self.sent.append(payload.data)
 
     def drop(self, code: int, why: str) -> None:
         raise AssertionError(code, why)
 
 
-def test_a_client_that_was_started_over_is_told_to_look_again() -> None:
-    wire = DeafWire()
-    client = SyncClient(wire, lambda: TextFrame(b"state"), 0.0)
-    with News(SystemClock()).telling(client):
-        wire.paused = True
-        for _ in range(3):
-            client.offer(TextFrame(b"x" * (OUTBOX_BYTES // 2)), 1.0)
-        wire.paused = False
-        assert wire.on_room is not None
-        wire.on_room()
-    assert wire.sent == [b"state", LOOK.text, b"state", LOOK.text]
+async def test_a_client_that_was_started_over_is_told_to_look_again() -> None:
+    writer = DeafWriter()
+    async with engine(ScriptedModel(), clock=SystemClock()) as house, anyio.create_task_group() as tasks:
+        encoder = sync_encoder(Offer(models=house.models))
+        thread = await created(house)
+        session: Session = SyncSession(thread.id, encoder, str, can_answer=False, follows_list=True)
+        fanout = Fanout(house, tasks)
+        connection = fanout.connect(session, writer, tasks)
+        await connection.open()
+        first, listed = writer.sent
+        assert listed == LIST_CHANGED
+        writer.paused = True
+        title = "x" * encoder().rules.outbox_bytes
+        await house.execute(RenameThread(thread_id=thread.id, title=title))
+        with anyio.fail_after(5):
+            while not fanout.sent:
+                await anyio.sleep(0.01)
+        writer.paused = False
+        assert writer.on_room is not None
+        writer.on_room()
+        assert writer.sent[:2] == [first, LIST_CHANGED]
+        assert title.encode() in writer.sent[2]
+        assert writer.sent[2].startswith(b'{"type":"state"')
+        assert writer.sent[3] == LIST_CHANGED
+        connection.close()
+        tasks.cancel_scope.cancel()

@@ -11,7 +11,6 @@ from hypothesis import given
 
 from hames.agents.runner.agent import RunnerAgent
 from hames.agents.runner.events import EVENT_BYTES, EventParser
-from hames.agents.runner.models import RunnerShelf
 from hames.clock_and_ids import SystemClock
 from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Elicit
@@ -23,9 +22,9 @@ from hames.domain.json import Json
 from hames.ports import Job, Tell, Work
 from hames.protocols.runner import messages as m
 from hames.protocols.runner.outbound import frame, project
+from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
-from hames.server.listener import Address
-from hames.server.runner import Runner
+from hames.server.listener import Address, RunningServer
 from hames.server.runner import running as runner_running
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -34,6 +33,8 @@ from hames.testing.generators.histories import changes, check_each_item_once, hi
 from server_support import SyncFollower, following, http, running
 from support import ASKING, BROKEN, ECHO, STUCK, PlainTool, created, echo, engine, started, turn_end
 
+RUNNER_MODELS = AgentModels("runner", display_name="Sandbox runner", description="An agent")
+
 Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 
 
@@ -41,7 +42,7 @@ Serve = Callable[[anyio.abc.SocketStream], Awaitable[None]]
 async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str = "") -> AsyncGenerator[SyncFollower]:
     """A server whose turns run at `url`, and a client that follows it."""
     agent = RunnerAgent(url, stall_s=stall_s, token=token)
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with (
         engine(models, clock=SystemClock(), cwd=directory, agents={agent.name: agent}) as house,
         running(house, directory / "data") as server,
@@ -53,7 +54,7 @@ async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str =
 
 
 @asynccontextmanager
-async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[Runner]:
+async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[RunningServer]:
     async with (
         engine(model, ECHO, BROKEN, STUCK, clock=SystemClock(), policy="never") as house,
         runner_running(house, Address(port=0), version="0", token=token) as its_runner,
@@ -208,7 +209,7 @@ async def test_what_became_of_a_tool_is_what_our_model_reads_later(
     tmp_path: Path, name: str, members: dict[str, Json], status: str
 ) -> None:
     said = [event("tool.started", id="t", name="grep"), event(name, id="t", **members), event("run.completed")]
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with stranger(telling(STREAM, *said)) as url:
         agent = RunnerAgent(url, stall_s=5.0)
         async with engine(models, clock=SystemClock(), cwd=tmp_path, agents={agent.name: agent}) as house:
@@ -282,19 +283,19 @@ async def test_a_runner_of_the_specification_alone_is_understood(tmp_path: Path)
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ([STREAM, event("assistant.delta", text="Half")], "ended before the run did"),
-        ([STREAM], "ended before the run did"),
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], "broke"),
+        ([STREAM, event("assistant.delta", text="Half")], "closed the connection before the run ended"),
+        ([STREAM], "closed the connection before the run ended"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], "was lost"),
         ([b"HTTP/1.1 503 Down\r\nContent-Length: 4\r\n\r\ndown"], "refused the run (503): down"),
         (
             [b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"],
             "refused the run (302)",
         ),
-        ([b"nonsense\r\n\r\n"], "broke"),
-        ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "broke"),
+        ([b"nonsense\r\n\r\n"], "was lost"),
+        ([STREAM, b"data: " + b"x" * (EVENT_BYTES + 1)], "was lost"),
         ([STREAM, event("run.error", message="sorry")], "the runner failed: sorry"),
         ([STREAM, event("run.error", error={"message": "sorry"})], "the runner failed: sorry"),
-        ([STREAM, event("run.error")], "it gave no reason"),
+        ([STREAM, event("run.error")], "no reason given"),
     ],
 )
 async def test_a_runner_that_dies_ends_the_run_with_a_clear_error(
@@ -316,7 +317,7 @@ async def test_a_runner_that_stalls_ends_the_run_with_a_clear_error(tmp_path: Pa
         state = await submit(client)
         assert (state["status"], state["error"]) == (
             "error",
-            "the runner said nothing for 0.3 s; the run was given up",
+            "the runner sent nothing for 0.3 s, so the run was stopped",
         )
         assert [(tool["status"], tool["outcome"]) for tool in state["messages"][1]["toolCalls"]] == [
             ("error", "interrupted")
@@ -363,7 +364,7 @@ async def test_a_runner_that_stops_tells_its_runs(tmp_path: Path) -> None:
                 there.stop()
                 told = await run.aread()
         assert b"event: run.started\n" in told
-        assert told.rstrip().endswith(b'data: {"message":"the server restarts","info":"Other"}')
+        assert told.rstrip().endswith(b'data: {"message":"the server is restarting","info":"Other"}')
 
 
 async def test_a_conversation_is_found_again_after_a_restart(tmp_path: Path) -> None:
@@ -419,7 +420,7 @@ def test_an_event_that_never_ends_is_given_up() -> None:
 
 
 def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
-    shelf = RunnerShelf()
+    shelf = RUNNER_MODELS
     [card] = shelf.cards()
     assert card.id == "runner/default"
     with pytest.raises(Misconfigured):
@@ -431,9 +432,9 @@ def test_the_runners_model_is_one_that_nobody_can_ask() -> None:
 @asynccontextmanager
 async def asking(
     directory: Path, *replies: list[Step], tool: PlainTool = ASKING
-) -> AsyncGenerator[tuple[SyncFollower, Runner]]:
+) -> AsyncGenerator[tuple[SyncFollower, RunningServer]]:
     """A runner whose tool is asked about, and a client of the server in front of it, whose policy says so."""
-    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    agent_models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with (
         engine(ScriptedModel(*replies), tool, clock=SystemClock(), policy="never") as there,
         runner_running(there, Address(port=0), version="0") as its_runner,
@@ -508,7 +509,7 @@ async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path:
 @pytest.mark.parametrize("task", ["review", "compact"])
 async def test_a_runner_is_asked_for_prompts_alone(tmp_path: Path, task: str) -> None:
     agent = RunnerAgent("http://127.0.0.1:1")
-    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RunnerShelf()])
+    models = Catalogue({}, clock=SystemClock(), default="runner/default", sources=[RUNNER_MODELS])
     async with engine(models, cwd=tmp_path, agents={agent.name: agent}) as house:
         thread = await created(house)
         target = ReviewTarget(kind="uncommittedChanges")

@@ -298,4 +298,4 @@ async def test_open_streams_end_with_a_word_when_the_server_stops(tmp_path: Path
                 while True:
                     await reader.line()
             await server.wait()
-        assert reader.comments == ["the server restarts"]
+        assert reader.comments == ["the server is restarting"]

@@ -216,7 +216,7 @@ async def test_a_socket_that_a_dead_server_left_is_taken_over_and_a_live_one_is_
     (data / "hames.sock").write_text("left behind")
     async with engine(ScriptedModel(), clock=SystemClock()) as house, running(house, data):
         async with engine(ScriptedModel(), clock=SystemClock()) as other:
-            with pytest.raises(Misconfigured, match="runs here already"):
+            with pytest.raises(Misconfigured, match="is already running here"):
                 async with running(other, data):
                     pass
         assert (data / "hames.sock").is_socket()

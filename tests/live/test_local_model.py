@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.rules import Rules
+from hames.core.rules import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, StartTurn
 from hames.domain.events import Event, ItemDelta, TurnEnded
@@ -66,7 +66,7 @@ async def running(models: Models, root: Path, *tools: PlainTool, max_tokens: int
         trust=NoTrust(),
         clock=SystemClock(),
         ids=RandomIds(),
-        rules=Rules(
+        rules=EngineRules(
             defaults=Settings(model=models.find(MODEL).id, cwd=str(root)),
             max_tokens=max_tokens,
             max_steps=4,

@@ -1,4 +1,4 @@
-"""What holds for flint whatever happens: every history can be told, in both shapes, and no message breaks the door."""
+"""What holds for flint whatever happens: every history can be told in both dialects, and no message crashes it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,22 +18,21 @@ from hames.domain.json import NOTHING
 from hames.domain.state import Change
 from hames.protocols.flint import inbound
 from hames.protocols.flint.codex import inbound as codex_inbound
-from hames.protocols.flint.codex.shape import Codex
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.items import AgentMessageItem, CommandExecutionItem, PlanItem, ReasoningItem, UnknownItem
 from hames.protocols.flint.outbound import project
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About, Shape
 from hames.protocols.rpc import Ask, Notify, Outgoing, Settled
 from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories
 from hames.testing.generators.values import json_values
 
 ABOUT = About(version="1", provider="anthropic", home="/h")
-SEED = Seed(ABOUT, lambda _: 200_000)
-CODEX = Codex(ABOUT, lambda _: None)
+SEED = FlintDialect(ABOUT, lambda _: 200_000)
+CODEX = CodexDialect(ABOUT, lambda _: None)
 
 
-def told(history: Iterable[Record], shape: Shape) -> list[Outgoing]:
-    return [message for change in changes(history) for message in project(change, shape)]
+def told(history: Iterable[Record], dialect: FlintDialect) -> list[Outgoing]:
+    return [message for change in changes(history) for message in project(change, dialect)]
 
 
 def wire(message: Outgoing) -> Any:
@@ -46,15 +45,17 @@ def items_of(method: str, message: Outgoing) -> list[str]:
     return [wire(message)["item"]["id"]] if isinstance(message, Notify) and message.method == method else []
 
 
-@pytest.mark.parametrize("shape", [SEED, CODEX], ids=["seed", "codex"])
+@pytest.mark.parametrize("dialect", [SEED, CODEX], ids=["seed", "codex"])
 @pytest.mark.spec("flint/item-lifecycle")
 @given(history=histories())
-def test_any_history_is_told_each_item_started_once_and_completed_once(history: list[Record], shape: Shape) -> None:
+def test_any_history_is_told_each_item_started_once_and_completed_once(
+    history: list[Record], dialect: FlintDialect
+) -> None:
     def shown(item: Item) -> bool:
-        return shape is SEED or not isinstance(item, Plan)  # Codex tells a plan in another way
+        return dialect is SEED or not isinstance(item, Plan)  # Codex tells a plan in another way
 
     def tell(change: Change) -> list[Outgoing]:
-        return project(change, shape)
+        return project(change, dialect)
 
     check_each_item_once(
         history,

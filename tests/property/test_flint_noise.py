@@ -61,5 +61,5 @@ async def test_spoiled_messages_do_no_harm(seed: int, name: str, caplog: pytest.
         assert "jsonrpc" not in message
         if "method" not in message:
             assert ("result" in message) != ("error" in message)
-    crashed = [record.message for record in caplog.records if record.message in ("request.crashed", "change.untold")]
+    crashed = [record.message for record in caplog.records if record.message in ("request.crashed", "change.not_told")]
     assert not crashed

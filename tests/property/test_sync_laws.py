@@ -31,7 +31,6 @@ from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
 from hames.domain.state import Change, ThreadState, apply, blank
 from hames.ports import Provider
-from hames.protocols.sync.apply import applied
 from hames.protocols.sync.messages import Model, Operation
 from hames.protocols.sync.outbound import Projector, diff, project
 from hames.protocols.sync.tails import CAP, STEP
@@ -39,6 +38,7 @@ from hames.protocols.sync.view import Offer, view
 from hames.testing.generators.histories import changes, cut_histories, histories
 from hames.testing.generators.story import THREAD
 from hames.testing.generators.values import values
+from sync_apply import applied
 
 
 class TwoModels:

@@ -3,7 +3,15 @@ files asked of the client, a cancel that is a notification. A working subset, fo
 
 from collections.abc import Iterator, Sequence
 
-from hames.codecs.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response, Rules
+from hames.codecs.jsonrpc import (
+    INTERNAL_ERROR,
+    JsonRpcPeer,
+    JsonRpcRefusal,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    JsonRpcRules,
+    Notification,
+)
 from hames.codecs.jsontext import encode
 from hames.codecs.lines import Line
 from hames.domain import events, items
@@ -18,26 +26,26 @@ from hames.protocols.session import (
     Action,
     ClientReply,
     ClientRequest,
-    Defer,
     Execute,
     Follow,
     Outcome,
     ReadClientFile,
+    Session,
 )
 
-RULES = Rules(version=True, batches=False, loose_ids=True, scalar_params=-32602, opening="initialize")
+RULES = JsonRpcRules(version=True, batches=False, loose_ids=True, scalar_params=-32602, opening="initialize")
 METHODS = frozenset({"initialize", "session/new", "session/load", "session/prompt"})
 OPTIONS: dict[str, Decision] = {"allow_once": "once", "allow_always": "always", "reject_once": "reject"}
 
 
-class AcpSession:
+class AcpSession(Session):
     def __init__(self) -> None:
-        self._rpc = Peer(RULES, METHODS)
+        self._rpc = JsonRpcPeer(RULES, METHODS)
         self._output: list[bytes] = []
         self._can_read_files = False
-        self._prompts: dict[TurnId, tuple[ThreadId, Request]] = {}
+        self._prompts: dict[TurnId, tuple[ThreadId, JsonRpcRequest]] = {}
         """session/prompt requests that are answered when their turn ends."""
-        self._queued: dict[PromptId, tuple[ThreadId, Request]] = {}
+        self._queued: dict[PromptId, tuple[ThreadId, JsonRpcRequest]] = {}
         """The same, while another client's turn still runs."""
         self._asked: dict[str, float] = {}
         """Deadlines of requests for files, by request id."""
@@ -48,24 +56,21 @@ class AcpSession:
         actions: list[Action] = []
         for one in self._rpc.receive(message):
             match one:
-                case Request():
+                case JsonRpcRequest():
                     actions += self._request(one)
                 case Notification(method="session/cancel", params={"sessionId": str(thread_id)}):
                     actions.append(Execute(command=InterruptTurn(thread_id=ThreadId(thread_id))))
                 case Notification(method="$/cancel_request", params={"requestId": request_id}):
                     actions += self._cancel_request(encode(request_id))
-                case Response():
+                case JsonRpcResponse():
                     actions += self._response(one)
-                case Refusal(line=line):
+                case JsonRpcRefusal(line=line):
                     self._output.append(line)
                 case _:
                     pass
         return actions
 
-    def resume(self, action: Defer, now: float) -> Sequence[Action]:
-        raise AssertionError(f"nothing was deferred: {action} at {now}")
-
-    def _request(self, request: Request) -> Sequence[Action]:
+    def _request(self, request: JsonRpcRequest) -> Sequence[Action]:
         match request.method, request.params:
             case "initialize", params:
                 fs = params.get("clientCapabilities", {}).get("fs", {}) if isinstance(params, dict) else {}
@@ -91,7 +96,7 @@ class AcpSession:
             if request.id == request_id
         ]
 
-    def _response(self, response: Response) -> Sequence[Action]:
+    def _response(self, response: JsonRpcResponse) -> Sequence[Action]:
         if self._asked.pop(response.request_id, None) is not None:
             error = "" if response.error is None else "the client refused"
             return [ClientReply(request_id=response.request_id, result=response.result, error=error)]
@@ -107,19 +112,19 @@ class AcpSession:
     def done(self, action: Execute, outcome: Outcome) -> Sequence[Action]:
         request = action.context
         match action.command, outcome:
-            case CreateThread(), ThreadState(id=thread_id) if isinstance(request, Request):
+            case CreateThread(), ThreadState(id=thread_id) if isinstance(request, JsonRpcRequest):
                 self._answer(request, {"sessionId": thread_id})
                 return [Follow(thread_id=thread_id)]
-            case SubmitPrompt(thread_id=thread_id), Turn(id=turn_id) if isinstance(request, Request):
+            case SubmitPrompt(thread_id=thread_id), Turn(id=turn_id) if isinstance(request, JsonRpcRequest):
                 self._prompts[turn_id] = (thread_id, request)
-            case SubmitPrompt(thread_id=thread_id), QueuedPrompt(id=prompt_id) if isinstance(request, Request):
+            case SubmitPrompt(thread_id=thread_id), QueuedPrompt(id=prompt_id) if isinstance(request, JsonRpcRequest):
                 self._queued[prompt_id] = (thread_id, request)
             case _:
                 pass
         return []
 
     def followed(self, action: Follow, state: ThreadState, history: Sequence[Change], now: float) -> Sequence[Action]:
-        if isinstance(action.context, Request):  # session/load: the thread so far as updates, then the answer
+        if isinstance(action.context, JsonRpcRequest):  # session/load: the thread so far as updates, then the answer
             for turn in state.turns:
                 for item in turn.items:
                     self._update(state.id, *_whole(item))
@@ -128,7 +133,7 @@ class AcpSession:
         return []
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
-        if isinstance(action, Execute | Follow) and isinstance(action.context, Request):
+        if isinstance(action, Execute | Follow) and isinstance(action.context, JsonRpcRequest):
             self._refuse(action.context, error)
         return []
 
@@ -199,10 +204,10 @@ class AcpSession:
             self._rpc.withdraw(request_id)
             self._output.append(self._rpc.notification("$/cancel_request", {"requestId": request_id}))
 
-    def _answer(self, request: Request, result: Json) -> None:
+    def _answer(self, request: JsonRpcRequest, result: Json) -> None:
         self._output.append(self._rpc.result(request, result))
 
-    def _refuse(self, request: Request, error: HarnessError) -> None:
+    def _refuse(self, request: JsonRpcRequest, error: HarnessError) -> None:
         self._output.append(self._rpc.error(request, INTERNAL_ERROR, str(error)))
 
     def _update(self, thread_id: ThreadId, *updates: Json) -> None:

@@ -11,7 +11,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.rules import Rules
+from hames.core.rules import EngineRules
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, DangerFullAccess
 from hames.ports import Provider
@@ -60,7 +60,7 @@ class Stage:
             trust=NoTrust(),
             clock=clock,
             ids=RandomIds(),
-            rules=Rules(defaults=settings),
+            rules=EngineRules(defaults=settings),
         )
 
     async def send(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """The session contract, held by every protocol, and by a small one in the shape of ACP beside bootstrap."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,13 @@ from hames.domain.ids import ThreadId
 from hames.domain.state import blank
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
+from hames.protocols.runner.messages import RunRequest
+from hames.protocols.runner.session import RunnerSession
 from hames.protocols.session import ReadClientFile, Session
+from hames.protocols.sse.session import SseSession
+from hames.protocols.sync.encoder import sync_encoder
+from hames.protocols.sync.session import SyncSession
+from hames.protocols.sync.view import Offer
 from hames.stdio.connection import Connection, read_lines
 from hames.testing.checks.session import check_session, receive
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say
@@ -71,7 +77,8 @@ FLINT = requests(
     ("config/list", {}),
     ("thread/unsubscribe", {"threadId": "ses_1"}),
 )
-PROTOCOLS = {
+ENCODER = sync_encoder(Offer(models=OneModel(ScriptedModel())))
+PROTOCOLS: dict[str, tuple[Callable[[], Session], list[bytes]]] = {
     "bootstrap": (
         BootstrapSession,
         requests(
@@ -94,6 +101,23 @@ PROTOCOLS = {
             ("session/prompt", {"sessionId": "ses_1", "prompt": TEXT}),
         ),
     ),
+}
+
+
+SYNC = [
+    json.dumps({"type": "commands", "commands": [command]}).encode()
+    for command in (
+        {"type": "submit", "prompt": "go", "id": "s1"},
+        {"type": "approve", "id": "a", "decision": "once"},
+        {"type": "configure", "model": "m"},
+        {"type": "rename", "title": "t"},
+        {"type": "compact"},
+    )
+]
+PROTOCOLS |= {
+    "sync": (lambda: SyncSession(ThreadId("ses_1"), ENCODER, str, can_answer=False, follows_list=True), SYNC),
+    "sse": (lambda: SseSession(ThreadId("ses_1"), "3.1", can_answer=False), []),
+    "runner": (lambda: RunnerSession(RunRequest(prompt="go"), ThreadId("ses_1"), asks=True), []),
 }
 
 

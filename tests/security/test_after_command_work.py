@@ -137,7 +137,7 @@ async def test_a_hook_of_the_users_that_was_changed_is_put_back() -> None:
         hook.chmod(0o750)
         done = await stage.inside("evil > sub/.git/hooks/pre-commit")
         assert [note.partition(":")[0] for note in done.notes] == [
-            "Put the git hooks 'pre-commit' in 'sub/.git/hooks' back as they were"
+            "Restored the git hooks 'pre-commit' in 'sub/.git/hooks'"
         ]
         assert (hook.read_text(), hook.stat().st_mode & 0o777) == ("#!/bin/sh\necho mine\n", 0o750)
         assert "touch" in hook.with_name("pre-commit.disabled-by-hames").read_text()
@@ -245,7 +245,7 @@ async def test_what_a_command_left_whose_harness_was_killed_is_looked_at_by_the_
         assert (stage.here / "own/.git/hooks/pre-commit").exists()
         done = await run("true", stage.here, sandbox=sandbox)
         assert len(done.notes) == 2
-        assert all(note.startswith("From a command that was cut off earlier: ") for note in done.notes)
+        assert all(note.startswith("From an earlier command that was interrupted: ") for note in done.notes)
         sandbox.close()
         assert list(state.iterdir()) == []
 
@@ -266,7 +266,7 @@ async def test_a_large_workspace_is_searched_to_its_end(monkeypatch: pytest.Monk
         # Nobody waits for it: the result says so, and the next one says what was found.
         monkeypatch.setattr(checks, "AFTER_SECONDS", 0.0)
         (waiting,) = (await stage.inside("rm -rf d150/sub; " + plant)).notes
-        assert "It goes on" in waiting
+        assert "The check goes on" in waiting
         monkeypatch.undo()
         late = (await stage.inside("true")).notes
         assert [note.partition(": ")[0] for note in late] == ["From an earlier command"] * 2
@@ -313,7 +313,7 @@ async def test_the_repository_of_a_linked_worktree_is_looked_at() -> None:
         )
         done = await run(words, linked, sandbox=stage.sandbox)
         assert done.code == 0, done.text
-        assert {note.split(" ")[0] for note in done.notes} == {"Took", "Disabled"}
+        assert {note.split(" ")[0] for note in done.notes} == {"Removed", "Disabled"}
         stage.outside("$G rebase --continue", linked)
         assert not stage.marker.exists()
         assert not (stage.here / ".git/modules/m/hooks/post-commit").exists()

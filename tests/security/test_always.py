@@ -89,7 +89,7 @@ async def test_always_for_a_script_ends_when_the_script_changes(workspace: Path)
         (workspace / "real.sh").write_text("echo built\n")
         (workspace / "build.sh").symlink_to("real.sh")
         [third] = await user.turn("reject")
-        assert "build.sh is another symbolic link" in third.reason
+        assert "build.sh is now a different symbolic link" in third.reason
     assert [item.status for item in user.items] == ["completed", "completed", "declined", "completed", "declined"]
 
 

@@ -205,7 +205,7 @@ def test_CFG_6_lists_and_exports_say_that_a_thread_is_foreign(place: Place) -> N
     place.push_thread()
     place.pull()
     rows = place.hames("threads").stdout.splitlines()
-    assert [("not written here" in row, row.split()[0]) for row in rows] == [(True, PLANTED), (False, own)]
+    assert [("not written by you" in row, row.split()[0]) for row in rows] == [(True, PLANTED), (False, own)]
     told = json.loads(place.hames("threads", "list", "--json").stdout)
     assert {thread["id"]: thread["foreign"] for thread in told} == {PLANTED: True, own: False}
     assert FOREIGN in place.hames("threads", "show", PLANTED).stdout

@@ -13,7 +13,8 @@ from hames.domain.display import described, visible
 from hames.domain.policy import DangerFullAccess
 from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.trust.commands import words
-from hames.sandbox.trust.shell_trust import MAX_BYTES, ShellTrust
+from hames.sandbox.trust.commands.words import MAX_BYTES
+from hames.sandbox.trust.shell_trust import ShellTrust
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -283,7 +284,7 @@ def test_a_classifier_that_fails_asks(workspace: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(words, "read_commands", fail)
     verdict = TRUST.judge("ls", cwd=str(workspace), workspace=str(workspace))
     assert not verdict.trusted
-    assert "could not be judged" in verdict.reason
+    assert "could not be checked" in verdict.reason
 
 
 def fingerprint(root: Path) -> dict[str, str]:

@@ -20,11 +20,11 @@ import pytest
 
 from hames.domain.approvals import ChangeFiles
 from hames.domain.json import Json
-from hames.ports import ToolFailed
+from hames.ports import FileEdit, ToolFailed
+from hames.ports.workspace import FileRefused
 from hames.tools import atomic
-from hames.tools.atomic import Change, apply
+from hames.tools.atomic import apply
 from hames.tools.beneath import Beneath
-from hames.tools.refusals import FileRefused
 from toolbench import Workshop, open_descriptors, workshop
 
 SECRET = "the secret\n"
@@ -157,10 +157,10 @@ def test_fs_2_a_directory_that_becomes_a_link_a_hundred_thousand_times_leads_now
         seen.add((scene.inside / "d").is_symlink())
         name = f"made-{tries}"
         attempts: list[Callable[[], object]] = [
-            lambda name=name: apply([Change(root=root, path=f"d/{name}", before=None, after=b"planted")]),
-            lambda: apply([Change(root=root, path="d/file", before=b"inner\n", after=b"inner\n", mode=0o644)]),
-            lambda: apply([Change(root=root, path="d/file", before=SECRET.encode(), after=b"planted")]),
-            lambda: apply([Change(root=root, path="d/file", before=SECRET.encode(), after=None)]),
+            lambda name=name: apply([FileEdit(root=root, path=f"d/{name}", before=None, after=b"planted")]),
+            lambda: apply([FileEdit(root=root, path="d/file", before=b"inner\n", after=b"inner\n", mode=0o644)]),
+            lambda: apply([FileEdit(root=root, path="d/file", before=SECRET.encode(), after=b"planted")]),
+            lambda: apply([FileEdit(root=root, path="d/file", before=SECRET.encode(), after=None)]),
         ]
         for attempt in attempts:
             try:
@@ -415,7 +415,7 @@ async def test_fs_8_links_submodules_and_devices_are_no_patch(scene: Scene) -> N
 STEPS = ("open", "write", "fsync", "fchmod", "fchown", "link", "rename", "unlink", "mkdir", "close", "stat", "setxattr")
 
 
-def _killed_at(step: int, change: Change) -> bool:
+def _killed_at(step: int, change: FileEdit) -> bool:
     """A child makes the change and is killed before its `step`-th call of the system. False: it got to the end."""
     child = os.fork()
     if child:
@@ -447,7 +447,7 @@ def test_fs_9_a_kill_at_any_step_leaves_the_old_or_the_new(
     old = None if kind == "create" else b"old\n" * 5000
     new = None if kind == "delete" else b"new\n" * 5000
     target = scene.inside / "d/f"
-    change = Change(root=str(scene.inside), path="d/f", before=old, after=new)
+    change = FileEdit(root=str(scene.inside), path="d/f", before=old, after=new)
     step, ends = 0, set[bytes | None]()
     while True:
         step += 1
@@ -461,7 +461,7 @@ def test_fs_9_a_kill_at_any_step_leaves_the_old_or_the_new(
         if target.exists() and kind == "replace":
             assert target.stat().st_mode & 0o777 == 0o741
         # Whatever the kill left behind, the next change in the directory takes it away.
-        apply([Change(root=str(scene.inside), path="d/next", before=None, after=b"x")])
+        apply([FileEdit(root=str(scene.inside), path="d/next", before=None, after=b"x")])
         assert {p.name for p in target.parent.iterdir()} <= {"f", "next"}
         if not killed:
             break

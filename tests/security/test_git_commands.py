@@ -309,7 +309,7 @@ def test_git_takes_the_values_that_we_think_it_takes(repository: Path, name: str
     """An option that leaves its value to us would make a path of it that nobody has looked at."""
     program = tables._SUBCOMMANDS[name]
     first = {"stash": ["list"], "worktree": ["list"], "submodule": ["status"], "reflog": ["show"]}.get(name, [])
-    options = [*(f"--{option}" for option in program.long_values), *(f"-{letter}" for letter in program.values)]
+    options = [option for option, takes in program.options.items() if takes == "="]
     for option in options:
         done = subprocess.run(
             ["git", name, *first, option, "no-such-thing"],

@@ -296,7 +296,7 @@ async def test_a_cache_changed_inside_is_unchanged_outside(tmp_path: Path, overl
         done = await run(command, here, sandbox=sandbox(home, settings))
         readable = done.text.count("mine")
         assert done.text.endswith("done\n")
-        assert readable == sum(overlays or cache.otherwise == "read" for cache in CACHES.values())
+        assert readable == sum(overlays or cache.readable for cache in CACHES.values())
         for name in CACHES:
             assert (home / name / "package/module").read_text() == "mine\n"
             assert not (home / name / "new").exists()
@@ -394,7 +394,7 @@ async def test_a_workspace_that_is_the_home_hides_what_is_known_to_be_secret_and
         done = await run(f"{FIND}; cat notes.txt; echo x > made", home, sandbox=walls)
         assert done.text == "0\nnot hidden"
         assert (home / "made").exists()
-        assert [note for note in done.notes if "is or holds the home directory" in note]
+        assert [note for note in done.notes if "is or contains the home directory" in note]
         again = await run("true", home, sandbox=walls)
         assert again.notes == ()
 
@@ -605,7 +605,7 @@ async def test_the_directory_a_command_starts_in_must_be_visible() -> None:
     with place() as base, place() as other:
         (base / "ws").mkdir()
         launch = Launch(argv=("/bin/true",), cwd=str(other), workspace=str(base / "ws"), policy=WorkspaceWrite())
-        with pytest.raises(ToolFailed, match="outside what the sandbox shows"):
+        with pytest.raises(ToolFailed, match="is not visible in the sandbox"):
             await sandbox(base / "home").spawn(launch)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hames.tui.completing import files_below
+from hames.tui.completing import list_files
 from server_support import serve_process
 
 HAMES = str(Path(sys.executable).with_name("hames"))
@@ -136,7 +136,7 @@ def test_CFG_5_the_file_tools_run_no_program_of_the_repository(trap: Trap, tmp_p
 
 @pytest.mark.needs("git", "rg")
 def test_CFG_5_completing_a_file_name_in_the_terminal_runs_no_program_of_the_repository(trap: Trap) -> None:
-    found = files_below(trap.work)
+    found = list_files(trap.work)
     assert {"a.txt", "sub/a.txt", "nested/a.txt"} <= set(found)
     assert trap.sprung == []
 

@@ -16,6 +16,7 @@ from hames.domain.policy import WorkspaceWrite
 from hames.domain.servers import ServerStatus
 from hames.ports import Job, Place, Report, Tool, ToolFailed
 from hames.tools.mcp import results, servers, transport
+from hames.tools.workspace import LocalWorkspace
 from toolbench import unheard
 
 SERVER = """
@@ -53,7 +54,14 @@ class Nothing:
 async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
     """What came of a call that answers with `pour`, and how much was told on the way."""
     here = str(directory)
-    place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
+    place = Place(
+        files=LocalWorkspace(),
+        thread_id=ThreadId("t"),
+        turn_id=TurnId("u"),
+        cwd=here,
+        workspace=here,
+        sandbox=WorkspaceWrite(),
+    )
     server = servers.McpServerSettings(
         name="hostile", command=sys.executable, args=("-c", SERVER.replace("POUR", pour))
     )
@@ -143,7 +151,14 @@ async def test_RES_1_an_answer_of_100_MiB_ends_the_call_and_not_the_patience(tmp
 async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_one(tmp_path: Path) -> None:
     flood = '{"content": [{"type": "text", "text": "x" * ((100 << 20) if asked["params"]["arguments"] else 5)}]}'
     here = str(tmp_path)
-    place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
+    place = Place(
+        files=LocalWorkspace(),
+        thread_id=ThreadId("t"),
+        turn_id=TurnId("u"),
+        cwd=here,
+        workspace=here,
+        sandbox=WorkspaceWrite(),
+    )
     code = SERVER.replace("POUR", flood) + f"# {tmp_path}"
     server = servers.McpServerSettings(name="hostile", command=sys.executable, args=("-c", code))
 
@@ -225,7 +240,14 @@ server.serve_forever()
 @pytest.mark.parametrize("kind", ["json", "gzip", "events"])
 async def test_RES_1_a_server_behind_http_is_bounded_as_well(tmp_path: Path, kind: str) -> None:
     here = str(tmp_path)
-    place = Place(thread_id=ThreadId("t"), turn_id=TurnId("u"), cwd=here, workspace=here, sandbox=WorkspaceWrite())
+    place = Place(
+        files=LocalWorkspace(),
+        thread_id=ThreadId("t"),
+        turn_id=TurnId("u"),
+        cwd=here,
+        workspace=here,
+        sandbox=WorkspaceWrite(),
+    )
 
     async def tell(text: str, stream: str = "output") -> None:
         pass

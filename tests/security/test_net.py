@@ -19,6 +19,7 @@ import httpx2
 import msgspec
 import psutil
 import pytest
+from msgspec.structs import replace
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -26,9 +27,10 @@ from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.json import Json
+from hames.protocols.sse.stream import SseEncoder
 from hames.server.app import Server
 from hames.server.guard import peer as guard_peer
-from hames.server.guard.peer import found
+from hames.server.guard.peer import find_in_table
 from hames.server.guard.token import Keyring, token_in
 from hames.server.listener import Address
 from hames.testing.fakes.model import ScriptedModel, call, hang, say
@@ -267,7 +269,7 @@ async def test_net_5_the_kernel_knows_our_own_connections(tmp_path: Path) -> Non
             ends = here.getsockname(), here.getpeername()
             assert guard_peer.refusal(*ends) == ""
             # The way for kernels without netlink finds the same.
-            peer = found(Path("/proc/net/tcp").read_bytes(), *ends)
+            peer = find_in_table(Path("/proc/net/tcp").read_bytes(), *ends)
             assert peer is not None
             assert peer.is_held_by(os.geteuid())
             assert not peer.is_held_by(os.geteuid() + 1)
@@ -285,7 +287,7 @@ async def test_net_5_ipv6_is_looked_up_too() -> None:
         with there, here:
             ends = here.getsockname()[:2], here.getpeername()[:2]
             assert guard_peer.refusal(*ends) == ""
-            peer = found(Path("/proc/net/tcp6").read_bytes(), *ends)
+            peer = find_in_table(Path("/proc/net/tcp6").read_bytes(), *ends)
             assert peer is not None
             assert peer.is_held_by(os.geteuid())
 
@@ -295,7 +297,7 @@ def test_net_5_an_orphaned_socket_is_nobodys() -> None:
     head = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
     here, there = ("127.0.0.1", 80), ("127.0.0.1", 8080)
     for state, inode, held in ((b"01", b"55", True), (b"05", b"55", True), (b"05", b"0", False), (b"06", b"0", False)):
-        peer = found(head + row % (state, inode), here, there)
+        peer = find_in_table(head + row % (state, inode), here, there)
         assert peer is not None
         assert peer.is_held_by(0) is held
 
@@ -598,7 +600,7 @@ async def test_net_10_a_body_that_trickles_is_not_waited_for(tmp_path: Path, mon
 async def test_net_10_an_event_reader_that_stops_reading_is_dropped_and_memory_stays_flat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hames.server.clients.PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("hames.protocols.sse.stream.SseEncoder.rules", replace(SseEncoder.rules, patience_s=1.0))
     model = ScriptedModel(*[[say("x" * 200_000, pieces=1)] for _ in range(60)])
     async with house(tmp_path, model) as (its_engine, server), http(server) as client:
         thread = await created(its_engine)
@@ -616,7 +618,7 @@ async def test_net_10_an_event_reader_that_stops_reading_is_dropped_and_memory_s
             assert len([event for event in reader.events if event["type"] == "text"]) == 60
             grown = psutil.Process().memory_info().rss - before
         with anyio.fail_after(10):
-            while server.service.hubs.clients[1]:
+            while server.service.fanout.follower_count(SseEncoder):
                 await anyio.sleep(0.05)  # until the server has noticed
         assert grown < 64 * MIB
         await lazy.aclose()

@@ -15,7 +15,7 @@ from hames.ports import Tool
 from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tui.app import HamesApp
 from hames.tui.approval import ApprovalPanel
-from hames.tui.session import Wishes
+from hames.tui.session import NewThreadSettings
 from support import engine
 
 SECONDS = 20
@@ -78,7 +78,7 @@ async def staged(
     dark: bool = True,
     resume: str | None = None,
     prompt: str = "",
-    wishes: Wishes | None = None,
+    new_settings: NewThreadSettings | None = None,
     warnings: Sequence[str] = (),
 ) -> AsyncGenerator[Stage]:
     """`model` may be an engine that runs already."""
@@ -100,7 +100,7 @@ async def staged(
         dark=dark,
         resume=resume,
         prompt=prompt,
-        wishes=wishes,
+        new_settings=new_settings,
         warnings=warnings,
     )
     async with app.run_test(size=size) as pilot:

@@ -318,6 +318,26 @@ async def test_a_command_of_one_s_own_needs_no_agent_and_waits_for_no_turn(tmp_p
         await stage.shows("■ interrupted")
 
 
+# -- files to mention
+
+
+@pytest.mark.parametrize("ripgrep", [pytest.param(True, marks=pytest.mark.needs("rg")), False], ids=["rg", "no rg"])
+async def test_an_at_sign_offers_no_caches_and_no_compiled_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
+) -> None:
+    clutter = ["__pycache__/stats.cpython-311.pyc", "stats.pyc", "lib/stats.so", "stats.o", ".mypy_cache/3.11/stats"]
+    for name in ["stats.py", *clutter]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    if not ripgrep:
+        monkeypatch.setattr("hames.tui.completing.find_ripgrep", lambda _: "")
+    async with staged(ScriptedModel(), cwd=tmp_path) as stage:
+        await stage.until(lambda: stage.app.composer.files, "the files")
+        await stage.pilot.press("@", *"stats")
+        await stage.shows("@stats.py")
+        assert stage.app.composer.files == ["stats.py"]
+
+
 # -- letters meant for the message, while a question is open
 
 

@@ -86,6 +86,22 @@ async def test_a_form_is_filled_in_field_by_field(keys: list[str], heard: str) -
     assert await answered({"message": "Who for?", "schema": FORM}, shown, *keys) == heard
 
 
+@pytest.mark.parametrize(
+    ("key", "words"), [("escape", "You left the question unanswered"), ("n", "You declined to answer")]
+)
+async def test_a_question_that_got_no_answer_says_what_happened(key: str, words: str) -> None:
+    model = ScriptedModel([call("order")], [say("Done.")])
+    async with staged(model, AskingServer(message="Who for?", schema=FORM), size=(100, 30)) as stage:
+        await stage.says("go")
+        await stage.asked()
+        await stage.presses("y")
+        await stage.shows("the MCP server 'shop' asks")
+        await stage.asked()
+        await stage.presses(key)
+        await stage.shows("Done.", words)
+        assert "the user declined it" not in stage.screen()
+
+
 async def test_a_form_that_does_not_fit_says_why_and_begins_again() -> None:
     model = ScriptedModel([call("order")], [say("Done.")])
     async with staged(model, AskingServer(message="Who for?", schema=FORM), size=(100, 30)) as stage:

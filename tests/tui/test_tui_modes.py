@@ -21,10 +21,10 @@ from hames.testing.fakes.model import OneModel, ScriptedModel, call, say, usage,
 from hames.tui.blocks.actions import WorkspaceChanges
 from hames.tui.conversation import Conversation
 from hames.tui.git_changes import changed_files
-from hames.tui.markdown import Growing
+from hames.tui.markdown import StreamingMarkdown
 from hames.tui.palette import DARK, palette
-from hames.tui.session import Wishes
-from hames.tui.status import terms
+from hames.tui.session import NewThreadSettings
+from hames.tui.status import status_line
 from support import ASKING, PlainTool, echo, engine
 
 DARK_PALETTE = palette(DARK.to_color_system().generate(), dark=True)
@@ -38,7 +38,7 @@ def test_in_plan_and_review_mode_the_status_line_says_read_only(
 ) -> None:
     talk = Conversation("t")
     talk.model, talk.sandbox, talk.config = "anthropic/claude-sonnet-5-5", sandbox, {"agent": mode}
-    shown = terms(talk, DARK_PALETTE, width=width).plain
+    shown = status_line(talk, DARK_PALETTE, width=width).plain
     assert f"{mode.capitalize()} mode" in shown
     assert "read-only" in shown
     assert "workspace" not in shown
@@ -114,8 +114,8 @@ async def test_a_paused_queue_says_what_to_do_and_drop_clears_it() -> None:
 async def test_a_queued_prompt_with_a_joined_emoji_is_shown_as_it_is() -> None:
     async with staged(ScriptedModel([say("x")])) as stage:
         prompt = m.QueuedPrompt(id="q", input=[TextInput(text="see \U0001f468\u200d\U0001f469\u200d\U0001f467 now")])
-        stage.app.talk.hear(QueueChanged(thread_id="", queue=[prompt], held=False))
-        stage.app.show_terms()
+        stage.app.talk.handle_event(QueueChanged(thread_id="", queue=[prompt], held=False))
+        stage.app.show_status()
         await stage.shows("1. queued: see \U0001f468\u200d\U0001f469\u200d\U0001f467 now")
 
 
@@ -174,7 +174,7 @@ async def test_a_list_of_models_shows_everything_of_each_in_groups(size: tuple[i
 
 
 def test_columns_of_a_table_are_aligned_as_it_says() -> None:
-    text = Growing()
+    text = StreamingMarkdown()
     text.replace("| name | count | middle |\n|:--|--:|:-:|\n| a | 1 | x |\n| b | 1000 | xxxxx |\n")
     rows = [row.plain for row in text.lines(60, DARK_PALETTE)]
     head = next(row for row in rows if "count" in row)
@@ -227,7 +227,9 @@ async def test_writable_directories_outside_the_workspace_are_counted_and_named(
     roots: list[str], network: bool, words: str
 ) -> None:
     sandbox = m.WorkspaceWrite(writable_roots=roots, network_access=network)
-    async with staged(ScriptedModel([say("x")]), size=(120, 40), wishes=Wishes(sandbox=sandbox)) as stage:
+    async with staged(
+        ScriptedModel([say("x")]), size=(120, 40), new_settings=NewThreadSettings(sandbox=sandbox)
+    ) as stage:
         await stage.shows(f"Sandbox: {words}")
         await stage.says("/status")
         await stage.until(lambda: all(root in stage.screen() for root in roots), "the directories in /status")
@@ -238,7 +240,9 @@ async def test_writable_directories_outside_the_workspace_are_counted_and_named(
 
 async def test_choosing_the_workspace_again_keeps_its_writable_directories() -> None:
     sandbox = m.WorkspaceWrite(writable_roots=["/data/one"])
-    async with staged(ScriptedModel([say("x")]), size=(120, 40), wishes=Wishes(sandbox=sandbox)) as stage:
+    async with staged(
+        ScriptedModel([say("x")]), size=(120, 40), new_settings=NewThreadSettings(sandbox=sandbox)
+    ) as stage:
         await stage.shows("Sandbox: workspace + 1 directory")
         await stage.says("/sandbox workspaceWrite")
         await stage.until(lambda: not stage.app.composer.text)

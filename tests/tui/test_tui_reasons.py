@@ -46,7 +46,7 @@ async def test_a_refused_command_and_a_refused_change_show_why(tmp_path: Path) -
         await stage.shows(
             "Done.",
             "│ Blocked: approvals are off (`never`), so commands can't leave the sandbox",
-            "│ this file is protected: it changes only after a person has agreed",
+            "│ this file is protected: changing it needs a person's approval",
         )
 
 
@@ -102,6 +102,16 @@ async def test_status_lists_the_project_notes(tmp_path: Path) -> None:
             await stage.shows("Done.")
             await stage.says("/status")
             await stage.shows(f"notes      {tmp_path / 'ws' / 'AGENTS.md'}")
+
+
+async def test_status_says_which_files_of_another_agent_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    async with staged(ScriptedModel([say("Done.")]), size=(200, 30), cwd=tmp_path) as stage:
+        await stage.says("go")
+        await stage.shows("Done.")
+        assert ".claude" not in stage.screen()
+        await stage.says("/status")
+        await stage.shows("unread     .claude/ is not read", "CLAUDE.md where there is no AGENTS.md")
 
 
 class Reporting:

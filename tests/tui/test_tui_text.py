@@ -11,16 +11,16 @@ from hames.client.appserver.events import ApprovalAsked, UsageUpdated
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.tui.ansi import Output, only_colours
-from hames.tui.approval import exact
+from hames.tui.approval import request_lines
 from hames.tui.blocks import by_item
 from hames.tui.blocks.block import Block
-from hames.tui.completing import best, inputs, pasted_picture, word_to_complete
+from hames.tui.completing import inputs, pasted_picture, rank_matches, word_to_complete
 from hames.tui.conversation import Conversation
 from hames.tui.diffs import count_changes, diff_lines
 from hames.tui.lines import CONSOLE
-from hames.tui.markdown import Growing
+from hames.tui.markdown import StreamingMarkdown
 from hames.tui.palette import DARK, is_dark, palette
-from hames.tui.status import terms
+from hames.tui.status import status_line
 
 DARK_PALETTE = palette(DARK.to_color_system().generate(), dark=True)
 NASTY = [
@@ -92,7 +92,7 @@ def test_no_question_hides_anything(text: str) -> None:
         ),
     ):
         asked = ApprovalAsked(request_id="r", thread_id="t", method="x", params=params)
-        shown = SGR.sub("", drawn(exact(asked, 60, DARK_PALETTE)))
+        shown = SGR.sub("", drawn(request_lines(asked, 60, DARK_PALETTE)))
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), (type(params), shown)
 
 
@@ -111,7 +111,7 @@ def test_nothing_but_colours_reaches_the_terminal_from_any_item(text: str) -> No
 @given(nasty, st.data())
 def test_markdown_that_grows_ends_as_markdown_that_came_whole(text: str, data: st.DataObject) -> None:
     text = "".join(character for character in text if character.isprintable() or character == "\n")
-    grown, whole, rest = Growing(), Growing(), text
+    grown, whole, rest = StreamingMarkdown(), StreamingMarkdown(), text
     while rest:
         cut = data.draw(st.integers(1, len(rest)))
         grown.add(rest[:cut])
@@ -136,7 +136,7 @@ def test_output_does_not_care_how_it_was_cut(text: str, data: st.DataObject) -> 
 
 
 def test_another_width_wraps_again() -> None:
-    text = Growing()
+    text = StreamingMarkdown()
     text.replace("one two three four five six\n\nseven")
     assert len(text.lines(60, DARK_PALETTE)) == 3
     assert [row.plain for row in text.lines(12, DARK_PALETTE)] == ["one two ", "three four ", "five six", "", "seven"]
@@ -172,7 +172,7 @@ def test_a_diff_has_line_numbers_and_no_header() -> None:
 
 
 def test_a_link_shows_where_it_leads_and_is_no_sequence() -> None:
-    text = Growing()
+    text = StreamingMarkdown()
     text.replace("See [the docs](https://evil.example/x).")
     rows = text.lines(60, DARK_PALETTE)
     assert rows[0].plain == "See the docs (https://evil.example/x)."
@@ -188,8 +188,8 @@ def test_a_word_is_completed_where_it_can_be(text: str, kind: str | None) -> Non
 
 
 def test_the_name_of_a_file_counts_more_than_its_folder() -> None:
-    assert best("cart", ["cart/x.py", "src/cart.py", "a/b/c_a_r_t.py"])[0] in ("cart/x.py", "src/cart.py")
-    assert best("zz", ["a"]) == []
+    assert rank_matches("cart", ["cart/x.py", "src/cart.py", "a/b/c_a_r_t.py"])[0] in ("cart/x.py", "src/cart.py")
+    assert rank_matches("zz", ["a"]) == []
 
 
 def test_a_prompt_points_at_files_and_pictures(tmp_path) -> None:
@@ -225,8 +225,8 @@ def test_a_narrow_terminal_shortens_the_meter_before_the_model() -> None:
         thread_id="t", turn_id="u", usage=m.Usage(input_tokens=40_000, output_tokens=2_000), token_usage=used
     )
     talk.prices = {talk.model: {"input": 2.0, "output": 10.0, "cacheRead": 0.2}}
-    talk.hear(spent)
-    wide, narrow = (terms(talk, DARK_PALETTE, width=width).plain for width in (140, 80))
+    talk.handle_event(spent)
+    wide, narrow = (status_line(talk, DARK_PALETTE, width=width).plain for width in (140, 80))
     assert wide.endswith("context 26% full · 52.0k tokens · $0.10")
     assert wide.startswith("anthropic/claude-sonnet-5-5 ·")
     assert narrow.startswith("claude-sonnet-5-5 ·")

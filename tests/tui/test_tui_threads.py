@@ -15,7 +15,7 @@ from hames.core.engine import Engine
 from hames.protocols.flint import messages as m
 from hames.testing.fakes.model import OneModel, ScriptedModel, hang, say
 from hames.tui.pickers import Help, Line, Picker
-from hames.tui.session import Wishes
+from hames.tui.session import NewThreadSettings
 from support import engine
 
 
@@ -150,14 +150,14 @@ async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
 
 
 async def test_terms_of_the_command_line_hold_for_new_threads_and_for_one_that_goes_on() -> None:
-    wishes = Wishes(policy="never", sandbox=m.ReadOnly())
+    new_settings = NewThreadSettings(policy="never", sandbox=m.ReadOnly())
     async with an_engine("Answered.", "Again.") as the_engine:
-        async with staged(the_engine, wishes=wishes) as stage:
+        async with staged(the_engine, new_settings=new_settings) as stage:
             await stage.shows("never ask", "read-only")
             await stage.says("go")
             await stage.shows("Answered.")
             thread_id = stage.app.talk.thread_id
-        async with staged(the_engine, resume=thread_id, wishes=Wishes(policy="always")) as stage:
+        async with staged(the_engine, resume=thread_id, new_settings=NewThreadSettings(policy="always")) as stage:
             await stage.shows("ask every time · read-only")
             async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
                 config = await client.read_config(thread_id)

@@ -25,7 +25,7 @@ from hames.tui.blocks.actions import Command, FileChangeBlock, ToolBlock
 from hames.tui.blocks.messages import NoteBlock
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.server_process import Unreachable, spawn_server
-from hames.tui.session import Wishes
+from hames.tui.session import NewThreadSettings
 from support import ASKING, ECHO, PlainTool, echo, engine
 
 
@@ -436,7 +436,7 @@ async def test_a_pasted_path_of_a_picture_becomes_a_picture(tmp_path: Path) -> N
 
 
 async def test_a_prompt_from_the_command_line_that_is_refused_stays_in_the_composer() -> None:
-    wishes = Wishes(sandbox=m.WorkspaceWrite(writable_roots=["/nowhere/at/all"]))
-    async with staged(ScriptedModel([say("Here.")]), prompt="first words", wishes=wishes) as stage:
+    new_settings = NewThreadSettings(sandbox=m.WorkspaceWrite(writable_roots=["/nowhere/at/all"]))
+    async with staged(ScriptedModel([say("Here.")]), prompt="first words", new_settings=new_settings) as stage:
         await stage.shows("no directory '/nowhere/at/all'")
         await stage.until(lambda: stage.app.composer.text == "first words", "the prompt")

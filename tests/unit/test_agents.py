@@ -83,7 +83,9 @@ async def test_prompts_reviews_and_summaries_reach_the_agent_of_the_thread() -> 
     assert agent.closed == 1, "it is closed with its thread"
 
 
-@pytest.mark.parametrize(("task", "words"), [("review", "has no review"), ("compact", "cannot be told to summarise")])
+@pytest.mark.parametrize(
+    ("task", "words"), [("review", "cannot do reviews"), ("compact", "cannot compact its conversation")]
+)
 async def test_what_an_agent_cannot_do_is_refused_in_words_before_a_turn_starts(task: str, words: str) -> None:
     agent = Recorder()
     async with with_agent(agent) as the_engine:

@@ -204,7 +204,7 @@ async def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else() -> Non
         moved = raw(status=307, headers={"location": trap.url + "/v1/messages"})
         async with ProviderServer(ANTHROPIC, then=moved) as server:
             _, error = await failed(provider(server.url), asking())
-        assert "points somewhere else" in str(error)
+        assert "answered with a redirect" in str(error)
         assert trap.seen == []
 
 

@@ -184,7 +184,7 @@ def script(path: str = "/w/build.sh", content: str = "1", target: str = "") -> S
         ((script(),), ""),
         ((script(content="2"),), "build.sh changed since you allowed this command"),
         ((), "build.sh is gone since you allowed this command"),
-        ((script(target="/w/other"),), "build.sh is another symbolic link since you allowed this command"),
+        ((script(target="/w/other"),), "build.sh is now a different symbolic link since you allowed this command"),
         ((script(), script("/w/lib/x")), "lib/x is new since you allowed this command"),
     ],
 )

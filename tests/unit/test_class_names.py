@@ -11,33 +11,13 @@ SOURCE = Path(hames.__file__).parent
 MESSAGES = ("protocols", "client/appserver_events.py", "client/appserver/events.py")
 """Where the names are a protocol's own: its messages, and the events of its client."""
 
-STILL_SHARED = {
-    "Change": {"domain/state.py", "tools/atomic.py"},
-    "ConnectionClosed": {"client/appserver/link.py", "client/bootstrap.py"},
-    "Link": {"client/appserver/link.py", "server/api/sign_in.py"},
-    "Outbox": {"stdio/connection.py", "stdio/pipes.py"},
-    "Peer": {"codecs/jsonrpc.py", "server/guard/peer.py"},
-    "Refusal": {"codecs/jsonrpc.py", "server/guard/gate.py"},
-    "Refused": {"agents/process.py", "server/http/reply.py"},
-    "Reply": {"codecs/jsonrpc.py", "core/loop.py"},
-    "Request": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
-    "Response": {"codecs/jsonrpc.py", "sandbox/walls/network/http_messages.py"},
-    "Rules": {"codecs/jsonrpc.py", "core/rules.py"},
-    "Tool": {"library.py", "ports/tool.py"},
-    "Wire": {"server/websocket/protocol.py", "stdio/descriptors.py"},
-}
+STILL_SHARED = {}
 """Names that wait for another one. Nothing is added here; what is renamed is removed."""
 
 
 def test_a_class_name_is_defined_in_one_module() -> None:
     shared = {name: modules for name, modules in class_names().items() if len(modules) > 1}
-    new = {name: modules for name, modules in shared.items() if name not in STILL_SHARED}
-    assert new == {}, "rename one of each"
-
-
-def test_names_that_are_no_longer_shared_leave_the_list() -> None:
-    found = class_names()
-    assert {name for name in STILL_SHARED if len(found.get(name, ())) < 2} == set()
+    assert shared == {}, "rename one of each"
 
 
 def class_names() -> dict[str, set[str]]:

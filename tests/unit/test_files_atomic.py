@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from hames.ports import FileEdit
+from hames.ports.workspace import Denied, LinkInTheWay, Missing, NotRegular, Unsteady
 from hames.tools import atomic
-from hames.tools.atomic import Change, apply
-from hames.tools.refusals import Denied, LinkInTheWay, Missing, NotRegular, Unsteady
+from hames.tools.atomic import apply
 from toolbench import as_somebody_else, open_descriptors
 
 OLD, NEW = b"old\n" * 1000, b"new\n" * 1000
 
 
-def change(root: Path, path: str, before: bytes | None, after: bytes | None, mode: int | None = None) -> Change:
-    return Change(root=str(root), path=path, before=before, after=after, mode=mode)
+def change(root: Path, path: str, before: bytes | None, after: bytes | None, mode: int | None = None) -> FileEdit:
+    return FileEdit(root=str(root), path=path, before=before, after=after, mode=mode)
 
 
 @pytest.fixture(params=["unnamed", "named"])
@@ -242,7 +243,7 @@ def test_what_cannot_even_be_undone_is_said(tmp_path: Path, monkeypatch: pytest.
         real(*args, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(atomic.os, "rename", rename)
-    with pytest.raises(Denied, match="a could not be put back"):
+    with pytest.raises(Denied, match="a could not be restored"):
         apply([change(tmp_path, "a", OLD, NEW), change(tmp_path, "b", OLD, NEW)])
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hames.tools.beneath import Beneath, Entry
-from hames.tools.refusals import Denied, LinkInTheWay, Missing, NotRegular, Outside, TooLarge, Unsteady, folded, shown
+from hames.ports import DirectoryEntry
+from hames.ports.workspace import Denied, LinkInTheWay, Missing, NotRegular, Outside, TooLarge, Unsteady
+from hames.tools.beneath import Beneath
+from hames.tools.refusals import folded, shown
 from hames.tools.resolve import kernel_resolves, open_beneath
 from toolbench import as_somebody_else, open_descriptors
 
@@ -190,10 +192,10 @@ def test_a_directory_is_listed_in_order_with_what_things_are(root: Beneath) -> N
     (_inside(root) / "deep/inner.txt").write_text("12345")
     (_inside(root) / "link").symlink_to("/etc")
     assert list(root.walk(".", depth=2, limit=10)) == [
-        Entry(path="deep", kind="directory"),
-        Entry(path="deep/inner.txt", kind="file", size=5),
-        Entry(path="file.txt", kind="file", size=6),
-        Entry(path="link", kind="link", target="/etc"),
+        DirectoryEntry(path="deep", kind="directory"),
+        DirectoryEntry(path="deep/inner.txt", kind="file", size=5),
+        DirectoryEntry(path="file.txt", kind="file", size=6),
+        DirectoryEntry(path="link", kind="link", target="/etc"),
     ]
 
 

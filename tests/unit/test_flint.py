@@ -32,13 +32,13 @@ from hames.domain.options import Choice, Selector
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.domain.request import SummaryDelta
 from hames.domain.state import Change, ThreadState, apply, blank
-from hames.protocols.flint import errors, greeting, uuids
+from hames.protocols.flint import errors, greeting
 from hames.protocols.flint.codex import inbound as codex_inbound
-from hames.protocols.flint.codex.shape import Codex
+from hames.protocols.flint.codex import uuids
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
-from hames.protocols.flint.seed import Seed
 from hames.protocols.flint.session import FlintSession
-from hames.protocols.flint.shape import About
 from hames.protocols.rpc import Ask, Notify
 from hames.protocols.session import Execute
 from hames.providers.catalogue import Catalogue
@@ -48,7 +48,7 @@ from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, 
 from support import ASKING, ECHO, engine
 
 ABOUT = About(version="1", provider="anthropic", home="/h")
-SEED, CODEX = Seed(ABOUT, lambda _: 200_000), Codex(ABOUT, lambda _: None)
+SEED, CODEX = FlintDialect(ABOUT, lambda _: 200_000), CodexDialect(ABOUT, lambda _: None)
 ITEM, CALL = ItemId("item_1"), CallId("call_1")
 TEXT = [{"type": "text", "text": "go"}]
 
@@ -549,17 +549,17 @@ def test_cancel_from_a_question_nobody_remembers_is_a_plain_decline() -> None:
 def test_a_threads_id_survives_being_spelled_as_a_uuid(number: int) -> None:
     digits = "0123456789abcdefghjkmnpqrstvwxyz"
     thread_id = ThreadId("ses_" + "".join(digits[number >> 5 * place & 31] for place in range(22, -1, -1)))
-    spelled = uuids.spelled(thread_id)
+    spelled = uuids.to_uuid(thread_id)
     assert len(spelled) == 36
     assert spelled[14] == "8"  # the version
     assert spelled[19] in "89ab"  # the variant
-    assert uuids.own(spelled) == thread_id
+    assert uuids.from_uuid(spelled) == thread_id
 
 
 @given(st.text(max_size=40))
 def test_a_name_that_is_no_id_of_ours_stays_as_it_is_or_means_one_thread(name: str) -> None:
-    own = uuids.own(name)
-    assert own == name or uuids.spelled(own) == name
+    own = uuids.from_uuid(name)
+    assert own == name or uuids.to_uuid(own) == name
 
 
 async def test_a_turn_that_hangs_goes_on_when_its_client_leaves() -> None:

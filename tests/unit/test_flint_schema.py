@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from hames.domain.events import Record
 from hames.protocols.flint import greeting, inbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
-from hames.protocols.flint.published import ASKS, NOTIFICATIONS, PUBLISHED, REQUESTS
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About
+from hames.protocols.flint.published import NOTIFICATIONS, PUBLISHED, REQUESTS
 from hames.protocols.rpc import Ask, Notify
-from hames.protocols.schema import json_schema, typescript
+from hames.protocols.schema import json_schema
 from hames.testing.generators.histories import changes, histories
 
-SHAPE = Seed(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
+SHAPE = FlintDialect(About(version="1", provider="anthropic", home="/h"), lambda _: 200_000)
 SCHEMA = json_schema(PUBLISHED)
 
 
@@ -101,13 +100,6 @@ def test_the_first_answer_fits_its_type() -> None:
     """It is written out by hand, because it is given before any type is imported."""
     told = greeting.result(version="1", provider="p", home="/h", options=True, reasoning=False)
     assert msgspec.to_builtins(msgspec.convert(told, m.InitializeResult)) == told
-
-
-def test_the_types_for_typescript_name_every_message() -> None:
-    text = typescript(PUBLISHED)
-    for method in (*REQUESTS, *NOTIFICATIONS, *ASKS):
-        assert f'"{method}":' in text
-    assert "[member: string]: unknown;" in text
 
 
 @given(st.sampled_from(sorted(REQUESTS)))

@@ -1,6 +1,6 @@
 """Which settings of git are harmless, and how the others are disabled."""
 
-# ruff: noqa: E501, SIM905 - tables
+# ruff: noqa: E501 - tables
 
 import pytest
 

@@ -10,7 +10,7 @@ from hames.domain.errors import Misconfigured
 from hames.server.guard.gate import Gate, Head, cookie_name, head, judge
 from hames.server.guard.middleware import Bucket
 from hames.server.guard.token import LINK_SECONDS, LINKS, Keyring, checked, token_in
-from hames.server.listener import Address, bound, check, gate_for
+from hames.server.listener import Address, bind, check, gate_for
 from hames.testing.fakes.clock import FakeClock
 
 GATE = Gate(port=4800, hosts=frozenset({"127.0.0.1:4800", "localhost:4800", "[::1]:4800"}))
@@ -227,13 +227,13 @@ def test_behind_an_open_door_addresses_are_names_and_strangers_are_not() -> None
 
 
 def test_answers_are_not_held_back_by_the_network_stack() -> None:
-    with bound(Address(port=0)) as door:
+    with bind(Address(port=0)) as door:
         assert door.proto == socket.IPPROTO_TCP
 
 
 def test_a_port_that_is_taken_is_said_so() -> None:
-    with bound(Address(port=0)) as door, pytest.raises(Misconfigured, match="cannot listen"):
-        bound(Address(port=door.getsockname()[1]))
+    with bind(Address(port=0)) as door, pytest.raises(Misconfigured, match="cannot listen"):
+        bind(Address(port=door.getsockname()[1]))
 
 
 def test_a_bucket_lets_so_much_through_and_then_so_much_a_second() -> None:

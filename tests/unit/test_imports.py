@@ -31,6 +31,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "src" / "hames", root / "src" / "hames", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(CONTRACTS, root)
+    (root / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "import_contracts.py", root / "scripts")
     return root
 
 
@@ -54,6 +56,9 @@ def test_every_room_keeps_to_its_floor() -> None:
         ("Words, codecs and protocols touch no file", "codecs/lines.py", "from os import path"),
         ("The engine asks its clock", "core/sin.py", "import random"),
         ("asyncio itself is for stdio", "core/sin.py", "import asyncio"),
+        ("Only app joins rooms", "cli/sin.py", "import hames.store.jsonl, hames.tools.shell"),
+        ("Only app joins rooms", "api/harness.py", "import hames.store.memory"),
+        ("Only app joins rooms", "server/sin.py", "import hames.core.engine, hames.store.jsonl"),
         ("Fakes stay out of the product", "server/sin.py", "import hames.testing"),
         ("Faces see the engine only through the client", "client/sin.py", "import hames.core"),
     ],

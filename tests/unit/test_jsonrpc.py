@@ -9,46 +9,46 @@ import pytest
 from hames.codecs import jsonrpc
 from hames.codecs.jsonrpc import (
     Caller,
+    JsonRpcPeer,
+    JsonRpcRefusal,
+    JsonRpcReply,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    JsonRpcRules,
     Notification,
-    Peer,
-    Refusal,
-    Reply,
-    Request,
-    Response,
     RpcError,
-    Rules,
     ServerRequest,
 )
 from hames.codecs.lines import TooLong
 
-BOOTSTRAP = Rules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
-FLINT = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+BOOTSTRAP = JsonRpcRules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
+FLINT = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
 METHODS = frozenset({"initialize", "hello"})
 
 
-def bootstrap() -> Peer:
-    return Peer(BOOTSTRAP, METHODS)
+def bootstrap() -> JsonRpcPeer:
+    return JsonRpcPeer(BOOTSTRAP, METHODS)
 
 
-def flint() -> Peer:
+def flint() -> JsonRpcPeer:
     """Already opened."""
-    peer = Peer(FLINT, METHODS)
+    peer = JsonRpcPeer(FLINT, METHODS)
     assert answered(peer, b'{"id":0,"method":"initialize"}') == [{"id": 0, "result": "done"}]
     return peer
 
 
-def answered(peer: Peer, line: bytes | TooLong) -> list[Any]:
+def answered(peer: JsonRpcPeer, line: bytes | TooLong) -> list[Any]:
     """What leaves when every request is carried out."""
     out = b""
     for message in peer.receive(line):
-        if isinstance(message, Request):
+        if isinstance(message, JsonRpcRequest):
             out += peer.result(message, "done")
-        elif isinstance(message, Refusal):
+        elif isinstance(message, JsonRpcRefusal):
             out += message.line
     return [json.loads(text) for text in out.splitlines()]
 
 
-def refusals(peer: Peer, line: bytes | TooLong) -> list[tuple[int, Any]]:
+def refusals(peer: JsonRpcPeer, line: bytes | TooLong) -> list[tuple[int, Any]]:
     """Code and id of each error, checked for its form."""
     found: list[tuple[int, Any]] = []
     for answer in answered(peer, line):
@@ -182,7 +182,7 @@ def test_a_notification_is_never_answered_and_never_a_request(line: bytes) -> No
 def test_an_id_comes_back_as_it_came(text: bytes) -> None:
     peer = bootstrap()
     [request] = peer.receive(b'{"jsonrpc":"2.0","id":' + text + b',"method":"hello","params":{"x":"\\ud800"}}')
-    assert isinstance(request, Request)
+    assert isinstance(request, JsonRpcRequest)
     assert peer.result(request, 1) == b'{"jsonrpc":"2.0","id":' + text + b',"result":1}\n'
     assert request.params == {"x": "\ufffd"}
 
@@ -191,7 +191,7 @@ def test_fractional_ids_of_a_batch_come_back_as_they_came() -> None:
     peer = bootstrap()
     one = b'{"jsonrpc":"2.0","id":1.10,"method":"hello","params":{"x":1.10}}'
     first, second = peer.receive(b"[" + one + b',7,{"jsonrpc":"2.0","id":2,"method":"hello"}]')
-    assert isinstance(first, Request) and isinstance(second, Request)
+    assert isinstance(first, JsonRpcRequest) and isinstance(second, JsonRpcRequest)
     assert first.params == {"x": 1.1}
     peer.result(first, 1)
     assert b'"id":1.10,' in peer.result(second, 2)
@@ -203,8 +203,8 @@ def test_a_batch_is_answered_with_one_array_when_all_of_it_is_done() -> None:
         b'[{"jsonrpc":"2.0","id":1,"method":"hello"},{"foo":1},{"jsonrpc":"2.0","method":"hello"},7,'
         b'{"jsonrpc":"2.0","id":2,"method":"no"},{"jsonrpc":"2.0","id":"9","method":"hello"}]'
     )[::2]
-    assert isinstance(first, Request)
-    assert isinstance(second, Request)
+    assert isinstance(first, JsonRpcRequest)
+    assert isinstance(second, JsonRpcRequest)
     assert peer.result(second, "b") == b""
     answers = json.loads(peer.error(first, -32603, "broken"))
     assert [(one["id"], one.get("result", one.get("error", {}).get("code"))) for one in answers] == [
@@ -218,7 +218,7 @@ def test_a_batch_is_answered_with_one_array_when_all_of_it_is_done() -> None:
 
 def test_a_batch_without_a_request_says_its_refusals_at_once() -> None:
     [refusal] = bootstrap().receive(b'[1,{"jsonrpc":"2.0","id":5,"method":"no"}]')
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, JsonRpcRefusal)
     assert [one["id"] for one in json.loads(refusal.line)] == [None, 5]
 
 
@@ -237,11 +237,11 @@ def test_a_stray_response_is_ignored(line: bytes) -> None:
 
 
 def test_nothing_but_the_opening_is_served_first_and_a_failed_opening_opens_nothing() -> None:
-    peer = Peer(FLINT, METHODS)
+    peer = JsonRpcPeer(FLINT, METHODS)
     assert refusals(peer, b'{"id":1,"method":"hello"}') == [(-32000, 1)]
     assert refusals(peer, b'{"id":1,"method":"no/such"}') == [(-32000, 1)]
     [request] = peer.receive(b'{"id":2,"method":"initialize","params":{}}')
-    assert isinstance(request, Request)
+    assert isinstance(request, JsonRpcRequest)
     peer.error(request, -32602, "bad clientInfo")
     assert refusals(peer, b'{"id":3,"method":"hello"}') == [(-32000, 3)]
     assert answered(peer, b'{"id":4,"method":"initialize"}') == [{"id": 4, "result": "done"}]
@@ -256,7 +256,7 @@ def test_without_a_handshake_the_opening_may_come_late_or_twice_or_never() -> No
     assert answered(peer, line) == answered(peer, line)
 
 
-def asked(peer: Peer) -> Any:
+def asked(peer: JsonRpcPeer) -> Any:
     return json.loads(peer.ask("may/I", {"what": "run"}, "apr_1"))
 
 
@@ -267,7 +267,7 @@ def test_what_we_ask_has_an_id_of_its_own_and_its_first_answer_counts() -> None:
     assert peer.is_asking("apr_1")
     answer = json.dumps({"id": question["id"], "result": {"decision": "accept"}}).encode()
     [response] = peer.receive(answer)
-    assert response == Response(request_id="apr_1", result={"decision": "accept"})
+    assert response == JsonRpcResponse(request_id="apr_1", result={"decision": "accept"})
     assert not peer.is_asking("apr_1")
     assert peer.receive(answer) == []
 
@@ -291,9 +291,9 @@ def test_a_caller_tells_requests_notifications_and_replies_apart_and_skips_the_r
     caller = Caller(version=False)
     assert caller.read(b'{"id":"a","method":"may/I"}') == ServerRequest(id="a", method="may/I", params=None)
     assert caller.read(b'{"method":"news","params":{"n":1}}') == Notification(method="news", params={"n": 1})
-    assert caller.read(b'{"id":1,"result":[]}') == Reply(number=1, result=[])
+    assert caller.read(b'{"id":1,"result":[]}') == JsonRpcReply(number=1, result=[])
     refused = RpcError(code=-1, message="no", data=2)
-    assert caller.read(b'{"id":1,"error":{"code":-1,"message":"no","data":2}}') == Reply(number=1, error=refused)
+    assert caller.read(b'{"id":1,"error":{"code":-1,"message":"no","data":2}}') == JsonRpcReply(number=1, error=refused)
     for line in (b"{", b"[]", b"\xff", b'{"id":"x","result":1}', b'{"id":null,"error":{}}', b"[" * 100_000):
         assert caller.read(line) is None
     assert caller.read(TooLong(limit=1)) is None
@@ -314,5 +314,5 @@ def test_the_answer_to_our_request_brings_its_context_back() -> None:
     peer = flint()
     peer.ask("fs/read", {}, "r1", context="the file")
     [response] = peer.receive(b'{"id":"r1","error":{"code":1,"message":"no"}}')
-    assert isinstance(response, Response)
+    assert isinstance(response, JsonRpcResponse)
     assert (response.context, response.error) == ("the file", {"code": 1, "message": "no"})

@@ -52,7 +52,7 @@ async def test_what_cannot_be_judged_in_time_is_asked_about(monkeypatch: pytest.
         await started(running, thread.id)
         with anyio.fail_after(30):
             approval = (await question(watcher)).approval
-            assert approval.reason == "it could not be judged in time"
+            assert approval.reason == "the safety check took too long"
             trust.free.set()
             await running.execute(ResolveApproval(approval_id=approval.id, decision="once"))
             await turn_end(watcher)

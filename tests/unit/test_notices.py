@@ -18,17 +18,16 @@ from hames.domain.servers import ServerList, ServerStatus, ServerTool, notice
 from hames.domain.state import Change
 from hames.ports import Place, Report, Tool
 from hames.protocols.bootstrap import outbound as bootstrap
-from hames.protocols.flint.codex.shape import Codex
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project as flint
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About
 from hames.protocols.sse import outbound as sse
 from hames.protocols.sync.view import notices_of
 from hames.testing.fakes.model import ScriptedModel, say
 from support import created, engine, events, whole_turn
 
 ABOUT = About(version="1", provider="p", home="/h")
-SEED, CODEX = Seed(ABOUT, lambda _: None), Codex(ABOUT, lambda _: None)
+SEED, CODEX = FlintDialect(ABOUT, lambda _: None), CodexDialect(ABOUT, lambda _: None)
 
 
 class Reporting:
@@ -86,7 +85,7 @@ async def test_a_failed_server_is_a_warning_in_every_protocol_and_the_turn_goes_
         (None, replace(GOOD, state="starting"), ""),
         (None, GOOD, ""),
         (replace(GOOD, state="starting"), GOOD, ""),
-        (None, replace(GOOD, state="starting", waited=True), "connecting to MCP server 'good' …"),
+        (None, replace(GOOD, state="starting", waited=True), "starting MCP server 'good' …"),
         (replace(GOOD, state="starting", waited=True), GOOD, "MCP server 'good' is ready"),
         (None, BAD, "MCP server 'bad' is not available: it exited with code 3."),
         (replace(BAD, state="ready"), BAD, "MCP server 'bad' stopped: it exited with code 3."),

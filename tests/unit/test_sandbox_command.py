@@ -69,8 +69,8 @@ def test_more_can_be_shown(tmp_path: Path) -> None:
     [
         (["--sandbox", "nothing", "--", "ls"], "not a sandbox policy"),
         (["--sandbox", '{"type": "readOnly"', "--", "ls"], "not a sandbox policy"),
-        (["--"], "no command"),
-        ([], "no command"),
+        (["--"], "the command is missing"),
+        ([], "the command is missing"),
     ],
 )
 def test_a_bad_option_is_a_sentence(tmp_path: Path, words: list[str], complaint: str) -> None:

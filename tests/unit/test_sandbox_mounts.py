@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from hames.domain.errors import SandboxUnavailable
+from hames.sandbox.paths import is_inside
 from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView, mounts, options
-from hames.sandbox.walls.mounts import Mount, is_inside, sort_mounts, writable_roots
+from hames.sandbox.walls.mounts import Mount, sort_mounts, writable_roots
 
 
 def test_parents_are_mounted_before_their_children_and_the_last_word_counts() -> None:

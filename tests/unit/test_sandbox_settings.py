@@ -66,7 +66,7 @@ async def test_a_workspace_that_became_a_link_is_refused(tmp_path: Path) -> None
     assert await said(sandbox, workspace, "touch mine; echo done") == "done\n"
     workspace.rename(tmp_path / "away")
     workspace.symlink_to(victim)
-    with pytest.raises(SandboxUnavailable, match="no longer the directory"):
+    with pytest.raises(SandboxUnavailable, match="was replaced by another directory"):
         await said(sandbox, workspace, "touch stolen")
     assert list(victim.iterdir()) == []
 

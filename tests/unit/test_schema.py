@@ -36,7 +36,7 @@ def test_the_command_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["schema", "--out", str(tmp_path / "new")]) == 0
     written = {str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*")}
     assert written == set(schema.files())
-    assert "messages.ts" in capsys.readouterr().out
+    assert "schema.json" in capsys.readouterr().out
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -1,4 +1,4 @@
-"""The stream of events: framing, places, and coming back."""
+"""The stream of events: framing, positions, and coming back."""
 
 import msgspec
 import pytest
@@ -175,7 +175,7 @@ def test_who_joins_late_hears_the_open_questions() -> None:
     for number, event in enumerate((STARTED, ApprovalRequested(approval=approval)), start=1):
         state = apply(state, Record(seq=number, at_ms=1, thread_id=state.id, event=event))
     reader = Reader()
-    reader.feed(stream.opening(2) + stream.unplaced(pending(state)))
+    reader.feed(stream.stream_head(2) + stream.without_position(pending(state)))
     assert [event["id"] for event in reader.events] == ["apr"]
     assert reader.last_id == "2"
 
@@ -221,17 +221,17 @@ def test_a_client_that_is_cut_off_anywhere_comes_back_without_gap_or_repeat(
     whole = Reader()
     whole.feed(b"".join(lines))
     reader = Reader()
-    reader.feed(stream.opening(0))
+    reader.feed(stream.stream_head(0))
     reader.feed(b"".join(lines[: data.draw(st.integers(0, len(lines)))]))
-    where = stream.place(reader.last_id)
+    where = stream.parse_position(reader.last_id)
     assert where is not None
-    reader.feed(b"".join(found.behind(where) for found in blocks))
+    reader.feed(b"".join(found.after(where) for found in blocks))
     assert reader.events == whole.events
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.", ".1", "1.2.3", "-1", "１", "9" * 30, "1 2"])
-def test_a_place_that_is_not_ours_is_none(text: str) -> None:
-    assert stream.place(text) is None
+def test_a_position_that_is_not_ours_is_none(text: str) -> None:
+    assert stream.parse_position(text) is None
 
 
 @pytest.mark.parametrize("poison", ["\n\ndata: {}\n\n", "\r\rid: 9\r", "\r\nevent: x\r\n", "\u2028\u2029\x85", "\x00"])
@@ -251,5 +251,5 @@ def test_text_cannot_forge_an_event(poison: str) -> None:
 def test_a_heartbeat_is_a_comment_that_moves_nothing() -> None:
     assert stream.HEARTBEAT == b": heartbeat\n\n"
     reader = Reader()
-    reader.feed(stream.opening(3) + stream.HEARTBEAT)
+    reader.feed(stream.stream_head(3) + stream.HEARTBEAT)
     assert (reader.comments, reader.events, reader.last_id) == (["heartbeat"], [], "3")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hames.domain.json import Json
-from hames.protocols.sync.apply import ApplyError, applied
+from sync_apply import ApplyError, applied
 
 FIXTURES = Path(__file__).parents[2] / "specs" / "fixtures" / "sync"
 

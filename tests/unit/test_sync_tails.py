@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hames.protocols.sync.tails import CAP, STEP, left_out, tail, units
+from hames.protocols.sync.tails import CAP, STEP, omitted_units, tail, units
 
 
 def test_a_short_output_is_shown_whole() -> None:
@@ -29,7 +29,7 @@ def test_a_character_is_never_cut_in_half() -> None:
 @given(st.integers(0, CAP * 4), st.sampled_from(["a", "é", "😀"]), st.integers(1, 500))
 def test_a_tail_grows_by_what_is_added_until_the_next_step(length: int, character: str, more: int) -> None:
     before, after = character * length, character * (length + more)
-    if left_out(units(before)) == left_out(units(after)):
+    if omitted_units(units(before)) == omitted_units(units(after)):
         assert tail(after)[0] == tail(before)[0] + character * more
     else:
         assert after.endswith(tail(after)[0])

@@ -233,7 +233,7 @@ async def test_what_git_writes_is_applied_as_git_means_it(tmp_path: Path, option
         ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copies a file"),
         ("*** Begin Patch\n*** Update File: x\n", "ends with"),
         ("*** Begin Patch\n*** End Patch", "there is no file"),
-        ("*** Begin Patch\n*** Update File: x\n*** End Patch", "says no change"),
+        ("*** Begin Patch\n*** Update File: x\n*** End Patch", "without a change"),
         ("*** Begin Patch\n*** Add File: y\nplain\n*** End Patch", "begins with `+`"),
         ("*** Begin Patch\n*** Rename File: y\n*** End Patch", "is none of"),
         ("*** Begin Patch\n*** Update File: x\n@@\n?a\n*** End Patch", "begins with none of"),

@@ -23,9 +23,8 @@ from hames.domain.items import (
 from hames.domain.request import ResultBlock
 from hames.domain.state import Change
 from hames.protocols.bootstrap import items as bootstrap
-from hames.protocols.flint.codex.shape import Codex
-from hames.protocols.flint.seed import Seed
-from hames.protocols.flint.shape import About
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.runner import outbound as runner
 from hames.protocols.sse import outbound as sse
 from hames.protocols.sync.tools import tool_call
@@ -33,7 +32,7 @@ from hames.testing.fakes.model import ScriptedModel, call, call_raw, say
 from support import ASKING, BROKEN, ECHO, created, engine, started, turn_end, whole_turn
 
 ABOUT = About(version="1", provider="p", home="/h")
-SEED, CODEX = Seed(ABOUT, lambda _: None), Codex(ABOUT, lambda _: None)
+SEED, CODEX = FlintDialect(ABOUT, lambda _: None), CodexDialect(ABOUT, lambda _: None)
 WHY = "no such file: 'a.txt'"
 REFUSED = ToolResult(text=WHY, failed=True)
 NAMES: dict[str, Any] = {"id": ItemId("item_1"), "step": 1, "call_id": CallId("c1")}
@@ -62,8 +61,8 @@ def test_each_protocol_says_why_a_tool_failed(item: Any) -> None:
     exec_data: Any = msgspec.to_builtins(bootstrap.item("ses_1", "turn_1", item))["data"]  # type: ignore[arg-type]
     assert exec_data["reason"] == WHY
     assert tool_call(item, "/w").reason == WHY
-    assert words in shown(sse._completed(item, 0))
-    assert words in shown(runner._completed(item))
+    assert words in shown(sse._completion_events(item, 0))
+    assert words in shown(runner._completion_events(item))
 
 
 def test_a_command_that_ran_says_how_by_its_exit_code_and_one_that_was_killed_says_why() -> None:
@@ -130,5 +129,5 @@ def test_a_skipped_call_is_failed_with_an_outcome_where_a_protocol_has_no_word_f
     codex = CODEX.item(item)
     assert codex is not None
     assert (codex["status"], codex["success"]) == ("failed", False)
-    (failed,) = runner._completed(item)
+    (failed,) = runner._completion_events(item)
     assert msgspec.to_builtins(failed)["outcome"] == "skipped"

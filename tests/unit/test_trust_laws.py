@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.limits import MAX_PLACES
-from hames.sandbox.trust.commands.lists import ShellState, follow
+from hames.sandbox.trust.commands.lists import MAX_PLACES, ShellState, follow
 from hames.sandbox.trust.commands.paths import expand
 from hames.sandbox.trust.commands.words import SimpleCommand, read_commands
 from hames.sandbox.trust.shell_trust import ShellTrust
@@ -94,13 +93,13 @@ def test_what_we_read_is_what_bash_starts(stubs: Path, line: str) -> None:
 def test_any_text_gets_a_verdict_and_doubt_gets_a_reason(line: str) -> None:
     verdict = TRUST.judge(line, cwd="/usr", workspace="/usr")
     assert verdict.trusted or verdict.reason
-    assert "could not be judged" not in verdict.reason
+    assert "could not be checked" not in verdict.reason
 
 
 @given(line=st.text())
 def test_no_text_makes_the_classifier_fail(line: str) -> None:
     verdict = TRUST.judge(line, cwd="/", workspace="/")
-    assert "could not be judged" not in verdict.reason
+    assert "could not be checked" not in verdict.reason
 
 
 @pytest.mark.needs("bash")

@@ -2,16 +2,20 @@
 
 import { expect, test } from "vitest";
 import { axe } from "./axe.js";
-import { ask, box, eventually, listening, onThread, open, queue, talk, tryNow, unfold, words } from "./stage.js";
-
-test("a first prompt leads to a finished turn", async () => {
-  const { page } = await onThread();
-  await ask(page, "hello there");
-  await talk(page).getByText("Hello. What shall we do?").waitFor();
-  await page.getByRole("button", { name: "Stop", exact: true }).waitFor({ state: "detached" });
-  await eventually(() => page.title(), "hello there · Hames");
-  expect(await box(page).inputValue()).toBe("");
-});
+import {
+  ask,
+  box,
+  eventually,
+  listening,
+  onThread,
+  onToldThread,
+  open,
+  queue,
+  serve,
+  talk,
+  tryNow,
+  unfold,
+} from "./stage.js";
 
 test("an approval is answered with a key", async () => {
   const { page, thread } = await onThread();
@@ -23,7 +27,7 @@ test("an approval is answered with a key", async () => {
   await listening(page);
   await page.keyboard.press("y");
   await talk(page).getByText("Done.", { exact: true }).waitFor();
-  expect(thread.state.approvals).toEqual([]);
+  await eventually(() => thread.state.approvals, []);
 });
 
 test("a key pressed the moment the question appears answers nothing", async () => {
@@ -44,21 +48,15 @@ test("an approval is rejected with a message to the agent", async () => {
 });
 
 test("the exact command is shown, and characters that hide are made visible", async () => {
-  const { page, thread } = await onThread();
+  const { page, tell } = await onToldThread();
   const command = "echo safe \u202e# rm -rf ~";
-  thread.commit([
-    thread.set(["approvals"], [{ id: "q1", toolCallId: "none", kind: "command", command, cwd: "/tmp", reason: "" }]),
-  ]);
+  tell({ approvals: [{ id: "q1", toolCallId: "none", kind: "command", command, cwd: "/tmp", reason: "" }] });
   await talk(page).getByText("U+202E").waitFor();
   await talk(page).getByText("invisible characters").waitFor();
 });
 
 test("what an MCP server asks is filled in as a form, and sent as its schema has it", async () => {
-  const { page, thread } = await onThread();
-  const sent: string[] = [];
-  page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => sent.push(String(payload))));
-  await page.reload();
-  await box(page).waitFor();
+  const { page, tell, sent } = await onToldThread();
   const requestedSchema = {
     type: "object",
     properties: {
@@ -71,7 +69,7 @@ test("what an MCP server asks is filled in as a form, and sent as its schema has
   };
   const input = { mode: "form", message: "Where does it belong?", requestedSchema };
   const ask = { id: "q1", toolCallId: "none", kind: "elicitation", server: "tracker", reason: "", input };
-  thread.commit([thread.set(["approvals"], [ask])]);
+  tell({ approvals: [ask] });
   const card = page.getByRole("group", { name: "A question for you" });
   await card.getByText("The MCP server tracker asks: Where does it belong?").waitFor();
   expect(await card.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
@@ -86,7 +84,7 @@ test("what an MCP server asks is filled in as a form, and sent as its schema has
 });
 
 test("an address an MCP server names is shown whole and opened by nobody but the reader", async () => {
-  const { page, thread } = await onThread();
+  const { page, tell } = await onToldThread();
   const ask = (id: string, url: string) => ({
     id,
     toolCallId: "none",
@@ -95,10 +93,10 @@ test("an address an MCP server names is shown whole and opened by nobody but the
     reason: "",
     input: { mode: "url", message: "Sign in.", url },
   });
-  thread.commit([thread.set(["approvals"], [ask("q1", "https://example.com/in?state=1")])]);
+  tell({ approvals: [ask("q1", "https://example.com/in?state=1")] });
   const link = page.getByRole("link", { name: "https://example.com/in?state=1" });
   expect(await link.getAttribute("rel")).toBe("noreferrer noopener");
-  thread.commit([thread.set(["approvals"], [ask("q2", "javascript:alert(1)")])]);
+  tell({ approvals: [ask("q2", "javascript:alert(1)")] });
   await page.getByText("javascript:alert(1)").waitFor();
   expect(await page.getByRole("link", { name: /javascript/ }).count()).toBe(0);
 });
@@ -109,7 +107,7 @@ test("stop stops at once, also while an approval waits", async () => {
   await page.locator("[data-approval]").waitFor();
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   await talk(page).getByText("Stopped", { exact: true }).waitFor();
-  expect(thread.state.status).toBe("idle");
+  await eventually(() => thread.state.status, "idle");
 });
 
 test("what is queued while a turn runs can be edited and removed", async () => {
@@ -125,10 +123,7 @@ test("what is queued while a turn runs can be edited and removed", async () => {
   await eventually(() => waiting.getByRole("listitem").count(), 1);
   await page.getByRole("button", { name: /^Yes, once/ }).click();
   await talk(page).getByText("Hello. What shall we do?").waitFor();
-  expect(thread.state.messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
-    "mcp please",
-    "hello one",
-  ]);
+  await eventually(() => thread.said, ["mcp please", "hello one"]);
 });
 
 test("after a stop the queue is paused until the next message", async () => {
@@ -140,49 +135,23 @@ test("after a stop the queue is paused until the next message", async () => {
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   await page.getByText("Queue paused").waitFor();
   await ask(page, "hello now");
-  await eventually(
-    () => thread.state.messages.filter(({ role }) => role === "user").map(({ content }) => content),
-    ["mcp please", "hello later", "hello now"],
-  );
-});
-
-test("a connection that breaks in the middle of a stream loses no text", async () => {
-  const { page, server, thread } = await onThread({ pace: 0.4 });
-  await ask(page, "slow please");
-  await talk(page).getByText("word10 ").waitFor();
-  for (let i = 0; i < 3; i++) {
-    server.breakConnections();
-    await page.waitForTimeout(400);
-  }
-  await eventually(() => thread.state.status, "idle");
-  const said = thread.state.messages.at(-1)!.content.trim();
-  await eventually(async () => (await words(page)).includes(said), true);
+  await eventually(() => thread.said, ["mcp please", "hello later", "hello now"]);
 });
 
 test("while the server is away the page says so, keeps what it has, and sends later", async () => {
   const { page, server } = await onThread();
   await ask(page, "hello");
   await talk(page).getByText("Hello. What shall we do?").waitFor();
-  server.away = true;
-  server.breakConnections();
+  server.wire.down = true;
+  server.wire.cut();
   await page.getByText("Reconnecting").waitFor();
   await ask(page, "hello again");
   await talk(page).getByText("Will be sent when the connection is back").waitFor();
   await talk(page).getByText("Hello. What shall we do?").waitFor();
-  server.away = false;
+  server.wire.down = false;
   await tryNow(page);
   await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
   expect(await talk(page).getByText("hello again").count()).toBe(1);
-});
-
-test("two tabs on one thread see the same, and either may answer", async () => {
-  const { page, url, thread } = await onThread();
-  const other = await open(`${url}/t/${thread.id}`);
-  await ask(page, "mcp please");
-  await other.getByRole("button", { name: /^Yes, once/ }).click();
-  await talk(page).getByText("Done.", { exact: true }).waitFor();
-  await talk(other).getByText("Done.", { exact: true }).waitFor();
-  expect(await words(other)).toBe(await words(page));
 });
 
 test("a failed turn says why and what helps", async () => {
@@ -193,24 +162,13 @@ test("a failed turn says why and what helps", async () => {
   await eventually(() => talk(page).getByText("fail please").count(), 2);
 });
 
-test("long output starts at its end, and all of it is one button away", async () => {
-  const { page } = await onThread();
-  await ask(page, "flood please");
-  await talk(page).getByText("That was a lot.").waitFor();
-  await unfold(page.getByRole("button", { name: /seq 20000/ }));
-  await page.getByRole("button", { name: /Show all/ }).click();
-  const output = page.getByRole("group", { name: "Output" });
-  await eventually(async () => (await output.innerText()).startsWith("1\n2\n3\n"), true);
-  expect(await output.innerText()).toContain("\n20000");
-});
-
 test("what a model writes is text: no script runs, no picture loads, no bad link leads anywhere", async () => {
   const { page } = await onThread();
   const asked: string[] = [];
   page.on("request", (request) => void asked.push(request.url()));
-  await ask(page, "hostile please");
+  await ask(page, "evil please");
   await talk(page).getByText("Raw HTML is text").waitFor();
-  await page.getByRole("button", { name: /<b>bold/ }).click();
+  await unfold(page.getByRole("button", { name: /<b>bold/ }));
   await talk(page).getByText("Arguments").click();
   await talk(page).getByText("<script>window.__pwned=1</script>").last().waitFor();
   expect(await page.evaluate(() => (window as unknown as Record<string, unknown>)["__pwned"])).toBeUndefined();
@@ -222,24 +180,8 @@ test("what a model writes is text: no script runs, no picture loads, no bad link
 });
 
 test("a long thread draws its end, and earlier messages come without a jump when somebody scrolls up", async () => {
-  const { page, thread } = await onThread();
-  const blank = {
-    status: "complete",
-    toolCalls: [],
-    createdAt: 1,
-    turnId: "t",
-    reasoning: "",
-    stopReason: "",
-    error: "",
-    attachments: [],
-  };
-  const messages = Array.from({ length: 300 }, (_, index) => ({
-    ...blank,
-    id: `m${index}`,
-    role: index % 2 ? "assistant" : "user",
-    content: `Message number ${index}. `.repeat(8),
-  }));
-  thread.commit([thread.set(["messages"], messages)]);
+  const { server, url } = await serve({ stage: ["--history", "300"] });
+  const page = await open(`${url}/t/${(await server.threadIds())[0]}`);
   await talk(page).getByText("Message number 299.").first().waitFor();
   const drawn = () => page.locator("[data-message-id]").count();
   await eventually(async () => (await drawn()) >= 60 && (await drawn()) < 80, true);
@@ -249,7 +191,7 @@ test("a long thread draws its end, and earlier messages come without a jump when
 
   const viewport = page.locator(".viewport");
   await viewport.evaluate((element) => element.scrollTo(0, 500));
-  const first = page.locator('[data-message-id="m240"]');
+  const first = talk(page).getByText("Message number 240.").first();
   const before = await first.evaluate((element) => element.getBoundingClientRect().top);
   await eventually(async () => (await drawn()) >= 120, true);
   const after = await first.evaluate((element) => element.getBoundingClientRect().top);
@@ -260,7 +202,7 @@ test("a long thread draws its end, and earlier messages come without a jump when
     .poll(
       async () => {
         await viewport.evaluate((element) => element.scrollTo(0, 0));
-        return page.locator('[data-message-id="m0"]').count();
+        return talk(page).getByText("Message number 0.").count();
       },
       { timeout: 15_000, interval: 300 },
     )

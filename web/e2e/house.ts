@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { HarnessApi } from "@hames/client";
+import { HarnessApi, HarnessClient, type HarnessState, type NewThread } from "@hames/client";
 import { Wire } from "./proxy.js";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -25,11 +25,51 @@ function inherited(): Record<string, string> {
   return PYTHONPATH ? { PYTHONPATH } : {};
 }
 
+/** A thread as the server tells it, followed without the wire that a test may cut. */
+export class Followed {
+  private readonly client: HarnessClient;
+
+  constructor(
+    readonly id: string,
+    origin: string,
+  ) {
+    this.client = new HarnessClient({ url: `${origin.replace("http", "ws")}/ws?thread=${id}` });
+  }
+
+  /** Resolves with the first state. */
+  async begin(): Promise<this> {
+    const first = new Promise<void>((resolve) => {
+      const stop = this.client.subscribe(() => {
+        if (this.client.getSnapshot().state === null) return;
+        stop();
+        resolve();
+      });
+    });
+    this.client.connect();
+    await first;
+    return this;
+  }
+
+  get state(): HarnessState {
+    return this.client.getSnapshot().state!;
+  }
+
+  /** What the user said, oldest first. */
+  get said(): string[] {
+    return this.state.messages.filter(({ role }) => role === "user").map(({ content }) => content);
+  }
+
+  close(): void {
+    this.client.close();
+  }
+}
+
 export class House {
   readonly api: HarnessApi;
   /** What the server printed when it was ready. */
   printed = "";
   private process: ChildProcess | null = null;
+  private readonly followed: Followed[] = [];
   private complaints = "";
 
   private constructor(
@@ -83,6 +123,22 @@ export class House {
     return ["-m", "hames", "serve", "--cwd", this.workspace, "--port", "0", ...names, ...this.options.serve];
   }
 
+  /** A new thread, followed until the end. */
+  async create(thread: NewThread = {}): Promise<Followed> {
+    return this.follow((await this.api.create(thread)).id);
+  }
+
+  async follow(threadId: string): Promise<Followed> {
+    const followed = await new Followed(threadId, `http://127.0.0.1:${this.wire.target}`).begin();
+    this.followed.push(followed);
+    return followed;
+  }
+
+  /** The ids of all threads, the newest first. */
+  async threadIds(): Promise<string[]> {
+    return (await this.api.threads({ limit: 200 })).threads.map(({ id }) => id);
+  }
+
   /** Not asked, not told: the process is gone. */
   async kill(): Promise<void> {
     const child = this.process;
@@ -98,6 +154,7 @@ export class House {
   }
 
   async close(): Promise<void> {
+    for (const one of this.followed.splice(0)) one.close();
     await this.wire.close();
     await this.kill();
     rmSync(dirname(this.workspace), { recursive: true, force: true });

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import table from "../../specs/keys.json";
-import { ask, box, eventually, listening, onThread, talk } from "./stage.js";
+import { ask, box, eventually, listening, onThread, steered, talk } from "./stage.js";
 
 type Stage = Awaited<ReturnType<typeof onThread>>;
 type Row = (typeof table.keys)[number] & { if?: string };
@@ -27,14 +27,14 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
   steer: async (stage, press) => {
     await box(stage.page).fill("left, not right");
     await press();
-    await eventually(() => stage.server.steered, ["left, not right"]);
+    await eventually(() => steered(stage.page), ["left, not right"]);
     expect(stage.thread.state.queue).toEqual([]);
     expect(await box(stage.page).inputValue()).toBe("");
   },
   queue: async (stage, press) => {
     await press();
     await eventually(() => stage.thread.state.queue!.map(({ prompt }) => prompt), ["some text"]);
-    expect(stage.server.steered).toEqual([]);
+    expect(steered(stage.page)).toEqual([]);
     expect(await focused(stage)).toBe(true);
   },
   stop: async (stage, press) => {
@@ -61,7 +61,7 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
     await press();
     await box(stage.page).pressSequentially("two");
     expect(await box(stage.page).inputValue()).toBe("one\ntwo");
-    expect(stage.server.steered).toEqual([]);
+    expect(steered(stage.page)).toEqual([]);
   },
   "approve-once": async (stage, press) => {
     await press();
@@ -99,7 +99,7 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
     }
     expect({ said: said(stage), mode: mode(stage), text: await box(stage.page).inputValue() }).toEqual(before);
     expect(stage.thread.state.queue).toEqual([]);
-    expect(stage.server.steered).toEqual([]);
+    expect(steered(stage.page)).toEqual([]);
   },
 };
 
@@ -155,7 +155,7 @@ test("an open list of suggestions takes Enter, Tab and Esc first", async () => {
   await box(page).press("Escape");
   await eventually(() => page.getByRole("option").count(), 0);
   expect(stage.thread.state.status).toBe("running");
-  expect(stage.server.steered).toEqual([]);
+  expect(steered(stage.page)).toEqual([]);
   expect(stage.thread.state.queue).toEqual([]);
 });
 
@@ -173,7 +173,7 @@ test("a menu takes Esc, and the turn goes on", async () => {
 test("somebody who types in the search box keeps the focus when the thread appears", async () => {
   const { page, server } = await onThread();
   await page.getByRole("searchbox", { name: "Search threads" }).focus();
-  const other = server.create({ title: "Other", preview: "x" });
+  const other = await server.create({ title: "Other" });
   await page.evaluate((id) => window.history.pushState(null, "", `/t/${id}`), other.id);
   await page.evaluate(() => window.dispatchEvent(new PopStateEvent("popstate")));
   await page.getByRole("heading", { level: 1, name: "Other" }).waitFor();

@@ -1,63 +1,40 @@
 /** Ways through a long thread: its first message, an outline, a search in all of it, and its past. */
 
 import { expect, test } from "vitest";
-import type { FakeThread } from "../dev/thread.js";
-import { ask, axeFree, box, eventually, onThread, talk } from "./stage.js";
+import { ask, axeFree, box, eventually, onThread, open, serve, talk } from "./stage.js";
 
 const COUNT = 3_000;
 
-function fill(thread: FakeThread): void {
-  const blank = { status: "complete", toolCalls: [], createdAt: 1, turnId: "t", reasoning: "", attachments: [] };
-  const messages = Array.from({ length: COUNT }, (_, index) => ({
-    ...blank,
-    id: `m${index}`,
-    role: index % 2 ? "assistant" : "user",
-    content: index === 801 ? "The xylophone is here." : `Message number ${index}.`,
-    toolCalls:
-      index === 1_801
-        ? [
-            {
-              id: "call1",
-              name: "shell",
-              kind: "command",
-              status: "complete",
-              outcome: "completed",
-              title: "cat instruments",
-              output: "a glockenspiel\n",
-              exitCode: 0,
-            },
-          ]
-        : [],
-  }));
-  thread.commit([thread.set(["messages"], messages)]);
-}
-
 async function onLongThread() {
-  const stage = await onThread();
-  fill(stage.thread);
-  await talk(stage.page)
+  const { server, url } = await serve({ stage: ["--history", String(COUNT)] });
+  const id = (await server.threadIds())[0]!;
+  const page = await open(`${url}/t/${id}`);
+  await talk(page)
     .getByText(`Message number ${COUNT - 1}.`)
+    .first()
     .waitFor();
-  return { ...stage, drawn: () => stage.page.locator("[data-message-id]").count() };
+  return { page, server, id, drawn: () => page.locator("[data-message-id]").count() };
 }
 
-const inView = (page: Parameters<typeof talk>[0], id: string) =>
-  page.evaluate((messageId) => {
+/** Whether a message that begins with these words is on the screen. */
+const inView = (page: Parameters<typeof talk>[0], words: string) =>
+  page.evaluate((begin) => {
     const box = document.querySelector(".viewport")!.getBoundingClientRect();
-    const it = document.querySelector(`[data-message-id="${messageId}"]`)?.getBoundingClientRect();
+    const all = [...document.querySelectorAll<HTMLElement>("[data-message-id]")];
+    const it = all.find((one) => one.innerText.includes(begin))?.getBoundingClientRect();
     return it !== undefined && it.top >= box.top - 1 && it.top < box.bottom;
-  }, id);
+  }, words);
 
 test("the first message is one press away, and so is the way back", async () => {
   const { page, drawn } = await onLongThread();
   await page.keyboard.press("Alt+o");
   const outline = page.getByRole("complementary", { name: "Outline" });
   await outline.getByRole("button", { name: "First message" }).click();
-  await eventually(() => inView(page, "m0"), true);
+  await eventually(() => inView(page, "Message number 0."), true);
   expect(await drawn()).toBeLessThanOrEqual(240);
   await talk(page).getByText("later messages").waitFor();
   await outline.getByRole("button", { name: "Latest message" }).click();
-  await eventually(() => inView(page, `m${COUNT - 1}`), true);
+  await eventually(() => inView(page, `Message number ${COUNT - 1}.`), true);
   await page.getByRole("button", { name: "Close panel" }).click();
   await axeFree(page);
 });
@@ -67,7 +44,7 @@ test("a prompt of the outline is shown, with what is around it", async () => {
   await page.getByRole("button", { name: "Outline" }).click();
   const outline = page.getByRole("complementary", { name: "Outline" });
   await outline.getByRole("button", { name: /^Message number 1500\./ }).click();
-  await eventually(() => inView(page, "m1500"), true);
+  await eventually(() => inView(page, "Message number 1500."), true);
   await axeFree(page);
   // From there it goes on in both directions.
   const viewport = page.locator(".viewport");
@@ -75,7 +52,7 @@ test("a prompt of the outline is shown, with what is around it", async () => {
     .poll(
       async () => {
         await viewport.evaluate((element) => element.scrollTo(0, element.scrollHeight));
-        return page.locator('[data-message-id="m1700"]').count();
+        return talk(page).getByText("Message number 1700.").count();
       },
       { timeout: 30_000, interval: 300 },
     )
@@ -92,7 +69,7 @@ test("words are found in messages that are not drawn", async () => {
   const find = page.getByRole("searchbox", { name: "Find in this thread" });
   await find.fill("XYLOPHONE");
   await page.getByText("1 of 1").waitFor();
-  await eventually(() => inView(page, "m801"), true);
+  await eventually(() => inView(page, "The xylophone is here."), true);
   // What is found is marked, without a change in the page.
   await eventually(
     () => page.evaluate(() => [...(CSS.highlights.get("find") ?? [])].map((range) => String(range))),
@@ -101,7 +78,7 @@ test("words are found in messages that are not drawn", async () => {
   await axeFree(page);
   await find.fill("glockenspiel");
   await page.getByText("1 of 1").waitFor();
-  await eventually(() => inView(page, "m1801"), true);
+  await eventually(() => inView(page, "Message number 1801."), true);
   await talk(page).getByRole("group", { name: "Output" }).getByText("a glockenspiel").waitFor();
   await find.fill("nowhere to be found");
   await page.getByText("Nothing found").waitFor();
@@ -115,14 +92,14 @@ test("Enter goes to the match before, Shift+Enter to the one after", async () =>
   const find = page.getByRole("searchbox", { name: "Find in this thread" });
   await find.fill("number 12");
   await page.getByText("1 of 111").waitFor();
-  await eventually(() => inView(page, "m1299"), true);
+  await eventually(() => inView(page, "Message number 1299."), true);
   await find.press("Enter");
   await page.getByText("2 of 111").waitFor();
-  await eventually(() => inView(page, "m1298"), true);
+  await eventually(() => inView(page, "Message number 1298."), true);
   await find.press("Shift+Enter");
   await find.press("Shift+Enter");
   await page.getByText("111 of 111").waitFor();
-  await eventually(() => inView(page, "m12"), true);
+  await eventually(() => inView(page, "Message number 12."), true);
 });
 
 test("time travel shows what was there until the other moment has arrived", async () => {
@@ -151,7 +128,7 @@ test("time travel shows what was there until the other moment has arrived", asyn
 });
 
 test("the slider of a long thread goes turn by turn, and fetches the end of each moment", async () => {
-  const { page, thread } = await onThread();
+  const { page, server, id } = await onLongThread();
   const marks = Array.from({ length: 2_000 }, (_, index) => ({
     seq: index + 1,
     at: Date.now(),
@@ -159,13 +136,13 @@ test("the slider of a long thread goes turn by turn, and fetches the end of each
     label: `step ${index}`,
     messageId: "",
   }));
-  fill(thread);
   const asked: string[] = [];
+  const { state } = await server.api.read(id);
   await page.route("**/timeline", (route) => route.fulfill({ json: { seq: marks.length, marks } }));
   await page.route("**/at/**", (route) => {
     asked.push(route.request().url());
-    const state = { ...thread.state, messages: thread.state.messages.slice(-120) };
-    return route.fulfill({ json: { rev: 1, at: 1, state, skipped: COUNT - 120 } });
+    const end = { ...state, messages: state.messages.slice(-120) };
+    return route.fulfill({ json: { rev: 1, at: 1, state: end, skipped: COUNT - 120 } });
   });
   await page.getByRole("button", { name: "Time travel" }).click();
   const slider = page.getByRole("slider", { name: "Turn of the thread" });

@@ -8,18 +8,19 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { FakeServer } from "../dev/server.js";
+import { House } from "./house.js";
 
 const run = promisify(execFile);
 const WEB = fileURLToPath(new URL("../", import.meta.url));
 const resolve = createRequire(import.meta.url).resolve;
 
 const folder = mkdtempSync(join(tmpdir(), "client-"));
-const server = new FakeServer({ page: WEB, pace: 0 });
+let server: House;
 let origin = "";
 
 beforeAll(async () => {
-  origin = await server.start();
+  server = await House.open();
+  origin = server.url;
   const pack = async (...what: string[]) => {
     const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder, ...what], { cwd: WEB });
     // The build that runs before packing may print in front of the answer.
@@ -43,7 +44,7 @@ beforeAll(async () => {
 }, 120_000);
 
 afterAll(async () => {
-  await server.stop();
+  await server.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -60,13 +61,13 @@ async function tsc(name: string): Promise<void> {
 test("the example of the README creates a thread, sends a prompt, prints the answer, and ends by itself", async () => {
   const readme = readFileSync(join(folder, "node_modules/@hames/client/README.md"), "utf8");
   const example = /## Follow a thread[^`]*```ts\n([\s\S]*?)```/.exec(readme)![1]!;
-  const app = example.replace("http://127.0.0.1:8765", origin).replace("What does this project do?", "mcp please");
+  const app = example.replace("http://127.0.0.1:8765", origin).replace("What does this project do?", "hello there");
   expect(app).not.toBe(example);
   writeFileSync(join(folder, "app.ts"), app);
   await tsc("app.ts");
   // Closing inside the subscriber must leave nothing that keeps the process alive.
   const { stdout } = await run(process.execPath, ["app.js"], { cwd: folder, timeout: 30_000 });
-  expect(stdout).toBe("Done.\n");
+  expect(stdout).toBe("Hello. What shall we do?\n");
 }, 60_000);
 
 test("a server that is not there is tried again and never ends the process", async () => {

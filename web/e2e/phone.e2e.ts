@@ -2,7 +2,7 @@
 
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { box, eventually, onThread, talk } from "./stage.js";
+import { box, eventually, onThread, steered, talk } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 const SMALL_PHONE = { viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true };
@@ -67,7 +67,10 @@ test.each([
   await eventually(() => page.locator(".sidebar").evaluate((it) => it.getBoundingClientRect().left), 0);
   expect(await troubles(page)).toEqual([]);
   await page.getByRole("button", { name: "Keys and commands" }).click();
-  await page.getByRole("dialog").waitFor();
+  const help = page.getByRole("dialog");
+  await help.getByText("Queue", { exact: true }).waitFor();
+  await help.getByText("/compact", { exact: true }).waitFor();
+  expect(await help.getByText("Alt").first().isVisible()).toBe(false);
   expect(await troubles(page)).toEqual([]);
 });
 
@@ -94,13 +97,13 @@ test("New closes the drawer, also where an unused thread is there already", asyn
 });
 
 test("while a turn runs a finger can send to it, queue, and stop it", async () => {
-  const { page, server, thread } = await onThread({}, PHONE);
+  const { page, thread } = await onThread({}, PHONE);
   await box(page).fill("mcp please");
   await page.getByRole("button", { name: "Send", exact: true }).tap();
   await page.locator("[data-approval]").waitFor();
   await box(page).fill("left, not right");
   await page.getByRole("button", { name: "Send to the agent now" }).tap();
-  await eventually(() => server.steered, ["left, not right"]);
+  await eventually(() => steered(page), ["left, not right"]);
   await box(page).fill("then this");
   await page.getByRole("button", { name: "Queue", exact: true }).tap();
   await eventually(() => thread.state.queue!.map(({ prompt }) => prompt), ["then this"]);

@@ -1,20 +1,17 @@
 /** What every scene needs: a browser, a server, and a page on a thread of its own. */
 
-import { fileURLToPath } from "node:url";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
-import { type FakeOptions, FakeServer } from "../dev/server.js";
-import type { FakeThread } from "../dev/thread.js";
 import { axe } from "./axe.js";
 import { launch } from "./browser.js";
-
-const PAGE = fileURLToPath(new URL("../../src/hames/web/static", import.meta.url));
+import { type Followed, House, type HouseOptions } from "./house.js";
+import { Told } from "./told.js";
 
 /** Generous: the machine may be busy, and a test that passes does not wait for it. */
 const TIMEOUT_MS = 25_000;
 
 let browser: Browser;
-const servers: FakeServer[] = [];
+const houses: House[] = [];
 const complaints: string[] = [];
 
 beforeAll(async () => {
@@ -27,15 +24,24 @@ afterAll(async () => {
 
 afterEach(async () => {
   await Promise.all(browser.contexts().map((context) => context.close()));
-  await Promise.all(servers.splice(0).map((server) => server.stop()));
+  await Promise.all(houses.splice(0).map((house) => house.close()));
   // A policy that was violated, an exception, a warning of React: each is a failure of the scene it happened in.
   expect(complaints.splice(0)).toEqual([]);
 });
 
-export async function serve(options: Partial<FakeOptions> = {}): Promise<{ server: FakeServer; url: string }> {
-  const server = new FakeServer({ page: PAGE, pace: 0, ...options });
-  servers.push(server);
-  return { server, url: await server.start() };
+export async function serve(options: HouseOptions = {}): Promise<{ server: House; url: string }> {
+  const server = await House.open(options);
+  houses.push(server);
+  return { server, url: server.url };
+}
+
+const sentFrames = new WeakMap<Page, string[]>();
+
+/** What a page sent to the running turn. The server shows it when the model has read it. */
+export function steered(page: Page): string[] {
+  type Sent = { commands?: { type: string; prompt?: string }[] };
+  const commands = sentFrames.get(page)!.flatMap((frame) => (JSON.parse(frame) as Sent).commands ?? []);
+  return commands.filter(({ type }) => type === "steer").map(({ prompt }) => prompt ?? "");
 }
 
 /** What the browser may say without anybody having done wrong. */
@@ -45,6 +51,9 @@ export async function open(url: string, options: BrowserContextOptions = {}): Pr
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(TIMEOUT_MS);
+  const frames: string[] = [];
+  sentFrames.set(page, frames);
+  page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => void frames.push(String(payload))));
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     if ((message.type() === "error" || message.type() === "warning") && !HARMLESS.test(message.text()))
@@ -55,14 +64,28 @@ export async function open(url: string, options: BrowserContextOptions = {}): Pr
 }
 
 export async function onThread(
-  options: Partial<FakeOptions> = {},
+  options: HouseOptions = {},
   look: BrowserContextOptions = {},
-): Promise<{ server: FakeServer; thread: FakeThread; page: Page; url: string }> {
+): Promise<{ server: House; thread: Followed; page: Page; url: string }> {
   const { server, url } = await serve(options);
-  const thread = server.create();
+  const thread = await server.create();
   const page = await open(`${url}/t/${thread.id}`, look);
   await box(page).waitFor();
   return { server, thread, page, url };
+}
+
+/** A page whose server also says what a test wants it to say. */
+export async function onToldThread(): Promise<{ page: Page; tell: (state: object) => void; sent: string[] }> {
+  const { server, url } = await serve();
+  const told = new Told();
+  const page = await open("about:blank");
+  await told.join(page);
+  await page.goto(`${url}/t/${(await server.api.create()).id}`);
+  await told.begun;
+  await box(page).waitFor();
+  const tell = (state: object) =>
+    told.say(...Object.entries(state).map(([name, value]) => ({ type: "set" as const, path: [name], value })));
+  return { page, tell, sent: told.sent };
 }
 
 /** Where people type. */

@@ -80,7 +80,7 @@ describe.skipIf(python() === undefined)("threads", () => {
     await page.getByRole("button", { name: "Delete Old" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await eventually(() => ids(true), []);
-    await page.getByText("No archived threads").waitFor();
+    await page.getByText("Nothing is archived").waitFor();
   });
 
   test("a thread is found by a word of a reply, and shows where", async () => {

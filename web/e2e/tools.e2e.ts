@@ -137,8 +137,8 @@ describe.skipIf(python() === undefined)("tool calls", () => {
   });
 
   test.each([
-    ["run it", "`touch` is not on the list of commands that only read"],
-    ["variable please", "it uses a shell variable (`$HOME`), so what it reads cannot be known in advance"],
+    ["run it", "touch creates a file"],
+    ["variable please", "it uses a shell variable ($HOME), so what it reads cannot be known in advance"],
   ])("the approval of %s says why it is asked, in plain words", async (prompt, reason) => {
     const { page } = await onThread();
     await ask(page, prompt);

@@ -1,21 +1,50 @@
 /**
- * `npm run types`: the client's types are what `hames schema` writes for sync. A test compares them.
- *
- * PYTHON names an interpreter that has the package; by default that of the checkout.
+ * `npm run types`: the client's types, made from the JSON Schema of the sync protocol in `schemas/`. A part of every
+ * build. With `--check` nothing is written: it fails when the types are not those of the schema.
  */
 
-import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { compile } from "json-schema-to-typescript";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const python = process.env.PYTHON ?? here("../../.venv/bin/python");
-const out = mkdtempSync(join(tmpdir(), "schema-"));
-try {
-  execFileSync(python, ["-m", "hames", "schema", "--out", out], { stdio: ["ignore", "ignore", "inherit"] });
-  copyFileSync(join(out, "sync/messages.ts"), here("../packages/client/src/messages.ts"));
-} finally {
-  rmSync(out, { recursive: true });
+const file = here("../packages/client/src/messages.ts");
+const { $defs } = JSON.parse(readFileSync(here("../../schemas/sync/schema.json"), "utf8"));
+
+/** A schema that says nothing of its type allows everything; the compiler takes it for an object. */
+function isAnything(schema) {
+  return Object.keys(schema).every((key) => key === "default" || key === "description");
+}
+
+function namingAnything(schema) {
+  if (Array.isArray(schema)) return schema.map(namingAnything);
+  if (schema === null || typeof schema !== "object") return schema;
+  const properties = Object.entries(schema.properties ?? {}).map(([name, member]) => [
+    name,
+    isAnything(member) ? { ...member, tsType: "unknown" } : namingAnything(member),
+  ]);
+  const rest = Object.entries(schema).map(([key, inner]) => [key, namingAnything(inner)]);
+  return { ...Object.fromEntries(rest), ...(schema.properties && { properties: Object.fromEntries(properties) }) };
+}
+
+const compiled = await compile({ $defs: namingAnything($defs) }, "Messages", {
+  additionalProperties: false,
+  bannerComment: "// The messages of sync. Written by `npm run types` from schemas/sync/schema.json: do not edit.",
+  unreachableDefinitions: true,
+  unknownAny: true,
+});
+const types = compiled
+  .replace(/export interface Messages \{[^}]*\}\n/, "")
+  .replace(
+    / \*\n \* This interface was referenced by `Messages`'s JSON-Schema\n \* via the `definition` "\w+"\.\n/g,
+    "",
+  )
+  .replace(
+    /\/\*\*\n \* This interface was referenced by `Messages`'s JSON-Schema\n \* via the `definition` "\w+"\.\n \*\/\n/g,
+    "",
+  );
+if (!process.argv.includes("--check")) writeFileSync(file, types);
+else if (readFileSync(file, "utf8") !== types) {
+  console.error("packages/client/src/messages.ts is not what the schema says: npm run types");
+  process.exit(1);
 }

@@ -15,7 +15,7 @@ from typing import IO
 import anyio
 from anyio.abc import Process
 
-from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
 from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
@@ -27,7 +27,7 @@ LAST_WORDS_BYTES = 4096
 Message = ServerRequest | Notification
 
 
-class Refused(Exception):
+class ProgramRefused(Exception):
     """The program answered a request with an error."""
 
 
@@ -35,13 +35,13 @@ class _PendingReply:
     """The answer to one request, once it is there."""
 
     def __init__(self) -> None:
-        self.reply: Reply | None = None
+        self.reply: JsonRpcReply | None = None
         self.arrived = anyio.Event()
 
     def result(self) -> Json:
         assert self.reply is not None
         if self.reply.error is not None:
-            raise Refused(self.reply.error.message)
+            raise ProgramRefused(self.reply.error.message)
         return self.reply.result
 
 
@@ -57,7 +57,7 @@ class AgentProcess:
         self._pending: dict[int, _PendingReply] = {}
 
     async def call(self, method: str, params: Json) -> Json:
-        """Raises `Refused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
+        """Raises `ProgramRefused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
         pending = await self._request(method, params)
         while pending.reply is None:
             await self._read()
@@ -107,7 +107,7 @@ class AgentProcess:
             if isinstance(line, TooLong):
                 raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
             message = self._caller.read(line)
-            if isinstance(message, Reply):
+            if isinstance(message, JsonRpcReply):
                 if (pending := self._pending.pop(message.number, None)) is not None:
                     pending.reply = message
                     pending.arrived.set()

@@ -1,12 +1,12 @@
-"""Serve flint over stdin and stdout: JSONL, shaped like Codex's app server, one message a line, until stdin ends.
+"""Serve flint (JSON lines in the format of Codex's app server) over stdin and stdout, until stdin ends.
 
   hames app-server --cwd path/to/repo
   echo '{"id":1,"method":"initialize","params":{"clientInfo":{"name":"me","version":"1"}}}' | hames app-server
-  hames app-server --attach         a door to the threads of a running `hames serve` of the same data directory
+  hames app-server --attach         use the threads of a running `hames serve` of the same data directory
 
-stdout carries the protocol and nothing else; logs go to stderr or to --log-file.
-Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
-1 when the server that was joined has ended.
+stdout carries only protocol messages; logs go to stderr or to --log-file.
+Exit code: 0 when stdin ends, 128 + the signal number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
+1 if the server used with --attach has ended.
 """
 
 from argparse import Namespace

@@ -16,12 +16,12 @@ from hames.domain.errors import HarnessError
 
 
 def reader_left() -> None:
-    """Whoever read our words has gone; nothing may be written there again, not even at exit."""
+    """Points stdout at /dev/null after its reader has closed it: another write, even at exit, would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class ServerRefused(HarnessError):
-    """The server said no, in its own words."""
+    """The server refused a request; its sentence is the message."""
 
 
 def ask_server(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]) -> int:

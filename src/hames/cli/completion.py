@@ -1,10 +1,10 @@
-"""Write the completions of a shell, made from the commands themselves.
+"""Write a completion script for your shell.
 
   hames completion bash > ~/.local/share/bash-completion/completions/hames
   hames completion zsh > ~/.zfunc/_hames
   hames completion fish > ~/.config/fish/completions/hames.fish
 
-Models, threads, selectors and MCP servers are looked up as you press Tab.
+Models, threads, options and MCP servers are looked up when you press Tab.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from argparse import Action, ArgumentParser, Namespace
 from importlib import import_module
 from typing import Any
 
-from hames.cli.looked_up import KINDS, values
+from hames.cli.lookups import KINDS, values
 from hames.cli.main import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
     if args.shell is None:
         from hames.domain.errors import InvalidCommand
 
-        raise InvalidCommand(f"which shell? There are {', '.join(SHELLS)}")
+        raise InvalidCommand(f"which shell? Choose one of {', '.join(SHELLS)}")
     print(completion_script(args.shell))
     return 0
 

@@ -1,10 +1,10 @@
-"""Each setting in force and where it comes from. Keys are never shown.
+"""Show the current value of each setting and where it comes from. API keys are never shown.
 
   hames config
   hames config --json
   HAMES_MODEL=scripted/hello hames config
 
-Weakest first: default, the user's config.toml, hames.toml of a trusted project, environment, flag.
+The last of these counts: default, the user's config.toml, hames.toml of a trusted project, environment, flag.
 """
 
 import os
@@ -35,7 +35,7 @@ ENDPOINTS = ("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     flags.add_shared(parser, flags.THREADS)
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def usable(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     while not path.exists() and path != path.parent:
         path = path.parent
     return path.is_dir() and os.access(path, os.W_OK)

@@ -1,10 +1,11 @@
-"""Check what this machine offers, and say how to get what is missing.
+"""Check this machine, and say how to install or fix what is missing.
 
-  hames doctor           one line each: Python, the configuration, the sandbox (proved by trying to escape), programs,
-                         the model provider (asked for its models), directories, MCP servers (started and stopped)
+  hames doctor           one line each: Python, the configuration, the sandbox (tested by trying to break out),
+                         programs, the model provider (asked for its models), directories, MCP servers (started and
+                         stopped)
   hames doctor --json    the same as JSON
 
-Exit code: 0 when everything hames needs is there, 1 when something is missing.
+Exit code: 0 if everything that hames needs works, 1 if something is missing.
 """
 
 import os
@@ -17,19 +18,20 @@ import anyio
 import msgspec
 
 from hames import __version__
-from hames.app import catalogue, sandbox_settings
+from hames.app import catalogue, check_plugins, sandbox_settings
 from hames.cli import flags, login
 from hames.cli.config import notes
-from hames.cli.directories import usable
+from hames.cli.directories import is_writable
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold
 from hames.config.options import Options
 from hames.config.paths import user_config
+from hames.config.project import other_agents_files
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.domain.notes import complaint
-from hames.domain.policy import ReadOnly, WorkspaceWrite
+from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.executables import find_program, find_ripgrep
 from hames.sandbox.local import LocalSandbox
@@ -45,14 +47,14 @@ class DoctorFinding(Value):
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.THREADS)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
     problems: list[str] = []
     options = flags.options(args, problems=problems)
     findings = [*_machine(), *_configuration(problems), *anyio.run(_sandbox, options), *_programs()]
-    findings += [*anyio.run(_provider, options), *_places(options), *_servers(options)]
+    findings += [*anyio.run(_provider, options), *_places(options), *_plugins(options), *_servers(options)]
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -107,28 +109,31 @@ async def _sandbox(options: Options) -> list[DoctorFinding]:
         "workspaceWrite with networkAccess": WorkspaceWrite(network_access=True),
     }
     for name, policy in tried_policies.items():
-        try:
-            tried = await prove(policy)
-        except HarnessError as problem:
-            found.append(DoctorFinding(name="escapes", good=False, says=f"{name}: {problem}"))
-            continue
-        out = [one.attempt for one in tried if one.escaped and not one.known]
-        known = [one.attempt for one in tried if one.escaped and one.known]
-        says = f"{name}: {len(tried)} attempts to escape, {len(out)} got out"
-        says += f": {', '.join(out)}" if out else ""
-        says += f" (documented: {', '.join(known)})" if known else ""
-        found.append(DoctorFinding(name="escapes", good=bool(tried) and not out, says=says))
+        holds, says = await try_escapes(policy)
+        found.append(DoctorFinding(name="escapes", good=holds, says=f"{name}: {says}"))
     return found
+
+
+async def try_escapes(policy: SandboxPolicy) -> tuple[bool, str]:
+    """Whether the sandbox holds, and what was tried, in words."""
+    try:
+        tried = await prove(policy)
+    except HarnessError as problem:
+        return False, str(problem)
+    out = [one.attempt for one in tried if one.escaped]
+    says = f"{len(tried)} attempts to break out, {len(out)} succeeded"
+    says += f": {', '.join(out)}" if out else ""
+    return bool(tried) and not out, says
 
 
 def _home(names: list[str] | None, options: Options) -> DoctorFinding:
     """What commands see of the home directory."""
     if names is None:
-        says = "the workspace holds the home directory: commands see all of it but files known to hold secrets"
+        says = "the workspace contains the home directory: commands see all of it except files known to hold secrets"
         return DoctorFinding(name="home", good=False, says=says, needed=False)
     home = options.environment.get("HOME") or str(Path.home())
     shown = ", ".join(name for name in names if Path(home, name).exists()) or "nothing"
-    more = "extra_read and extra_cache in config.toml show more"
+    more = "add more with extra_read and extra_cache in config.toml"
     return DoctorFinding(name="home", good=True, says=f"commands see a private home directory with: {shown} ({more})")
 
 
@@ -156,18 +161,9 @@ async def _provider(options: Options) -> list[DoctorFinding]:
     found = [DoctorFinding(name="model", good=True, says=f"{card.id} ({options.settings['model'].origin})")]
     if card.provider not in login.providers():
         return [*found, DoctorFinding(name=card.provider, good=True, says="needs no key")]
-    try:
-        with anyio.fail_after(login.TEST_SECONDS):
-            count = await models.refresh(card.provider)
-        says = f"answers, and lists {count} model{'s' * (count != 1)}"
-        found.append(DoctorFinding(name=card.provider, good=True, says=says))
-    except HarnessError as problem:
-        found.append(DoctorFinding(name=card.provider, good=False, says=str(problem), needed=chosen))
-    except TimeoutError:
-        says = f"did not answer within {login.TEST_SECONDS:g} s"
-        found.append(DoctorFinding(name=card.provider, good=False, says=says, needed=chosen))
-    finally:
-        await models.aclose()
+    count, problem = await login.ask_for_models(models, card.provider)
+    says = problem or f"answers, and lists {count} model{'s' * (count != 1)}"
+    found.append(DoctorFinding(name=card.provider, good=not problem, says=says, needed=chosen))
     others = [
         name
         for name, variable in login.providers().items()
@@ -178,13 +174,22 @@ async def _provider(options: Options) -> list[DoctorFinding]:
 
 def _places(options: Options) -> list[DoctorFinding]:
     said = [("threads", options.data_dir), ("state", options.state_dir)]
-    found = [DoctorFinding(name=name, good=usable(path), says=_described(path)) for name, path in said]
+    found = [DoctorFinding(name=name, good=is_writable(path), says=_described(path)) for name, path in said]
     found += [DoctorFinding(name="project", good=False, says=warning, needed=False) for warning in options.warnings]
+    if unread := other_agents_files(options.cwd):
+        found.append(DoctorFinding(name="unread", good=False, says=unread, needed=False))
     read = notes(options)
     paths = [note.path for note in read if note.text]
     found.append(DoctorFinding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
     problems = [words for note in read if (words := complaint(note))]
     return [*found, *(DoctorFinding(name="notes", good=False, says=words, needed=False) for words in problems)]
+
+
+def _plugins(options: Options) -> list[DoctorFinding]:
+    """What installed packages add, and what of it cannot be used."""
+    names, problems = check_plugins(options)
+    found = [DoctorFinding(name="plug-ins", good=True, says=", ".join(names))] if names else []
+    return [*found, *(DoctorFinding(name="plug-ins", good=False, says=words, needed=False) for words in problems)]
 
 
 def _servers(options: Options) -> list[DoctorFinding]:
@@ -196,4 +201,4 @@ def _servers(options: Options) -> list[DoctorFinding]:
 
 
 def _described(path: Path) -> str:
-    return f"{path}" if usable(path) else f"{path} cannot be written: choose another with --data-dir"
+    return f"{path}" if is_writable(path) else f"{path} cannot be written: choose another with --data-dir"

@@ -38,7 +38,7 @@ def start(words: list[str]) -> Start | None:
 
 
 def _plain(flags: list[str]) -> bool:
-    """Only flags we know, each with a value, and a directory that is there."""
+    """Whether all flags are known and have a value, and the directory exists."""
     while flags:
         name, equals, value = flags[0].partition("=")
         if name not in VALUED or not (equals or flags[1:]):

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
-    "--data-dir": ("DIR", "where threads are kept (default: .harness in the workspace)"),
+    "--data-dir": ("DIR", "where threads are saved (default: .harness in the workspace)"),
     "--model": ("MODEL", "provider/model, or a bare model name; hames models lists them"),
-    "--agent": ("NAME", "an agent with a loop of its own instead of a model: codex"),
+    "--agent": ("NAME", "use another agent program instead of a model: codex"),
     "--approval-policy": ("POLICY", "never, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
-    "--log-file": ("FILE", "write logs there instead of stderr"),
+    "--log-file": ("FILE", "write logs to this file instead of stderr"),
     "--log-level": ("LEVEL", "debug, info, warning or error"),
 }
 ALIASES = {
@@ -33,7 +33,7 @@ ALIASES = {
 WORKSPACE = ("--cwd",)
 THREADS = ("--cwd", "--data-dir")
 TERMS = ("--model", "--agent", "--approval-policy", "--sandbox")
-"""What turns run with. A server that runs already has terms of its own."""
+"""The settings of turns. With `--attach` the running server sets them."""
 
 
 def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED)) -> None:
@@ -51,12 +51,9 @@ def options(args: Namespace, *, problems: list[str] | None = None) -> Options:
     """The effective configuration. Raises `Misconfigured`; with a list of `problems` they go there instead."""
     said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
-        from hames.agents.codex.command import codex_command
+        from hames.app import check_agent_name
 
-        if agent != "codex":
-            raise Misconfigured(f"no agent {agent!r}; there is one: codex")
-        if not codex_command(os.environ):
-            raise Misconfigured("codex is not installed: npm install -g @openai/codex, or name it in HAMES_CODEX")
+        check_agent_name(agent, os.environ)
         said["model"] = f"{agent}/{said['model'] or 'default'}"
     return load(said, os.environ, problems=problems)
 

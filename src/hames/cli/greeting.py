@@ -46,7 +46,7 @@ def _plain(params: object) -> bool:
 
 
 def _provider(model: str | None, cwd: str) -> str | None:
-    """None: somebody else has a say, and must be asked."""
+    """None where more than the flags decides; the full server answers then."""
     if os.environ.get("HAMES_MODEL") or any(map(os.path.exists, (user_config(os.environ), f"{cwd}/{PROJECT_CONFIG}"))):
         return None
     if model is None:

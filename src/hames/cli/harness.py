@@ -1,12 +1,12 @@
-"""Serve bootstrap, JSON-RPC 2.0, over stdin and stdout: one message a line, until stdin ends.
+"""Serve bootstrap (JSON-RPC 2.0) over stdin and stdout, one message per line, until stdin ends.
 
   hames harness --cwd path/to/repo
   echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}' | hames harness
-  hames harness --attach            a door to the threads of a running `hames serve` of the same data directory
+  hames harness --attach            use the threads of a running `hames serve` of the same data directory
 
-stdout carries the protocol and nothing else; logs go to stderr or to --log-file. `bootstrap harness` is the same.
-Exit code: 0 at the end of stdin, 128 and the signal's number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
-1 when the server that was joined has ended.
+stdout carries only protocol messages; logs go to stderr or to --log-file. `bootstrap harness` is the same.
+Exit code: 0 when stdin ends, 128 + the signal number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
+1 if the server used with --attach has ended.
 """
 
 from argparse import Namespace

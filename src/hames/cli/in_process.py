@@ -58,8 +58,8 @@ def _unreachable(problem: HarnessError) -> Unreachable:
 
 
 def _set_up_logs(options: Options) -> None:
-    """Into a file or nowhere: stderr shows what the agent does."""
-    if options.log_file:
+    """Into a file, to stderr where --log-level was given, else nowhere: stderr shows what the agent does."""
+    if options.log_file or options.settings["log_level"].origin == "flag":
         from hames import logs
 
         logs.set_up(level=options.log_level, file=options.log_file)

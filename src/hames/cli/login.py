@@ -1,19 +1,20 @@
 """Save the API key of a model provider, after a test call to it.
 
-  hames login                          which providers there are, and which have a key (also: hames login status)
+  hames login                          list the providers and whether each has a key (also: hames login status)
   hames login anthropic                asks for the key without showing it
   echo "$KEY" | hames login openai     reads the key from stdin
-  hames login openai --remove          forget the saved key
+  hames login openai --remove          delete the saved key
 
-The key goes into the operating system's keyring where there is one (pip install 'hames[keyring]'), otherwise into a
-file that only you can read. A key in the environment, such as ANTHROPIC_API_KEY, is used before a saved one.
-Exit code: 0, 1 when the provider refuses the key or cannot be reached, 2 for a bad option.
+The key is saved in the operating system's keyring if there is one (pip install 'hames[keyring]'), otherwise in a file
+that only you can read. A key in the environment, such as ANTHROPIC_API_KEY, takes precedence over a saved one.
+Exit code: 0, 1 if the provider refuses the key or cannot be reached, 2 for a bad option.
 """
 
 import os
 import sys
 from argparse import ArgumentParser, Namespace
 from getpass import getpass
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -23,6 +24,9 @@ from hames.config.credentials import Credentials
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
 
+if TYPE_CHECKING:
+    from hames.providers.catalogue import Catalogue
+
 TEST_SECONDS = 30.0
 LIST_WORDS = ("status", "list")
 """Words that other tools use for the list."""
@@ -30,9 +34,9 @@ LIST_WORDS = ("status", "list")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="such as anthropic, openai or openrouter")
-    parser.add_argument("--remove", action="store_true", help="forget the saved key")
+    parser.add_argument("--remove", action="store_true", help="delete the saved key")
     parser.add_argument("--no-test", action="store_true", help="save the key without a test call")
-    parser.add_argument("--file", action="store_true", help="save it in a file even where there is a keyring")
+    parser.add_argument("--file", action="store_true", help="save it in a file even if there is a keyring")
 
 
 def run(args: Namespace) -> int:
@@ -68,8 +72,8 @@ def key_variable(provider: str) -> str:
     known = providers()
     if provider not in known:
         raise InvalidCommand(
-            f"no provider {provider!r}; there are: {', '.join(known)}."
-            " Another server is set up with: hames setup --base-url ADDRESS"
+            f"unknown provider {provider!r}; the providers are: {', '.join(known)}."
+            " For another server run: hames setup --base-url ADDRESS"
         )
     return known[provider]
 
@@ -94,18 +98,21 @@ async def try_key(provider: str, key: str, address: str = "") -> str:
     from hames.config.providers import variable
 
     other = {variable(provider, "base_url"): address} if address else {}
-    options = load({}, {**os.environ, key_variable(provider): key, **other})
-    models = catalogue(options)
+    models = catalogue(load({}, {**os.environ, key_variable(provider): key, **other}))
+    return (await ask_for_models(models, provider))[1]
+
+
+async def ask_for_models(models: "Catalogue", provider: str) -> tuple[int, str]:
+    """How many models the provider lists, and what is wrong, if anything. Closes the catalogue."""
     try:
         with anyio.fail_after(TEST_SECONDS):
-            await models.refresh(provider)
+            return await models.refresh(provider), ""
     except HarnessError as problem:
-        return str(problem)
+        return 0, str(problem)
     except TimeoutError:
-        return f"{provider} did not answer within {TEST_SECONDS:g} s"
+        return 0, f"{provider} did not answer within {TEST_SECONDS:g} s"
     finally:
         await models.aclose()
-    return ""
 
 
 def needs_key(provider: str) -> bool:

@@ -17,22 +17,23 @@ from hames.executables import forget_current_directory
 COMMANDS = {
     "setup": "choose a model, save its key and check the sandbox: run this first",
     "tui": "talk to an agent in this terminal (hames alone does the same)",
-    "run": "one prompt, streamed; the exit code is the outcome",
+    "run": "send one prompt and print the answer, for scripts",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
-    "app-server": "serve flint (JSONL, shaped like Codex) over stdin and stdout",
+    "app-server": "serve flint (JSON lines in the format of Codex) over stdin and stdout",
+    "stdio": "serve the protocol of an installed package over stdin and stdout",
     "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
     "runner": "serve a sandbox runner over HTTP and SSE",
-    "demo": "a real task on a scripted model: no key, no network",
+    "demo": "a demo task with a fake model: no key, no network",
     "threads": "list, show, export, archive and fork threads",
-    "models": "list the models there are",
+    "models": "list the available models",
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",
-    "doctor": "check what this machine offers",
-    "schema": "write JSON Schema and TypeScript types of the protocols",
+    "doctor": "check this machine and say what is missing",
+    "schema": "write JSON Schema of the protocols",
     "mcp": "list, add, remove and test MCP servers",
     "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
-    "sandbox": "run a command the way a tool would, in the sandbox",
-    "completion": "write the completions of a shell",
+    "sandbox": "run a command in the same sandbox as the agent's commands",
+    "completion": "write completion scripts for your shell",
     "help": "show this list, or the help of a command",
 }
 
@@ -132,7 +133,7 @@ def _help(program: str, words: list[str]) -> int:
         "commands:",
         *(f"  {name:<12} {fold(words, width, indent=15)}" for name, words in COMMANDS.items()),
         "",
-        fold(f"{program} help COMMAND explains one. {program} --version shows the version.", width),
+        fold(f"`{program} help COMMAND` explains a command, `{program} --version` shows the version.", width),
     ]
     if words and not asked:
         lines = [fold(f"{program}: no command {words[0]!r}; {_instead(program, words[0])}", width)]
@@ -141,7 +142,7 @@ def _help(program: str, words: list[str]) -> int:
 
 
 def _instead(program: str, word: str) -> str:
-    """What somebody may have meant."""
+    """A suggestion for an unknown command."""
     from difflib import get_close_matches
 
     from hames.cli.other_tools import instead_of_command, setting_as_prompt

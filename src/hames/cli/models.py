@@ -1,11 +1,11 @@
-"""The models there are, with a star at the one that new threads use, and with --options what can be chosen for them.
+"""List the models; a star marks the one that new threads use. --options also lists the options of each model.
 
   hames models
   hames models --options
   hames models --refresh
   hames models --json | jq -r '.[].id'
 
-A price is in dollars per million tokens. Models that can be used now come first; the others need their provider's key.
+Prices are in dollars per million tokens. Models that can be used now come first; the others need a key.
 """
 
 import sys
@@ -26,9 +26,9 @@ from hames.tui.text import NOT_SET_UP, described_model, is_usable
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--options", action="store_true", help="the selectors, too")
-    parser.add_argument("--refresh", action="store_true", help="ask the services for their own lists first")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--options", action="store_true", help="also list the options of each model")
+    parser.add_argument("--refresh", action="store_true", help="ask the model services for their current lists first")
     flags.add_shared(parser, flags.WORKSPACE)
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "upgrade": "pip install --upgrade hames",
     "web": "hames serve --open",
     "server": "hames serve",
-    "mcp-server": "hames app-server or hames serve; hames is no MCP server",
+    "mcp-server": "hames app-server or hames serve; hames is not an MCP server",
     "acp": "hames app-server",
     "proto": "hames app-server",
     "apply": "git diff: changes are made in your files directly",
@@ -36,7 +36,7 @@ COMMANDS = {
     "agents": "hames run --option agent=plan, or --agent codex",
 }
 
-_ANYTHING = "--approval-policy never --sandbox dangerFullAccess (nothing is asked, nothing is isolated)"
+_ANYTHING = "--approval-policy never --sandbox dangerFullAccess (no questions and no sandbox)"
 _TOOLS = "--sandbox readOnly to allow no changes, or --approval-policy always to be asked about everything"
 FLAGS = {
     "-p": 'hames run "PROMPT"',
@@ -54,7 +54,7 @@ FLAGS = {
     "--allow-dangerously-skip-permissions": "--approval-policy never (commands stay in the sandbox)",
     "--permission-mode": "--approval-policy never, unlessTrusted or always; /plan in the terminal plans only",
     "--ask": "--approval-policy always",
-    "--search": "--option web_search=on with hames run, where the model's service can search",
+    "--search": "--option web_search=on with hames run, if the model's service can search",
     "-i": "--image FILE with hames run; in the terminal, paste the path of a picture",
     "--images": "--image FILE with hames run",
     "--image": "hames run with --image FILE; in the terminal, paste the path of a picture",
@@ -63,10 +63,10 @@ FLAGS = {
     "--disallowedTools": _TOOLS,
     "--disallowed-tools": _TOOLS,
     "--tools": _TOOLS,
-    "--output-format": "hames run --json for one event a line; without it the answer is plain text",
+    "--output-format": "hames run --json for one event per line; without it the answer is plain text",
     "--input-format": "hames run -, which reads the prompt from stdin",
     "--json-schema": "hames run --output-schema FILE",
-    "--include-partial-messages": "hames run --json, which has them",
+    "--include-partial-messages": "hames run --json, which includes them",
     "--experimental-json": "hames run --json",
     "--json": "hames run --json",
     "-o": "hames run --option ID=VALUE",
@@ -86,7 +86,7 @@ FLAGS = {
     "--mcp-config": "hames mcp add, or .mcp.json in the project with hames trust",
     "--max-turns": "max_steps in config.toml",
     "--max-steps": "max_steps in config.toml",
-    "--fallback-model": "--model MODEL; there is no second choice",
+    "--fallback-model": "--model MODEL; there is no fallback model",
     "--effort": "--option reasoning_effort=high with hames run",
     "--verbose": "--log-level debug --log-file FILE",
     "--debug": "--log-level debug --log-file FILE",
@@ -128,7 +128,7 @@ def setting_as_prompt(word: str, *, after_continue: bool) -> str:
     """What is wrong with `KEY=VALUE` where a prompt is expected; nothing, if it may be one.
 
     >>> setting_as_prompt("model=gpt-5", after_continue=True)
-    "'model=gpt-5' is no prompt; -c continues the last thread and takes no settings. Use --model gpt-5"
+    "'model=gpt-5' is not a prompt; -c continues the last thread and takes no settings. Use --model gpt-5"
     >>> setting_as_prompt("x=1", after_continue=False)
     ''
     """
@@ -138,4 +138,4 @@ def setting_as_prompt(word: str, *, after_continue: bool) -> str:
     flag, value = SETTINGS.get(found[1], ""), found[2].strip("\"'")
     right = f"{flag}{value}" if flag.endswith("=") else f"{flag} {value}" if flag else "config.toml for other settings"
     why = "; -c continues the last thread and takes no settings" if after_continue else ""
-    return f"{word!r} is no prompt{why}. Use {right}"
+    return f"{word!r} is not a prompt{why}. Use {right}"

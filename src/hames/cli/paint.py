@@ -1,6 +1,7 @@
 """Colour for terminals that have it, and plain text for everything else."""
 
 import os
+from functools import partialmethod
 from typing import Self, TextIO
 
 
@@ -16,23 +17,15 @@ class Paint:
         forced = bool(os.environ.get("FORCE_COLOR"))
         return cls(colour=forced or (stream.isatty() and os.environ.get("TERM") != "dumb"))
 
-    def bold(self, text: str) -> str:
-        return self._paint("1", text)
+    def _paint(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._colour and text else text
 
-    def dim(self, text: str) -> str:
-        return self._paint("2", text)
-
-    def good(self, text: str) -> str:
-        return self._paint("32", text)
-
-    def bad(self, text: str) -> str:
-        return self._paint("31", text)
-
-    def warn(self, text: str) -> str:
-        return self._paint("33", text)
-
-    def accent(self, text: str) -> str:
-        return self._paint("36", text)
+    bold = partialmethod(_paint, "1")
+    dim = partialmethod(_paint, "2")
+    bad = partialmethod(_paint, "31")
+    good = partialmethod(_paint, "32")
+    warn = partialmethod(_paint, "33")
+    accent = partialmethod(_paint, "36")
 
     def diff(self, line: str) -> str:
         if line.startswith("+"):
@@ -40,9 +33,6 @@ class Paint:
         if line.startswith("-"):
             return self.bad(line)
         return self.accent(line) if line.startswith("@@") else self.dim(line)
-
-    def _paint(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._colour and text else text
 
 
 def diff_lines(diff: str) -> list[str]:

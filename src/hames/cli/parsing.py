@@ -54,11 +54,11 @@ def _unknown(prog: str, left: list[str], args: argparse.Namespace, *, prompts: b
         word = flags[0].partition("=")[0]
         if instead := other_tools.instead_of_flag(word):
             use = "" if instead.startswith("Leave") else "Use "
-            return f"there is no option {word!r} here. {use}{instead}"
-        return f"there is no option {word!r}; {_help(prog)} lists the options"
+            return f"unknown option {word!r}. {use}{instead}"
+        return f"unknown option {word!r}; {_help(prog)} lists the options"
     if prompts:
         return f"put the prompt in quotes: {prog} {' '.join((args.prompt, *left))!r}"
-    return f"{left[0]!r} is one word too many; {_help(prog)} shows what it takes"
+    return f"{left[0]!r} is an unexpected argument; {_help(prog)} shows the arguments"
 
 
 def _help(prog: str) -> str:

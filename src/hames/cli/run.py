@@ -1,4 +1,4 @@
-"""One prompt, streamed; the exit code is the outcome. No terminal needed.
+"""Send one prompt, print what the agent does, and end with an exit code for the result. Needs no terminal.
 
   hames run "Why does test_cart fail?"
   git diff | hames run "Review this change" --file -
@@ -6,14 +6,14 @@
   hames run "List the public functions" --output-schema functions.schema.json > functions.json
   hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
 
-The agent's own words go to stdout, everything else it does to stderr (--quiet: nothing). With --json stdout has one
-event a line, documented in docs/ci.md; the last one has the agent's final message as `answer`.
-With --output-schema stdout has the answer as JSON that fits the schema.
+The agent's messages go to stdout, its commands and changes to stderr (with --quiet only the final message is printed).
+With --json stdout has one event per line (see docs/ci.md); the last one has the final message as `answer`.
+With --output-schema stdout has the answer as JSON that matches the schema.
 
-Where the approval policy asks and nobody is there to answer, the turn is stopped and the exit code is 3:
-allow more with --approval-policy never (the sandbox stays), or go on later with --thread ID.
+If an approval is needed and nobody can answer, the turn stops and the exit code is 3. Run again with
+--approval-policy never (commands stay in the sandbox), or continue with `hames --thread ID` in a terminal.
 
-Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was begun), 3 an approval is needed,
+Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was started), 3 an approval is needed,
 130 interrupted.
 """
 
@@ -21,35 +21,36 @@ import json
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
 import msgspec
 
+from hames.app import check_attachments
 from hames.cli import flags
 from hames.cli.ask_server import reader_left
 from hames.cli.in_process import in_process
-from hames.cli.output.json_lines import EventLines
-from hames.cli.output.terminal import Ending, Readable, Shows, next_step
+from hames.cli.output.json_lines import JsonLinesView
+from hames.cli.output.terminal import Ending, RunView, TerminalView, next_step
 from hames.cli.paint import Paint
-from hames.cli.usage import dollars_of, total_usage
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.options import Options
-from hames.core.attachments import user_message
 from hames.domain import schema
+from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured
-from hames.domain.ids import ItemId
 from hames.domain.json import Json
+from hames.domain.models import Price
+from hames.domain.usage import Usage
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
 from hames.protocols.flint.items import LocalImageInput, UserInput
-from hames.tools.workspace import LocalWorkspace
 from hames.tui.completing import inputs
+from hames.tui.text import listed_price
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
 INVALID = -32602
@@ -59,21 +60,30 @@ INVALID = -32602
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", default="", help="what to do; - reads it from stdin")
     parser.add_argument("--file", metavar="FILE", help="a file whose text is added to the prompt; - is stdin")
-    parser.add_argument("--image", metavar="FILE", action="append", default=[], help="show the model a picture")
+    parser.add_argument("--image", metavar="FILE", action="append", default=[], help="attach a picture")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-c", "--continue", dest="last", action="store_true", help="go on with the last thread")
-    which.add_argument("--thread", metavar="ID", help="go on with this thread")
+    which.add_argument("-c", "--continue", dest="last", action="store_true", help="continue the last thread")
+    which.add_argument("--thread", metavar="ID", help="continue this thread")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="one event a line on stdout")
-    how.add_argument("-q", "--quiet", action="store_true", help="nothing but the answer")
-    parser.add_argument("--output-schema", metavar="FILE", help="answer as JSON that fits this JSON Schema")
+    how.add_argument("--json", action="store_true", help="print one event per line as JSON")
+    how.add_argument("-q", "--quiet", action="store_true", help="print only the final message")
     parser.add_argument(
-        "--output-last-message", metavar="FILE", help="write the agent's final message to this file, too"
+        "--output-schema", metavar="FILE", help="print the answer as JSON that matches this JSON Schema"
     )
     parser.add_argument(
-        "-o", "--option", metavar="ID=VALUE", action="append", default=[], help="a selector, as hames models lists them"
+        "--output-last-message", metavar="FILE", help="also write the agent's final message to this file"
     )
-    parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
+    parser.add_argument(
+        "-o",
+        "--option",
+        metavar="ID=VALUE",
+        action="append",
+        default=[],
+        help="an option of the model; hames models --options lists them",
+    )
+    parser.add_argument(
+        "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
+    )
     flags.add_shared(parser)
 
 
@@ -83,12 +93,14 @@ def run(args: Namespace) -> int:
     wanted = _schema(args.output_schema)
     parts: list[UserInput] = inputs(prompt + _asked_for(wanted), options.cwd)
     parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
-    shows: Shows = EventLines(sys.stdout) if args.json else _readable(args, quiet=args.quiet, alone=wanted is not None)
-    errand = Errand(args, options, parts, shows, wanted)
-    return anyio.run(errand.run, _reach(args, options))
+    view: RunView = (
+        JsonLinesView(sys.stdout) if args.json else _terminal_view(args, quiet=args.quiet, alone=wanted is not None)
+    )
+    prompt_run = PromptRun(args, options, parts, view, wanted)
+    return anyio.run(prompt_run.run, _connect(args, options))
 
 
-def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[AppServerClient]:
+def _connect(args: Namespace, options: Options) -> AbstractAsyncContextManager[AppServerClient]:
     if not args.attach:
         return in_process(options, name="hames-run")
     from hames.cli.spawn import server_command
@@ -97,27 +109,27 @@ def _reach(args: Namespace, options: Options) -> AbstractAsyncContextManager[App
     return spawn_server(server_command(args, options, attach=True), name="hames-run")
 
 
-def _readable(args: Namespace, *, quiet: bool, alone: bool) -> Readable:
+def _terminal_view(args: Namespace, *, quiet: bool, alone: bool) -> TerminalView:
     asks = sys.stdin.isatty() and sys.stderr.isatty() and args.prompt != "-" and args.file != "-"
-    shows = Readable(
+    view = TerminalView(
         None if alone or quiet else sys.stdout,
         None if quiet else sys.stderr,
         paint=Paint.for_stream(sys.stderr),
         asks=asks and not quiet,
     )
-    shows.final_only = quiet and not alone
-    return shows
+    view.final_only = quiet and not alone
+    return view
 
 
-class Errand:
+class PromptRun:
     """A prompt, from the first request to the exit code."""
 
-    def __init__(self, args: Namespace, options: Options, parts: list[UserInput], shows: Shows, wanted: Json) -> None:
+    def __init__(self, args: Namespace, options: Options, parts: list[UserInput], view: RunView, wanted: Json) -> None:
         self._args = args
         self._options = options
         self._parts = parts
         self._config = dict(_pair(word) for word in args.option)
-        self._shows = shows
+        self._view = view
         self._wanted = wanted
         self._outcome: int | None = None
         self._thread_id = ""
@@ -145,7 +157,7 @@ class Errand:
             with client.events(thread_id) as events:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._watch_signals, client, thread_id, tasks.cancel_scope)
-                    tasks.start_soon(self._shows.progress)
+                    tasks.start_soon(self._view.progress)
                     code = await self._guarded(self._turns(client, thread_id, events))
                     tasks.cancel_scope.cancel()
         except InvalidCommand as problem:
@@ -170,15 +182,7 @@ class Errand:
         """Nothing is begun with what cannot be used. Raises `InvalidCommand`."""
         if self._config:
             await self._check_options(client)
-        await user_message(
-            content(self._parts),
-            LocalWorkspace(),
-            item_id=ItemId(""),
-            step=0,
-            cwd=str(self._options.cwd),
-            client_id=None,
-            meta=None,
-        )
+        await check_attachments(content(self._parts), str(self._options.cwd))
 
     async def _check_options(self, client: AppServerClient) -> None:
         model = flags.chosen_model(self._args, self._options) or (await client.read_config(self._args.thread)).model
@@ -189,7 +193,7 @@ class Errand:
             choices = [choice.id for option in offered if option.id == name for choice in option.options]
             if not choices:
                 known = ", ".join(dict.fromkeys(option.id for option in offered))
-                raise InvalidCommand(f"{model} has no option {name!r}; there are: {known}")
+                raise InvalidCommand(f"{model} has no option {name!r}; its options are: {known}")
             if value not in choices:
                 raise InvalidCommand(f"option {name!r} has no value {value!r}; its values are: {', '.join(choices)}")
 
@@ -198,7 +202,7 @@ class Errand:
         thread_id = args.thread
         if args.last:
             if (found := await client.latest_thread()) is None:
-                raise AppServerError(0, "there is no thread to go on with")
+                raise AppServerError(0, "there is no thread to continue")
             thread_id = found.id
         policy = flags.chosen_policy(args, self._options)
         sandbox = flags.chosen_sandbox(args, self._options)
@@ -209,13 +213,13 @@ class Errand:
         else:
             where = str(self._options.cwd)
             opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
-        self._shows.opened(opened)
+        self._view.opened(opened)
         self._thread_id = opened.thread.id
         self._price = await self._price_of(client, opened.model)
         return opened.thread.id
 
     async def _price_of(self, client: AppServerClient, model: str) -> dict[str, float] | None:
-        """Dollars for a million tokens, where they are known and somebody is shown them."""
+        """Dollars per million tokens; None where they are unknown or would not be shown."""
         if not self._args.json and not sys.stderr.isatty():
             return None
         for known in await client.models(hidden=True):
@@ -236,8 +240,8 @@ class Errand:
                 return self._ended(turn)
             answer, complaint = fitting(text_of(turn), self._wanted)
         if complaint:
-            return self._end(FAILED, f"the answer does not fit the schema: {complaint}")
-        self._shows.answer(answer)
+            return self._end(FAILED, f"the answer does not match the schema: {complaint}")
+        self._view.answer(answer)
         return self._ended(turn, answer=answer)
 
     async def _turn(
@@ -246,26 +250,26 @@ class Errand:
         turn = await client.start_turn(thread_id, parts, config=self._config or None)
         self._turn_id = turn.id
         async for event in events:
-            self._shows.hear(event)
+            self._view.handle_event(event)
             match event:
-                case told.ApprovalAsked():
+                case agent_events.ApprovalAsked():
                     await self._decide(client, event)
-                case told.UsageUpdated(turn_id=turn_id, usage=usage):
+                case agent_events.UsageUpdated(turn_id=turn_id, usage=usage):
                     self._used[turn_id] = usage
-                case told.TurnCompleted(turn=ended) if ended.id == turn.id:
+                case agent_events.TurnCompleted(turn=ended) if ended.id == turn.id:
                     self._turn_id = ""
                     return ended
-                case told.Closed(why=why):
+                case agent_events.Closed(why=why):
                     self._end(FAILED, why)
                     return None
                 case _:
                     pass
         return None
 
-    async def _decide(self, client: AppServerClient, asked: told.ApprovalAsked) -> None:
+    async def _decide(self, client: AppServerClient, asked: agent_events.ApprovalAsked) -> None:
         decision = None
         with anyio.CancelScope() as self._question:
-            decision = await self._shows.decide(asked)
+            decision = await self._view.decide(asked)
         if self._outcome == INTERRUPTED:
             return  # by a signal, and so is the turn
         if decision is not None:
@@ -297,7 +301,7 @@ class Errand:
         info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
         hint = next_step(info, self._thread_id) if code == FAILED else ""
         if code == NEEDS_APPROVAL:
-            why = "this needs an approval, and nobody is here to give it"
+            why = "this needs an approval, and nobody can answer"
             hint = next_step("NeedsApproval", self._thread_id)
         return self._end(code, why, said=text_of(turn), answer=answer, hint=hint)
 
@@ -306,9 +310,21 @@ class Errand:
         if self._args.output_last_message:
             _write_message(self._args.output_last_message, said)
         usage = total_usage(self._used.values())
-        cost = None if usage is None or self._price is None else dollars_of(usage, self._price)
-        self._shows.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
+        cost = None if usage is None else _dollars(usage, listed_price(self._price))
+        self._view.ended(Ending(code=code, why=why, said=said, answer=answer, hint=hint, usage=usage, cost=cost))
         return code
+
+
+def total_usage(used: Collection[m.Usage]) -> m.Usage | None:
+    """Of several turns together; None if there was none."""
+    if not used:
+        return None
+    counts = [msgspec.structs.asdict(one) for one in used]
+    return m.Usage(**{name: sum(count[name] for count in counts if isinstance(count[name], int)) for name in counts[0]})
+
+
+def _dollars(usage: m.Usage, price: Price | None) -> float | None:
+    return cost({"": msgspec.convert(usage, Usage, from_attributes=True)}, lambda _: price)
 
 
 def fitting(text: str, wanted: Json) -> tuple[Json, str]:
@@ -344,7 +360,7 @@ def _prompt(args: Namespace) -> str:
         added = sys.stdin.read() if args.file == "-" else _text(_file(args.file))
         words = f"{words}\n\n{added}" if words else added
     if not words.strip():
-        raise InvalidCommand('there is no prompt; say it as in: hames run "Fix the tests"')
+        raise InvalidCommand('the prompt is missing; for example: hames run "Fix the tests"')
     return words
 
 
@@ -368,9 +384,9 @@ def _schema(name: str | None) -> Json:
     try:
         found: Json = msgspec.json.decode(_file(name).read_bytes())
     except (OSError, msgspec.DecodeError) as failure:
-        raise Misconfigured(f"{name!r} is no JSON Schema: {failure}") from None
+        raise Misconfigured(f"{name!r} is not a JSON Schema: {failure}") from None
     if not isinstance(found, dict):
-        raise Misconfigured(f"{name!r} is no JSON Schema: it must be an object")
+        raise Misconfigured(f"{name!r} is not a JSON Schema: it must be an object")
     return found
 
 
@@ -385,6 +401,7 @@ def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise InvalidCommand(
-            f"an option is written ID=VALUE, not {word!r}; a file for the final message: --output-last-message {word}"
+            f"write an option as ID=VALUE, not {word!r}; to save the final message in a file use"
+            f" --output-last-message {word}"
         )
     return name, value

@@ -1,17 +1,17 @@
-"""Run an agent in its sandbox for a server elsewhere: prompts come in over HTTP, events go out as SSE.
+"""Run an agent in a sandbox for a server on another machine: it takes prompts over HTTP and sends events as SSE.
 
   hames runner                      http://127.0.0.1:4900, for this user only
   hames runner --host 0.0.0.0 --token --cwd /work
                                     in a container or on another machine; the token is HAMES_TOKEN
   hames serve --runner http://127.0.0.1:4900
-                                    the server whose turns run here
+                                    the server that sends its turns to this runner
 
 POST /runs {"prompt": "…", "thread": "…"} answers with run.started, assistant.delta, tool.started, tool.output,
 tool.completed, tool.failed and run.completed or run.error. Closing the request cancels the run.
-With "approvalPolicy" in the request, as `hames serve --runner` sends it, approval.requested is said, too, and waits
-for POST /approvals/{id} {"decision": "once"}. Without it nothing is asked, and the sandbox holds.
---approval-policy here overrules the request.
-Exit code: 0 after it was stopped, 2 for a bad option.
+If the request has "approvalPolicy", as `hames serve --runner` sends it, the run can send approval.requested and waits
+for POST /approvals/{id} {"decision": "once"}. Without it the run never asks; commands stay in the sandbox.
+--approval-policy of the runner overrides the request.
+Exit code: 0 after Ctrl+C or SIGTERM, 2 for a bad option.
 """
 
 from argparse import ArgumentParser, Namespace

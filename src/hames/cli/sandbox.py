@@ -1,15 +1,15 @@
-"""Run a command the way a tool would: behind the walls of a sandbox policy, with nothing left running afterwards.
+"""Run a command in the same sandbox as the agent's commands. Everything that it started is ended afterwards.
 
   hames sandbox -- ls -la
   hames sandbox --sandbox readOnly -- touch x          fails: nothing is writable
   hames sandbox --sandbox '{"type": "workspaceWrite", "networkAccess": true}' -- curl https://example.org
 
-With networkAccess a command reaches public addresses through a proxy (HTTP_PROXY and HTTPS_PROXY name it), and no
-service of this machine.
+With networkAccess a command can reach public addresses through a proxy (named by HTTP_PROXY and HTTPS_PROXY), but not
+this machine or its local network.
 
-The command gets no input, a small environment, a fixed PATH and the limits of the user's configuration. Its output goes
+The command gets no input, a small environment, a fixed PATH and the limits in your configuration. Its output goes
 to stdout, notes go to stderr.
-Exit code: the command's own, 128 and the signal's number if one ended it, 2 for a bad option, 1 without a sandbox.
+Exit code: that of the command, 128 + the signal number if a signal ended it, 2 for a bad option, 1 without a sandbox.
 """
 
 import argparse
@@ -31,11 +31,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT,
         help="readOnly, workspaceWrite, dangerFullAccess, externalSandbox, or a policy as JSON (default: %(default)s)",
     )
-    parser.add_argument("--allow-degraded", action="store_true", help="without bubblewrap, make do with Landlock")
-    parser.add_argument("--path", metavar="DIR", action="append", default=[], help="a directory to put on PATH")
-    parser.add_argument("--read", metavar="PATH", action="append", default=[], help="a file or directory to show, too")
     parser.add_argument(
-        "--cache", metavar="DIR", action="append", default=[], help="a directory to show; changes to it are thrown away"
+        "--allow-degraded", action="store_true", help="use Landlock, which is weaker, if bubblewrap is missing"
+    )
+    parser.add_argument(
+        "--path", metavar="DIR", action="append", default=[], help="add this directory to the PATH of the command"
+    )
+    parser.add_argument(
+        "--read", metavar="PATH", action="append", default=[], help="also show this file or directory to the command"
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="also show this directory; changes to it are thrown away",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program and its arguments")
 
@@ -56,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     workspace = Path(args.cwd).resolve()
     if not argv:
-        raise InvalidCommand("no command; say it after '--'")
+        raise InvalidCommand("the command is missing; write it after '--'")
     if not workspace.is_dir():
         raise InvalidCommand(f"no directory {args.cwd!r}")
     policy = _policy(args.sandbox)

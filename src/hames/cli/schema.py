@@ -1,6 +1,8 @@
-"""Write the protocols' messages as JSON Schema and TypeScript types, one directory per protocol.
+"""Write the messages of the protocols as JSON Schema, one directory per protocol.
 
-hames schema --out schemas
+  hames schema --out schemas
+
+Types for a language are made from these files, for example with `npx json-schema-to-typescript`.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from hames.protocols.schema import Published, json_schema, typescript
+from hames.protocols.schema import json_schema
 
 PROTOCOLS = (
     "hames.protocols.bootstrap.messages",
@@ -36,12 +38,8 @@ def run(args: Namespace) -> int:
 def files() -> dict[str, str]:
     """Every file by its path, with its text."""
     written: dict[str, str] = {}
-    for published in _published():
+    for module in PROTOCOLS:
+        published = import_module(module).PUBLISHED
         schema = msgspec.json.format(msgspec.json.encode(json_schema(published)), indent=2).decode()
         written[f"{published.name}/schema.json"] = schema + "\n"
-        written[f"{published.name}/messages.ts"] = typescript(published)
     return written
-
-
-def _published() -> list[Published]:
-    return [import_module(name).PUBLISHED for name in PROTOCOLS]

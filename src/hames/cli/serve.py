@@ -1,17 +1,17 @@
-"""Serve every networked protocol and the page on one port, until Ctrl+C or SIGTERM.
+"""Serve all network protocols and the web page on one port, until Ctrl+C or SIGTERM.
 
   hames serve                       http://127.0.0.1:4800, for this user only
-  hames serve --open                and a browser that shows it
+  hames serve --open                and open the page in a browser
   hames serve --port 0              any free port; the first line says which
   hames serve --host 0.0.0.0 --token
-                                    for other machines, with a token: HAMES_TOKEN, or one that is made and kept
+                                    for other machines; clients need a token (HAMES_TOKEN, or one that hames creates)
   hames serve --runner http://10.0.0.7:4900
-                                    turns run there, in a sandbox of their own (HAMES_RUNNER_TOKEN)
+                                    run turns on that `hames runner` (its token: HAMES_RUNNER_TOKEN)
 
-GET / is the page, GET /events and POST /prompt the HTTP protocol, /ws, /bootstrap and /flint WebSockets, and
-/openapi.json says the rest. Programs of this user can also come in through hames.sock in the data directory:
+GET / is the page, GET /events and POST /prompt are the HTTP protocol, /ws, /bootstrap and /flint are WebSockets, and
+/openapi.json describes the rest. Programs of this user can also connect to hames.sock in the data directory:
 `hames harness --attach`, `hames app-server --attach`.
-Exit code: 0 after it was stopped, 2 for a bad option.
+Exit code: 0 after Ctrl+C or SIGTERM, 2 for a bad option.
 """
 
 import os
@@ -19,49 +19,34 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 
-from hames import __version__, logs
-from hames.agents.runner.agent import STALL_SECONDS, RunnerAgent
-from hames.agents.runner.models import RunnerShelf
-from hames.app import catalogue, open_engine, sandbox_settings
+from hames import logs
+from hames.app import STALL_SECONDS, open_engine, runner_agent, sandbox_report, serve_engine, thread_store, traced
 from hames.cli import flags
 from hames.cli.own_addresses import own_addresses
 from hames.cli.wrapping import columns, fold
-from hames.clock_and_ids import SystemClock
 from hames.config.options import Options
-from hames.core.engine import Engine
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate
-from hames.observe import traces as server_traces
-from hames.protocols.bootstrap.session import BootstrapSession
-from hames.protocols.flint.session import FlintSession
-from hames.protocols.sync.pages import GitChanges, SandboxReport
-from hames.providers.catalogue import Catalogue
-from hames.sandbox.local import LocalSandbox
-from hames.server.app import Extras, Server, serving
+from hames.protocols.sync.pages import GitChanges
+from hames.server.app import Server
 from hames.server.guard.token import checked, token_in
 from hames.server.listener import Address
-from hames.store.jsonl import JsonlStore
-from hames.store.places import Places
 from hames.tui.git_changes import NoDiff, uncommitted_changes
 
 PORT = 4800
-OTHER_DEVICES = "only this one. To let others in: hames serve --host 0.0.0.0 --token"
+OTHER_DEVICES = "only this machine can connect. To allow other devices: hames serve --host 0.0.0.0 --token"
 PLAIN_HTTP = (
-    "others on this network can come in with the token. This is plain HTTP: whoever can watch the network can read"
-    " everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a VPN, or a"
+    "other devices on this network can connect with the token. This is plain HTTP: whoever can watch the network can"
+    " read everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a"
+    " VPN, or a"
     " proxy with HTTPS"
 )
-DEMO_MODEL = "scripted/hello"
-PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LAST_SPANS_SECONDS = 2.0
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
 
@@ -69,30 +54,40 @@ EXIT_SECONDS = 12.0
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
     add_address(parser, PORT)
-    parser.add_argument("--open", action="store_true", help="show the page in a browser")
-    parser.add_argument("--runner", metavar="URL", help="let a sandbox runner there run the turns")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument("--runner", metavar="URL", help="run the turns on the sandbox runner at this address")
     parser.add_argument(
         "--runner-stall",
         metavar="SECONDS",
         type=float,
         default=STALL_SECONDS,
-        help="give a run up after so much silence (default: %(default)g)",
+        help="end a run if the runner sends nothing for so long (default: %(default)g)",
     )
 
 
 def add_address(parser: ArgumentParser, port: int) -> None:
-    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (default: %(default)s)")
+    parser.add_argument(
+        "--host", metavar="ADDRESS", default="127.0.0.1", help="the address to listen on (default: %(default)s)"
+    )
     parser.add_argument("--port", metavar="N", type=int, default=port, help="0: any (default: %(default)s)")
     parser.add_argument(
         "--token",
         action="store_true",
-        help="ask everybody for a token: HAMES_TOKEN, or one that is made and kept",
+        help="every client needs a token: HAMES_TOKEN, or one that hames creates and saves",
     )
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="another name of this server, with its port"
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="another name of this server, with port if it has one",
     )
     parser.add_argument(
-        "--allow-origin", metavar="URL", action="append", default=[], help="a page elsewhere that may use this server"
+        "--allow-origin",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="allow web pages of this origin to use this server",
     )
 
 
@@ -106,7 +101,7 @@ def run(args: Namespace) -> int:
 def address_of(args: Namespace) -> Address:
     """Raises `Misconfigured`."""
     if not 0 <= args.port <= 65535:
-        raise Misconfigured(f"there is no port {args.port}; it is a number from 0 to 65535")
+        raise Misconfigured(f"{args.port} is not a port: ports are numbers from 0 to 65535")
     return Address(host=args.host, port=args.port, names=tuple(args.allow_host), origins=tuple(args.allow_origin))
 
 
@@ -118,56 +113,22 @@ def token_of(args: Namespace, options: Options) -> str | None:
 
 
 async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
-    store = JsonlStore(options.data_dir, places=Places(options.state_dir))
+    store = thread_store(options)
     store.prepare()
-    models, agents = catalogue(options), None
+    models, agents = None, None
     if args.runner:
-        agent = RunnerAgent(args.runner, token=os.environ.get("HAMES_RUNNER_TOKEN", ""), stall_s=args.runner_stall)
-        shelf = RunnerShelf()
-        models = Catalogue(options.environment, clock=SystemClock(), default=shelf.cards()[0].id, sources=[shelf])
-        agents = {agent.name: agent}
+        token_there = os.environ.get("HAMES_RUNNER_TOKEN", "")
+        models, agents = runner_agent(options, args.runner, token=token_there, stall_s=args.runner_stall)
     async with (
         open_engine(options, models=models, store=store, agents=agents) as engine,
-        serving(engine, address, _extras(options, engine), token=token) as server,
-        _traced(engine, options),
+        serve_engine(engine, options, address, token=token, git_changes=git_changes) as server,
+        traced(engine, options),
     ):
-        await _welcome(server, options, engine, address)
+        await _welcome(server, options, engine.rules.defaults.model, address)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
         await until_stopped()
     return 0
-
-
-@asynccontextmanager
-async def _traced(engine: Engine, options: Options) -> AsyncGenerator[None]:
-    traces = server_traces.set_up(options.environment, version=__version__)
-    if traces is None:
-        yield
-        return
-    engine.observers.append(traces.observe)
-    try:
-        yield
-    finally:
-        engine.observers.remove(traces.observe)
-        with anyio.move_on_after(LAST_SPANS_SECONDS, shield=True):
-            await anyio.to_thread.run_sync(traces.close, abandon_on_cancel=True)
-
-
-def _extras(options: Options, engine: Engine) -> Extras:
-    home = str(options.data_dir)
-    return Extras(
-        data_dir=options.data_dir,
-        uploads_dir=options.state_dir / "uploads",
-        version=__version__,
-        sessions={
-            "bootstrap": BootstrapSession,
-            "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home),
-        },
-        page=PAGE,
-        demo_model=DEMO_MODEL,
-        sandbox=lambda: _sandbox(options),
-        git_changes=git_changes,
-    )
 
 
 async def git_changes(cwd: str) -> GitChanges:
@@ -179,13 +140,8 @@ async def git_changes(cwd: str) -> GitChanges:
     return GitChanges(files=tuple(FileUpdate(path=one.path, kind=one.kind, diff=one.diff) for one in found))
 
 
-async def _sandbox(options: Options) -> SandboxReport:
-    walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
-    return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
-
-
 async def until_stopped() -> None:
-    """Until a signal says so; another one, or too much time, ends the process at once."""
+    """Waits for a signal. A second signal, or EXIT_SECONDS, ends the process at once."""
     with anyio.open_signal_receiver(*STOPPING) as signals:
         async for _ in signals:
             break
@@ -195,14 +151,14 @@ async def until_stopped() -> None:
     alarm.start()
 
 
-async def _welcome(server: Server, options: Options, engine: Engine, address: Address) -> None:
-    report = await _sandbox(options)
+async def _welcome(server: Server, options: Options, model: str, address: Address) -> None:
+    report = await sandbox_report(options)
     width = columns(sys.stdout)
     rows = [
         *(("page", link) for link in _links(server, address)),
         *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
         ("workspace", visible(str(options.cwd))),
-        ("model", engine.rules.defaults.model),
+        ("model", model),
         ("sandbox", "ready" if report.ok else report.message),
         *(("warning", visible(warning)) for warning in options.warnings),
         ("devices", OTHER_DEVICES if address.is_loopback else PLAIN_HTTP),

@@ -5,9 +5,9 @@
   hames setup --provider ollama --model qwen3      a local server needs no key
   hames setup --base-url http://127.0.0.1:8080/v1  any server that speaks the OpenAI chat API
 
-Nothing is changed that is not said: the key goes where `hames login` puts it, the model and the address of a server
-into your configuration file, and shell completion is installed only if you agree.
-Exit code: 0 when hames is ready, 1 when the key is refused or the sandbox does not hold, 2 for a bad option.
+The key is saved where `hames login` saves it, the model and the address of a server in your configuration file. Shell
+completion is installed only if you agree.
+Exit code: 0 if hames is ready, 1 if the key was refused or the sandbox does not work, 2 for a bad option.
 """
 
 import os
@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="ADDRESS", help=f"the address of the model server, such as {EXAMPLE}")
     parser.add_argument("-m", "--model", metavar="MODEL", help="the model that new threads use")
     parser.add_argument("--no-test", action="store_true", help="save the key without a test call")
-    parser.add_argument("--no-sandbox-check", action="store_true", help="do not try to break out of the sandbox")
+    parser.add_argument("--no-sandbox-check", action="store_true", help="do not test the sandbox")
 
 
 def run(args: Namespace) -> int:
@@ -83,7 +83,7 @@ class _Setup:
         if self._asks:
             self._completion()
         if not provider:
-            say("\nNo provider was chosen. `hames demo` shows a task on a scripted model; `hames setup` asks again.")
+            say("\nNo provider was chosen. `hames demo` works without one; run `hames setup` again to choose one.")
         else:
             print(f"\n{self._paint.bold('Ready.')}", end=" ")
             say('Start `hames` in a project, or try: hames run "What is this project?"')
@@ -172,12 +172,12 @@ class _Setup:
             self._warn_of_variable(variable(provider, "base_url"), "address", address)
             self._address_used = address
         elif os.environ.get(variable(provider, "base_url")):
-            say(f"  The address comes from {variable(provider, 'base_url')}, which every shell must set.")
+            say(f"  The address comes from {variable(provider, 'base_url')}; set it in every shell that runs hames.")
         name = login.key_variable(provider)
         if key:
             self._good(f"The key is saved in {Credentials.of_user(os.environ).save(name, key)}")
         elif os.environ.get(name) and name not in Credentials.of_user(os.environ).values():
-            say(f"  The key comes from {name}, which every shell must set; `hames login {provider}` saves it instead.")
+            say(f"  The key comes from {name}; set it in every shell that runs hames, or run `hames login {provider}`.")
 
     def _warn_of_variable(self, name: str, what: str, saved: str) -> None:
         if os.environ.get(name, saved) != saved:
@@ -260,20 +260,14 @@ class _Setup:
 
 
 async def _proved() -> tuple[bool, str]:
+    from hames.cli.doctor import try_escapes
     from hames.sandbox.local import LocalSandbox
-    from hames.sandbox.proof.escape_test import prove
 
     walls = await LocalSandbox().walls()
     if walls.kind == "none":
         return False, walls.sentence
-    try:
-        tried = await prove(WorkspaceWrite())
-    except HarnessError as problem:
-        return False, str(problem)
-    out = [one.attempt for one in tried if one.escaped and not one.known]
-    if out:
-        return False, f"{len(out)} of {len(tried)} ways out of the sandbox are open: {', '.join(out)}"
-    return bool(tried), f"The sandbox holds: {len(tried)} ways out were tried, none worked ({walls.sentence})"
+    holds, says = await try_escapes(WorkspaceWrite())
+    return holds, f"The sandbox {'works' if holds else 'does not work'}: {says} ({walls.sentence})"
 
 
 def _has_key(provider: str) -> bool:
@@ -284,4 +278,4 @@ def _ask(question: str) -> str:
     try:
         return input(question).strip()
     except EOFError:
-        raise InvalidCommand("the input ended before setup did") from None
+        raise InvalidCommand("the input ended before setup was finished") from None

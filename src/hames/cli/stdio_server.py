@@ -17,7 +17,7 @@ from hames.stdio.descriptors import Start, claim, unblock_stderr
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
-    parser.add_argument("--attach", action="store_true", help="join the server that runs on this data directory")
+    parser.add_argument("--attach", action="store_true", help="use the server that runs on this data directory")
 
 
 def run(args: Namespace, protocol: str, open_session: Callable[[Options, Models], Session]) -> int:

@@ -1,4 +1,4 @@
-"""The threads of a workspace: list, look at, export, put away, copy, remove.
+"""List, show, export, archive, copy and delete the threads of a workspace.
 
   hames threads                          the latest, newest first
   hames threads list --search cart --json
@@ -6,10 +6,10 @@
   hames threads export last > notes.md   or --format json
   hames threads fork ID                  a copy, to try something else
   hames threads archive ID               unarchive ID brings it back
-  hames threads rm ID                    for good; asks first, --yes does not
+  hames threads rm ID                    delete it; asks first, unless --yes is given
 
-ID may be the beginning of one, or `last`: the newest, and for unarchive the newest archived one.
-Exit code: 0, 1 when it cannot be done, 2 for a bad option.
+ID can be the beginning of an id, or `last` for the newest thread (for unarchive: the newest archived one).
+Exit code: 0, 1 if it failed, 2 for a bad option.
 """
 
 import sys
@@ -41,12 +41,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", default="list", choices=ACTIONS, help="default: list")
     parser.add_argument("thread", nargs="?", metavar="ID", help="a thread, the beginning of its id, or last")
     parser.add_argument("name", nargs="?", metavar="NAME", help="with rename: the new name")
-    parser.add_argument("--archived", action="store_true", help="the archived ones")
-    parser.add_argument("--search", metavar="WORDS", help="those that mention it")
+    parser.add_argument("--archived", action="store_true", help="list archived threads")
+    parser.add_argument("--search", metavar="WORDS", help="list threads that contain these words")
     parser.add_argument("--limit", metavar="N", type=flags.positive, default=20, help="how many (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--format", choices=("markdown", "json"), default="markdown", help="of an export")
-    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--format", choices=("markdown", "json"), default="markdown", help="format of an export")
+    parser.add_argument("--yes", action="store_true", help="delete without asking")
     flags.add_shared(parser, flags.THREADS)
 
 
@@ -103,7 +103,9 @@ async def find(client: AppServerClient, words: str | None, *, archived: bool = F
     if words in matching or len(matching) == 1:
         return words if words in matching else matching[0]
     raise ServerRefused(
-        f"no thread {words!r}" if not matching else f"{words!r} begins {len(matching)} ids; say more of it"
+        f"no thread {words!r}"
+        if not matching
+        else f"{words!r} is the beginning of {len(matching)} thread ids; give more of the id"
     )
 
 
@@ -133,7 +135,7 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
     for thread, title in zip(page.data, titles, strict=True):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
         padded = title + " " * (width - _cells(title))
-        whose = f"  {paint.warn('not written here')}" if thread.foreign else ""
+        whose = f"  {paint.warn('not written by you')}" if thread.foreign else ""
         model = f"  {paint.dim(visible(thread.model))}" if with_model else ""
         print(f"{paint.accent(thread.id.ljust(ids))}  {paint.dim(when)}  {padded}{model}{whose}".rstrip())
     if not page.data:
@@ -169,10 +171,10 @@ def _cells(text: str) -> int:
 async def _remove(args: Namespace, client: AppServerClient, thread_id: str) -> int:
     if not args.yes:
         if not sys.stdin.isatty():
-            raise ServerRefused("removing a thread asks first, and there is no terminal; --yes does without")
+            raise ServerRefused("deleting a thread needs a confirmation, and there is no terminal to ask on; use --yes")
         thread = await client.read_thread(thread_id)
         print(f"{thread_id}: {printable(thread.name or thread.preview)[:200]}")
-        answer = await read_answer("Remove it for good? [y/N] ")
+        answer = await read_answer("Delete this thread permanently? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("kept")
             return 1

@@ -4,7 +4,7 @@
   hames trust --show       only show them
   hames trust --revoke     ignore them again
 
-Trust is bound to the directory itself and to what those files say. A copy, a link or a changed file asks again.
+This applies to this directory and the current contents of the files. Run it again after they change, or for a copy.
 """
 
 import os

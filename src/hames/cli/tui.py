@@ -1,16 +1,16 @@
-"""The terminal: talk to an agent in this directory. `hames` alone opens it, too.
+"""Talk to an agent in this terminal. `hames` without a command does the same.
 
   hames                                  start a new thread here
   hames --continue                       continue the last thread
   hames --thread ID                      continue this thread
   hames --model scripted/hello           no key and no network needed
   hames tui "Why does test_cart fail?"   start with a first message
-  hames --attach                         use the server that runs here, and its threads
+  hames --attach                         use the `hames serve` that runs in this directory, and its threads
 
-It starts a server of its own and ends it on exit; --attach uses the one that `hames serve` runs here.
+It starts its own server and stops it on exit; --attach uses the one that `hames serve` started in this directory.
 F1 shows the keys, / the commands. `NO_COLOR` turns colours off.
-Exit code: 0, 1 when there is no terminal or no agent, 2 for a bad option or an unknown model, 128 and the signal's
-number when a signal ended it.
+Exit code: 0, 1 if there is no terminal or no agent, 2 for a bad option or an unknown model, 128 + the signal number
+after a signal.
 """
 
 import gc
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from hames import __version__
 from hames.cli import flags
-from hames.cli.directories import usable
+from hames.cli.directories import is_writable
 from hames.cli.spawn import server_command
 from hames.config.options import Options
 from hames.domain.display import visible
@@ -44,8 +44,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-c", "--continue", dest="last", action="store_true", help="continue the last thread")
     which.add_argument("--thread", metavar="ID", help="continue this thread")
-    parser.add_argument("--attach", action="store_true", help="use the server that runs here (hames serve)")
-    parser.add_argument("--theme", choices=("auto", "dark", "light"), default="auto", help="default: like the terminal")
+    parser.add_argument(
+        "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
+    )
+    parser.add_argument(
+        "--theme", choices=("auto", "dark", "light"), default="auto", help="default: the same as the terminal"
+    )
     flags.add_shared(parser)
 
 
@@ -56,7 +60,7 @@ def run(args: Namespace) -> int:
     if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
         raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
     options = flags.options(args)
-    if not args.attach and not usable(options.data_dir):
+    if not args.attach and not is_writable(options.data_dir):
         raise Misconfigured(
             f"threads cannot be saved in {str(options.data_dir)!r}: choose another place with --data-dir"
         )
@@ -81,7 +85,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
     from hames.tui.app import HamesApp
     from hames.tui.palette import terminal_is_dark
     from hames.tui.server_process import spawn_server
-    from hames.tui.session import Wishes
+    from hames.tui.session import NewThreadSettings
 
     frame.listen()
     dark = terminal_is_dark(frame.background, os.environ) if args.theme == "auto" else args.theme == "dark"
@@ -93,7 +97,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
         dark=dark,
         resume=resume,
         prompt=args.prompt,
-        wishes=Wishes(
+        new_settings=NewThreadSettings(
             model=flags.chosen_model(args, options),
             policy=flags.chosen_policy(args, options),
             sandbox=flags.chosen_sandbox(args, options),
@@ -153,7 +157,7 @@ def exit_lines(talk: "Conversation", words: list[str]) -> str:
     """What stays on the screen: the thread, how to open it again, and what it used. Nothing if there is no thread."""
     if not talk.thread_id:
         return ""
-    from hames.tui.status import dollars, tokens
+    from hames.tui.text import dollars, tokens
 
     used = [f"{tokens(talk.spent.total.total_tokens)} tokens"] if talk.spent.total is not None else []
     used += [dollars(talk.cost)] if talk.cost is not None else []

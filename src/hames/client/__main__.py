@@ -2,7 +2,7 @@
 
   python -m hames.client --cwd path/to/repo "Run the tests"
 
-  --yes   allow everything it asks for, once
+  --yes   approve every question once
   --no    allow nothing
 
 Without a terminal to ask on, nothing is allowed. Ctrl-C cancels the turn. Exit code: 0 when the turn completed,
@@ -127,12 +127,12 @@ def main() -> int:
     )
     parser.add_argument("prompt", help="what to do")
     parser.add_argument("--cwd", metavar="DIR", default=".", help="the workspace (default: here)")
-    parser.add_argument("--model", metavar="PROVIDER/MODEL", help="who answers")
-    parser.add_argument("--agent", choices=["code", "plan", "review"], help="the profile that works")
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", help="the model to use")
+    parser.add_argument("--agent", choices=["code", "plan", "review"], help="how the agent works: code, plan or review")
     parser.add_argument("--server", nargs=argparse.REMAINDER, metavar="COMMAND", help="start this server instead")
     answer = parser.add_mutually_exclusive_group()
-    answer.add_argument("--yes", action="store_true", help="allow everything it asks for, once")
-    answer.add_argument("--no", action="store_true", help="allow nothing it asks for")
+    answer.add_argument("--yes", action="store_true", help="approve every question once")
+    answer.add_argument("--no", action="store_true", help="reject every question")
     try:
         return anyio.run(talk, parser.parse_args())
     except (RequestFailed, ConnectionClosed) as failure:

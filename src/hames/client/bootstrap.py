@@ -19,7 +19,8 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import UNSET
 
-from hames.codecs.jsonrpc import Caller, Notification, Reply
+from hames.client.unreachable import ConnectionClosed
+from hames.codecs.jsonrpc import Caller, JsonRpcReply, Notification
 from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.policy import AgentName
@@ -27,6 +28,7 @@ from hames.domain.value import Value
 from hames.protocols.bootstrap import messages as m
 
 R = TypeVar("R", bound=Value)
+Prompt = str | Sequence[m.InputPart]
 
 EVENTS = 10_000
 CLOSE_SECONDS = 5.0
@@ -40,10 +42,6 @@ class RequestFailed(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-class ConnectionClosed(Exception):
-    """The server is gone."""
 
 
 class Event(Value):
@@ -119,12 +117,7 @@ class BootstrapClient:
         return await self._request("thread.get", m.ThreadGetParams(thread_id=thread_id), m.ThreadGetResult)
 
     async def start_turn(
-        self,
-        thread_id: str,
-        prompt: str | Sequence[m.InputPart],
-        *,
-        model: str | None = None,
-        agent: AgentName | None = None,
+        self, thread_id: str, prompt: Prompt, *, model: str | None = None, agent: AgentName | None = None
     ) -> str:
         """The new turn's id. `model` is `provider/model`."""
         parts = (m.TextPart(text=prompt),) if isinstance(prompt, str) else tuple(prompt)
@@ -153,12 +146,7 @@ class BootstrapClient:
             yield event
 
     async def turn(
-        self,
-        thread_id: str,
-        prompt: str | Sequence[m.InputPart],
-        *,
-        model: str | None = None,
-        agent: AgentName | None = None,
+        self, thread_id: str, prompt: Prompt, *, model: str | None = None, agent: AgentName | None = None
     ) -> AsyncIterator[Event]:
         """Start a turn and follow it to its end: the last event is `turn.completed` or `turn.error`.
 
@@ -170,22 +158,22 @@ class BootstrapClient:
             over = event.method in ("turn.completed", "turn.error")
             if over and isinstance(event.params, m.TurnNews | m.TurnFailed) and event.params.turn_id == turn_id:
                 return
-        raise ConnectionClosed("the server went away while the turn ran")
+        raise ConnectionClosed("the server ended while the turn was running")
 
     async def _request(self, method: str, params: Value, kind: type[R]) -> R:
         if self._closed:
-            raise ConnectionClosed("the server is gone")
+            raise ConnectionClosed("the server has ended")
         number, line = self._caller.request(method, params)
         answer = self._waiting[number] = _Answer()
         try:
             await self._outgoing.send(line)
             await answer.arrived.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise ConnectionClosed("the server is gone") from None
+            raise ConnectionClosed("the server has ended") from None
         finally:
             self._waiting.pop(number, None)
         if answer.reply is None:
-            raise ConnectionClosed("the server is gone")
+            raise ConnectionClosed("the server has ended")
         if answer.reply.error is not None:
             raise RequestFailed(answer.reply.error.code, answer.reply.error.message)
         return msgspec.convert(answer.reply.result, kind)
@@ -208,7 +196,7 @@ class BootstrapClient:
         match self._caller.read(line):
             case Notification(method=method, params=params):
                 await self._told.send(_event(method, params))
-            case Reply(number=number) as reply if number in self._waiting:
+            case JsonRpcReply(number=number) as reply if number in self._waiting:
                 self._waiting[number].reply = reply
                 self._waiting[number].arrived.set()
             case _:
@@ -218,7 +206,7 @@ class BootstrapClient:
 class _Answer:
     def __init__(self) -> None:
         self.arrived = anyio.Event()
-        self.reply: Reply | None = None
+        self.reply: JsonRpcReply | None = None
 
 
 def _event(method: str, params: Json) -> Event:

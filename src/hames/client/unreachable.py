@@ -7,3 +7,7 @@ class Unreachable(Exception):
     def __init__(self, why: str, code: int = 1) -> None:
         super().__init__(why)
         self.code = code
+
+
+class ConnectionClosed(Exception):
+    """The server is gone; nobody will answer."""

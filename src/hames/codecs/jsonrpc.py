@@ -1,10 +1,10 @@
-"""JSON-RPC without I/O: `Peer` is the side that is called, `Caller` the side that calls.
+"""JSON-RPC without I/O: `JsonRpcPeer` is the side that is called, `Caller` the side that calls.
 
 `Peer.receive(line)` says what a line means and never raises, whatever the bytes. Checks come in this order: size,
-UTF-8, JSON, shape, handshake, method, named parameters. What fails one of them comes back as a `Refusal`,
+UTF-8, JSON, shape, handshake, method, named parameters. What fails one of them comes back as a `JsonRpcRefusal`,
 already encoded; the parameters' own shapes, lookup and state are the dialect's and the engine's.
 
-* Every `Request` that comes out is answered exactly once, with `result` or `error`. Both return the bytes
+* Every `JsonRpcRequest` that comes out is answered exactly once, with `result` or `error`. Both return the bytes
   to send: nothing yet (`b""`) for a member of a batch whose siblings still wait.
 * A notification is never answered. A response to nothing we asked is dropped.
 * An id is kept as its JSON text and echoed unchanged: no precision is lost, whatever its size.
@@ -29,7 +29,7 @@ NOT_INITIALIZED = -32000
 Params = dict[str, Json]
 
 
-class Rules(Value):
+class JsonRpcRules(Value):
     """How the messages of one protocol differ from another's."""
 
     version: bool
@@ -43,7 +43,7 @@ class Rules(Value):
     """The request that must come first, and only once."""
 
 
-class Request(Value):
+class JsonRpcRequest(Value):
     id: bytes
     """As JSON text."""
     method: str
@@ -56,7 +56,7 @@ class Notification(Value):
     params: Json
 
 
-class Response(Value):
+class JsonRpcResponse(Value):
     """An answer to what we asked, under the id and with the `context` that `ask` was given."""
 
     request_id: str
@@ -65,13 +65,13 @@ class Response(Value):
     context: object = None
 
 
-class Refusal(Value):
+class JsonRpcRefusal(Value):
     """Nothing to carry out; `line` tells the other side why."""
 
     line: bytes
 
 
-Incoming = Request | Notification | Response | Refusal
+Incoming = JsonRpcRequest | Notification | JsonRpcResponse | JsonRpcRefusal
 
 
 class Batch:
@@ -87,16 +87,17 @@ class Batch:
         return encode_line(b"[" + b",".join(self.answers) + b"]")
 
 
-class Peer:
+class JsonRpcPeer:
     """Our side of one conversation: it remembers whether it was opened, and what we asked.
 
-    >>> peer = Peer(Rules(version=True, batches=True, loose_ids=True, scalar_params=-32600), frozenset({"hello"}))
+    >>> rules = JsonRpcRules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
+    >>> peer = JsonRpcPeer(rules, frozenset({"hello"}))
     >>> [request] = peer.receive(b'{"jsonrpc":"2.0","id":1,"method":"hello"}')
     >>> peer.result(request, {"ok": True})
     b'{"jsonrpc":"2.0","id":1,"result":{"ok":true}}\\n'
     """
 
-    def __init__(self, rules: Rules, methods: frozenset[str]) -> None:
+    def __init__(self, rules: JsonRpcRules, methods: frozenset[str]) -> None:
         self._rules = rules
         self._methods = methods
         self._opened = False
@@ -124,12 +125,12 @@ class Peer:
             return self._batch(value)
         return self._message(value, None)
 
-    def result(self, request: Request, value: Json) -> bytes:
+    def result(self, request: JsonRpcRequest, value: Json) -> bytes:
         if request.method == self._rules.opening:
             self._opened = True
         return self._answer(request, b'"result":' + encode(value))
 
-    def error(self, request: Request, code: int, message: str) -> bytes:
+    def error(self, request: JsonRpcRequest, code: int, message: str) -> bytes:
         return self._answer(request, b'"error":' + encode({"code": code, "message": message}))
 
     def notification(self, method: str, params: Json) -> bytes:
@@ -139,7 +140,7 @@ class Peer:
         return encode_line(head + encode(params) + b"}")
 
     def ask(self, method: str, params: Json, request_id: str, context: object = None) -> bytes:
-        """A request of ours; its answer comes out of `receive` as a `Response`."""
+        """A request of ours; its answer comes out of `receive` as a `JsonRpcResponse`."""
         self._asked[request_id] = context
         body = b'"id":' + encode(request_id) + b',"method":' + encode(method) + b',"params":' + encode(params)
         return encode_line(self._head + body + b"}")
@@ -155,10 +156,10 @@ class Peer:
     def _batch(self, values: list[Json]) -> list[Incoming]:
         batch = Batch()
         incoming = [message for value in values for message in self._message(value, batch)]
-        batch.waiting = sum(isinstance(message, Request) for message in incoming)
-        kept: list[Incoming] = [message for message in incoming if not isinstance(message, Refusal)]
+        batch.waiting = sum(isinstance(message, JsonRpcRequest) for message in incoming)
+        kept: list[Incoming] = [message for message in incoming if not isinstance(message, JsonRpcRefusal)]
         line = batch.line()  # empty while a request waits: refusals leave with its answer
-        return [*kept, Refusal(line=line)] if line else kept
+        return [*kept, JsonRpcRefusal(line=line)] if line else kept
 
     def _message(self, value: Json, batch: Batch | None) -> list[Incoming]:
         try:
@@ -172,7 +173,7 @@ class Peer:
         except _Refused as refused:
             return [self._refuse(refused, batch)]
 
-    def _request(self, value: Params, batch: Batch | None) -> Request:
+    def _request(self, value: Params, batch: Batch | None) -> JsonRpcRequest:
         rules = self._rules
         request_id = self._id(value)
         method = value.get("method")
@@ -186,14 +187,14 @@ class Peer:
         if rules.opening is not None and method != rules.opening and not self._opened:
             raise _Refused(NOT_INITIALIZED, f"send {rules.opening!r} first", request_id)
         if rules.opening is not None and method == rules.opening and self._opened:
-            raise _Refused(INVALID_REQUEST, f"{method!r} comes once", request_id)
+            raise _Refused(INVALID_REQUEST, f"{method!r} may be sent only once", request_id)
         if method not in self._methods:
             raise _Refused(METHOD_NOT_FOUND, f"no method {clipped(method)!r}", request_id)
         if params is None:
             params = {}
         if not isinstance(params, dict):
-            raise _Refused(INVALID_PARAMS, "parameters are named: member 'params' must be an object", request_id)
-        return Request(id=request_id, method=method, params=params, batch=batch)
+            raise _Refused(INVALID_PARAMS, "member 'params' must be an object", request_id)
+        return JsonRpcRequest(id=request_id, method=method, params=params, batch=batch)
 
     def _id(self, value: Params) -> bytes:
         request_id = value.get("id", ...)
@@ -209,23 +210,27 @@ class Peer:
             case _:
                 pass
         kinds = "a string or a number" if self._rules.loose_ids else "a string or an integer"
-        raise _Refused(INVALID_REQUEST, f"a request has a method, and an id that is {kinds}")
+        raise _Refused(INVALID_REQUEST, f"a request needs a method, and an id that is {kinds}")
 
     def _response(self, value: Params) -> list[Incoming]:
         request_id = value.get("id")
         if not isinstance(request_id, str) or request_id not in self._asked:
             return []
         context = self._asked.pop(request_id)
-        return [Response(request_id=request_id, result=value.get("result"), error=value.get("error"), context=context)]
+        return [
+            JsonRpcResponse(
+                request_id=request_id, result=value.get("result"), error=value.get("error"), context=context
+            )
+        ]
 
-    def _refuse(self, refused: "_Refused", batch: Batch | None = None) -> Refusal:
+    def _refuse(self, refused: "_Refused", batch: Batch | None = None) -> JsonRpcRefusal:
         error = encode({"code": refused.code, "message": refused.message})
         answer = self._head + b'"id":' + refused.request_id + b',"error":' + error + b"}"
         if batch is not None:
             batch.answers.append(answer)
-        return Refusal(line=encode_line(answer))
+        return JsonRpcRefusal(line=encode_line(answer))
 
-    def _answer(self, request: Request, body: bytes) -> bytes:
+    def _answer(self, request: JsonRpcRequest, body: bytes) -> bytes:
         answer = self._head + b'"id":' + request.id + b"," + body + b"}"
         if request.batch is None:
             return encode_line(answer)
@@ -271,7 +276,7 @@ class RpcError(Value):
     data: Json = None
 
 
-class Reply(Value):
+class JsonRpcReply(Value):
     """The answer to a request of ours, by its number."""
 
     number: int
@@ -296,7 +301,7 @@ class Caller:
     >>> caller.request("hello", {})
     (1, b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{}}\\n')
     >>> caller.read(b'{"id":1,"result":"hi"}')
-    Reply(number=1, result='hi', error=None)
+    JsonRpcReply(number=1, result='hi', error=None)
     """
 
     def __init__(self, *, version: bool) -> None:
@@ -317,7 +322,7 @@ class Caller:
     def error(self, request_id: str | int, code: int, message: str) -> bytes:
         return self._line({"id": request_id, "error": {"code": code, "message": message}})
 
-    def read(self, line: Line) -> ServerRequest | Notification | Reply | None:
+    def read(self, line: Line) -> ServerRequest | Notification | JsonRpcReply | None:
         try:
             message: Json = None if isinstance(line, TooLong) else _DECODER.decode(line)
         except (ValueError, RecursionError):
@@ -328,9 +333,9 @@ class Caller:
             case {"method": str(method)}:
                 return Notification(method=method, params=message.get("params"))
             case {"id": int(number), "error": dict(error)}:
-                return Reply(number=number, error=_read_error(error))
+                return JsonRpcReply(number=number, error=_read_error(error))
             case {"id": int(number)}:
-                return Reply(number=number, result=message.get("result"))
+                return JsonRpcReply(number=number, result=message.get("result"))
             case _:
                 return None
 

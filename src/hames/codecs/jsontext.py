@@ -174,7 +174,7 @@ def _raw(text: str) -> Json:
 
 
 def _constant(word: str) -> Json:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 _LOOSE = json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=_constant)

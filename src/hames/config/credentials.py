@@ -103,6 +103,6 @@ def _keyring() -> "KeyringBackend | None":
     except ImportError:
         return None
     backend = keyring.get_keyring()
-    # Below 1 are backends that protect less than our own file does. Whoever names one knows that.
+    # Backends below 1 protect less than our own file; they are used only if the environment names them.
     chosen = backend.priority >= 1 or (backend.priority > 0 and os.environ.get("PYTHON_KEYRING_BACKEND"))
     return backend if chosen else None

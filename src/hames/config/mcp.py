@@ -21,13 +21,13 @@ class McpServer(Value):
     args: tuple[str, ...] = ()
     """Its arguments."""
     env: dict[str, str] = {}
-    """Its environment, beside HOME, PATH and a few more."""
+    """Environment variables for it, in addition to HOME, PATH and a few more."""
     url: str = ""
-    """The address of a server that runs already, instead of `command`."""
+    """The address of a server that is already running, instead of `command`."""
     headers: dict[str, str] = {}
     """HTTP headers for `url`."""
     enabled: bool = True
-    """`false`: leave it out."""
+    """`false` turns the server off."""
     startup_timeout_sec: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 15.0
     """How many seconds a thread waits for it to start."""
 

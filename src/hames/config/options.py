@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.credentials import Credentials
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
@@ -20,26 +21,16 @@ from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.policy import (
     ApprovalPolicy,
-    DangerFullAccess,
-    ExternalSandbox,
-    ReadOnly,
     SandboxPolicy,
     WorkspaceWrite,
 )
 from hames.domain.value import Value
 
-SANDBOXES: Final[dict[str, SandboxPolicy]] = {
-    "readOnly": ReadOnly(),
-    "workspaceWrite": WorkspaceWrite(),
-    "dangerFullAccess": DangerFullAccess(),
-    "externalSandbox": ExternalSandbox(),
-}
-
 SECRET = ("api_key", "token", "password", "secret")
 
 
 class Setting(Value):
-    """One value and where it came from."""
+    """A value and its origin."""
 
     value: Json
     origin: str
@@ -61,36 +52,36 @@ class Options(Value):
     model: str = ""
     """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
-    """When you are asked first: `never`, for risky actions (`unlessTrusted`), or every time (`always`)."""
+    """When the agent asks you first: never (`never`), for risky actions (`unlessTrusted`), or every time (`always`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
-    """What commands may touch: the name of a policy, or a table with `type` and its settings."""
+    """What commands can read, write and reach: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
-    """Where bubblewrap is missing, run commands with Landlock alone, which is weaker."""
+    """If bubblewrap is missing, run commands with Landlock alone, which is weaker."""
     instructions: str = ""
     """Text that is added to the instructions of the model."""
     max_steps: int = 200
     """How many model calls a turn may make."""
     log_file: str = ""
-    """Write the log there instead of to stderr."""
+    """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
     """How much is logged: `debug`, `info`, `warning` or `error`."""
     extra_path: tuple[str, ...] = ()
     """Directories added to the fixed PATH of commands."""
     extra_read: tuple[str, ...] = ()
-    """Files and directories that commands in the sandbox may read, beside the system's and the usual tools."""
+    """More files and directories that commands in the sandbox can read, beside the system and the usual tools."""
     extra_cache: tuple[str, ...] = ()
-    """Directories that they may read, and change in a private copy that is thrown away."""
+    """Directories that commands can read and change, but only in a private copy that is deleted afterwards."""
     max_memory_mb: int | None = None
-    """Megabytes of memory that a command may use with everything it starts. `"auto"` is three quarters of the machine's
-    memory, 0 is no limit."""
+    """Memory that a command can use together with everything it starts, in megabytes. `"auto"` is three quarters of the
+    machine's memory, 0 is no limit."""
     max_file_mb: int = 16_384
-    """Megabytes that one file may have which a command writes. 0 is no limit."""
+    """The largest file that a command can write, in megabytes. 0 is no limit."""
     max_processes: int = 4096
-    """How many processes a command may have at a time. 0 is no limit."""
+    """How many processes a command can have at the same time. 0 is no limit."""
     search_command: tuple[str, ...] = ()
-    """A program and its arguments that searches the web, for models whose service does not. `{query}` is replaced."""
+    """A program with arguments that searches the web, for models whose service cannot. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
-    """MCP servers whose tools the model is offered, by name."""
+    """MCP servers whose tools the model can use, by name."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}
@@ -101,24 +92,27 @@ class Options(Value):
     """What of the workspace's configuration is ignored, and why: a sentence each."""
 
 
-NAMES: Final = {
-    "model": str,
-    "approval_policy": str,
-    "sandbox": (str, dict),
-    "allow_degraded": bool,
-    "instructions": str,
-    "max_steps": int,
-    "log_file": str,
-    "log_level": str,
-    "extra_path": list,
-    "extra_read": list,
-    "extra_cache": list,
-    "max_memory_mb": (int, str),
-    "max_file_mb": int,
-    "max_processes": int,
-    "search_command": list,
-    "mcp_servers": dict,
+_KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
+    "model": (str, ""),
+    "approval_policy": (str, "unlessTrusted"),
+    "sandbox": ((str, dict), "workspaceWrite"),
+    "allow_degraded": (bool, False),
+    "instructions": (str, ""),
+    "max_steps": (int, 200),
+    "log_file": (str, ""),
+    "log_level": (str, "warning"),
+    "extra_path": (list, []),
+    "extra_read": (list, []),
+    "extra_cache": (list, []),
+    "max_memory_mb": ((int, str), "auto"),
+    "max_file_mb": (int, 16_384),
+    "max_processes": (int, 4096),
+    "search_command": (list, []),
+    "mcp_servers": (dict, {}),
 }
+"""The keys of the configuration files: what a value may be, and the default."""
+NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
+DEFAULTS: Final = {name: default for name, (_, default) in _KEYS.items()}
 OF_PROJECTS: Final = frozenset({"model", "approval_policy", "sandbox", "instructions", "max_steps", "mcp_servers"})
 BY_ENVIRONMENT: Final = {
     "HAMES_MODEL": "model",
@@ -126,24 +120,6 @@ BY_ENVIRONMENT: Final = {
     "HAMES_SANDBOX": "sandbox",
     "HAMES_LOG_FILE": "log_file",
     "HAMES_LOG_LEVEL": "log_level",
-}
-DEFAULTS: Final[dict[str, Json]] = {
-    "model": "",
-    "approval_policy": "unlessTrusted",
-    "sandbox": "workspaceWrite",
-    "allow_degraded": False,
-    "instructions": "",
-    "max_steps": 200,
-    "log_file": "",
-    "log_level": "warning",
-    "extra_path": [],
-    "extra_read": [],
-    "extra_cache": [],
-    "max_memory_mb": "auto",
-    "max_file_mb": 16_384,
-    "max_processes": 4096,
-    "search_command": [],
-    "mcp_servers": {},
 }
 
 
@@ -211,7 +187,8 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
             _take(settings, {"mcp_servers": msgspec.to_builtins(shared)}, MCP_JSON, problems)
     untrusted = tuple(trust.asks_for(cwd))
     warnings = ignored(cwd, untrusted, changed=trust.trusted_before(cwd))
-    _take(settings, _by_environment(environment), "environment", problems)
+    by_variable = {name: environment[key] for key, name in BY_ENVIRONMENT.items() if environment.get(key)}
+    _take(settings, by_variable, "environment", problems)
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag", problems)
     home = environment.get("HOME") or str(Path.home())
     sandbox = valued("sandbox", sandbox_policy)
@@ -225,7 +202,8 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         data_dir=Path(data_directory(str(cwd), flags.get("data_dir"))),
         state_dir=state,
         notes_dir=path.parent,
-        environment={**tried(lambda: _saved_keys(environment), {}), **by_file, **environment},
+        # What `hames login` saved comes last: everything else that names a key is stronger.
+        environment={**tried(Credentials.of_user(environment).values, {}), **by_file, **environment},
         model=settings["model"].value,
         approval_policy=policy,
         sandbox=sandbox,
@@ -252,20 +230,17 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
 def sandbox_policy(setting: Setting) -> SandboxPolicy:
     """By name, or as a table with `type`. Spellings of other tools are understood."""
     value, where = setting.value, f"sandbox is {setting.value!r} ({setting.origin})"
-    if isinstance(value, str) and (name := words.sandbox_name(value)) is not None:
-        return SANDBOXES[name]
-    if isinstance(value, dict):
-        try:
-            value = words.sandbox_table(value)
-        except Misconfigured as problem:
-            raise Misconfigured(f"sandbox ({setting.origin}) {problem}") from None
-        if value.get("type") in SANDBOXES:
-            try:
-                return msgspec.convert(value, SandboxPolicy, strict=True)
-            except msgspec.ValidationError as problem:
-                raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
-        raise Misconfigured(f"{where}; its type must be one of {', '.join(SANDBOXES)}")
-    raise Misconfigured(f"{where}; it must be one of {', '.join(SANDBOXES)}")
+    try:
+        table = words.sandbox_table(value if isinstance(value, dict) else {"type": value})
+    except Misconfigured as problem:
+        raise Misconfigured(f"sandbox ({setting.origin}) {problem}") from None
+    if table.get("type") not in words.SANDBOXES:
+        what = "its type" if isinstance(value, dict) else "it"
+        raise Misconfigured(f"{where}; {what} must be one of {', '.join(words.SANDBOXES)}")
+    try:
+        return msgspec.convert(table, SandboxPolicy, strict=True)
+    except msgspec.ValidationError as problem:
+        raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
 
 
 def _with_roots(policy: SandboxPolicy, setting: Setting, home: str) -> SandboxPolicy:
@@ -277,7 +252,7 @@ def _with_roots(policy: SandboxPolicy, setting: Setting, home: str) -> SandboxPo
         where = f"writableRoots of sandbox ({setting.origin}) names {root!r}"
         full = os.path.join(home, root[2:]) if root.startswith("~/") else root  # noqa: PTH118
         if "\0" in full or not full.startswith("/"):
-            raise Misconfigured(f"{where}; it must be a path from the root, or from the home directory with '~/'")
+            raise Misconfigured(f"{where}; it must be an absolute path, or begin with '~/'")
         if not Path(full).exists():
             raise Misconfigured(f"{where}, which does not exist. Create it, or remove it from the list")
         if not Path(full).is_dir():
@@ -324,19 +299,19 @@ def _is_private(name: str) -> bool:
 
 
 OTHER_TOOLS: Final = {
-    "sandbox_mode": 'Here it is called sandbox: sandbox = "workspaceWrite"',
+    "sandbox_mode": 'The key is called sandbox: sandbox = "workspaceWrite"',
     "sandbox_workspace_write": (
         'Write: sandbox = { type = "workspaceWrite", writableRoots = ["/path"], networkAccess = true }'
     ),
-    "model_provider": 'The provider is a part of the model: model = "PROVIDER/MODEL"',
-    "model_providers": "Here the tables are called [providers.NAME]",
+    "model_provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
+    "model_providers": "The tables are called [providers.NAME]",
     "model_reasoning_effort": "Choose it with `hames run --option reasoning_effort=high`",
     "profiles": "There are no profiles; HAMES_CONFIG names another file",
     "profile": "There are no profiles; HAMES_CONFIG names another file",
-    "mcpServers": "Here the tables are called [mcp_servers.NAME]",
+    "mcpServers": "The tables are called [mcp_servers.NAME]",
     "permissions": "See approval_policy and sandbox",
     "env": "Set variables in your shell, or in the env of an MCP server",
-    "provider": 'The provider is a part of the model: model = "PROVIDER/MODEL"',
+    "provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
 }
 """Keys of other tools' files, and what to write here instead."""
 
@@ -373,7 +348,7 @@ def _unknown(name: str, origin: str, known: Collection[str]) -> str:
 
 
 def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool:
-    """Whether an MCP server's table can be used. A key nobody reads is a mistake, and is said to be one."""
+    """Whether an MCP server's table can be used. Unknown keys are reported as problems."""
     known = [field.name for field in msgspec.structs.fields(McpServer)]
     unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
     problems += [
@@ -382,17 +357,6 @@ def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool
         for key in unknown
     ]
     return not unknown
-
-
-def _by_environment(environment: Mapping[str, str]) -> dict[str, Json]:
-    return {name: environment[variable] for variable, name in BY_ENVIRONMENT.items() if environment.get(variable)}
-
-
-def _saved_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """What `hames login` saved. Everything else that names a key comes before it."""
-    from hames.config.credentials import Credentials
-
-    return Credentials.of_user(environment).values()
 
 
 def _approval_policy(setting: Setting) -> ApprovalPolicy:
@@ -414,12 +378,15 @@ def _shown(name: str, setting: Setting, home: str) -> tuple[str, ...]:
     where = f"{name} ({setting.origin})"
     for path in setting.value:
         if not isinstance(path, str) or "\0" in path:
-            raise Misconfigured(f"{where} must be a list of texts, each a path")
+            raise Misconfigured(f"{where} must be a list of paths")
         if not path.startswith(("/", "~/")) or ".." in path.split("/"):
-            raise Misconfigured(f"{where}: {path!r} must be a path from the root, or from the home directory with '~/'")
+            raise Misconfigured(f"{where}: {path!r} must be an absolute path, or begin with '~/'")
         full = Path(home, path[2:]) if path.startswith("~/") else Path(path)
         if Path(home).is_relative_to(full):
-            raise Misconfigured(f"{where}: {path!r} would show the whole home directory; name what is needed in it")
+            raise Misconfigured(
+                f"{where}: {path!r} would show the whole home directory; name only the"
+                f" directories in it that are needed"
+            )
     return tuple(setting.value)
 
 
@@ -437,11 +404,9 @@ def _limit(name: str, setting: Setting) -> int | None:
 def _search_command(setting: Setting) -> tuple[str, ...]:
     words = setting.value
     if not all(isinstance(word, str) and "\0" not in word for word in words):
-        raise Misconfigured(f"search_command ({setting.origin}) must be a list of texts: a program and its arguments")
+        raise Misconfigured(f"search_command ({setting.origin}) must be a list of strings: a program and its arguments")
     if words and ("{query}" in words[0] or not words[0] or ("/" in words[0] and not words[0].startswith("/"))):
-        raise Misconfigured(
-            f"search_command ({setting.origin}) must begin with a program: a name, or a path from the root"
-        )
+        raise Misconfigured(f"search_command ({setting.origin}) must begin with a program: a name, or an absolute path")
     return tuple(words)
 
 
@@ -453,5 +418,5 @@ def _mcp_servers(setting: Setting) -> dict[str, McpServer]:
     wrong = [name for name, server in servers.items() if bool(server.command) == bool(server.url)]
     if wrong:
         names = ", ".join(map(repr, wrong))
-        raise Misconfigured(f"the MCP server {names} ({setting.origin}) needs a command or a url, and not both")
+        raise Misconfigured(f"the MCP server {names} ({setting.origin}) needs either a command or a url")
     return servers

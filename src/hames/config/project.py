@@ -18,6 +18,8 @@ from hames.private_files import write_private
 OBEYED = (PROJECT_CONFIG, ".mcp.json")
 """The files of a workspace that can change what hames does."""
 OBEYED_BYTES = 1 << 20
+OTHER_AGENTS = (".claude", ".codex", ".cursor", ".gemini", ".opencode", ".windsurf", ".clinerules", ".roo")
+"""Directories in which other agents keep their settings, commands and rules."""
 
 
 class Trusted(Value):
@@ -102,7 +104,7 @@ def _contents(directory: Path) -> dict[str, bytes]:
 
 
 def ignored(directory: Path, untrusted: Sequence[str], *, changed: bool) -> list[str]:
-    """A sentence for each configuration file of the workspace that is there and is not used."""
+    """One sentence for each configuration file of the workspace that exists and is ignored."""
     said: list[str] = []
     if untrusted:
         names, verb = " and ".join(untrusted), "is" if len(untrusted) == 1 else "are"
@@ -115,7 +117,7 @@ def ignored(directory: Path, untrusted: Sequence[str], *, changed: bool) -> list
 
 
 def _unreadable(path: Path) -> str:
-    """Why a file that is there is not read."""
+    """Why an existing file cannot be used; empty: it can."""
     try:
         found = path.lstat()
     except OSError:
@@ -132,3 +134,18 @@ def _unreadable(path: Path) -> str:
 def read_obeyed(directory: Path, name: str) -> bytes:
     """One of the files, for a directory that is trusted. Nothing if it is not there."""
     return _contents(directory.resolve()).get(name, b"")
+
+
+def other_agents_files(directory: Path) -> str:
+    """Which directories of other agents this project has and what is read instead, in words; empty: it has none."""
+    here = directory.resolve()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    folders = [folder for folder in (here, *here.parents) if folder.is_relative_to(root)]
+    names = [f"{name}/" for name in OTHER_AGENTS if any((folder / name).is_dir() for folder in folders)]
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"{' and '.join(names)} {verb} not read: no settings, commands, agents, hooks or rules in there. Read are"
+        f" AGENTS.md, CLAUDE.md where there is no AGENTS.md beside it, and hames.toml and .mcp.json after `hames trust`"
+    )

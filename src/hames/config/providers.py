@@ -5,7 +5,6 @@ built in becomes a provider of that name which speaks chat completions; it needs
 """
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from hames.domain.errors import Misconfigured
@@ -30,7 +29,7 @@ _HINTS = {
     "env_http_headers": "extra headers are not supported",
     "http_headers": "extra headers are not supported",
     "url": "the address is called base_url",
-    "wire_api": "providers of your own speak chat completions",
+    "wire_api": "your own providers always use chat completions",
     "name": "the name of the provider is the name of the table",
     "model": "set model = '{name}/MODEL' at the top of the file",
 }
@@ -45,7 +44,7 @@ def variable(provider: str, key: str) -> str:
 
 
 def usual_address(provider: str) -> str:
-    """Where a provider is unless somebody says otherwise; empty, if only its owner knows."""
+    """The default address of a provider; empty where there is none."""
     if provider in _SERVICES:
         return _SERVICES[provider]
     return next((server.url for server in SERVERS if server.name == provider), "")
@@ -116,8 +115,3 @@ def _variables(name: str, table: Json, origin: str, problems: list[str]) -> dict
 
 def _known() -> str:
     return f"The providers that are built in are: {', '.join(KEYS)}. Any other name needs base_url"
-
-
-def own_key_variables(own: tuple[str, ...]) -> Mapping[str, str]:
-    """The variable that holds the key of each provider of the user's own."""
-    return {name: variable(name, "api_key") for name in own}

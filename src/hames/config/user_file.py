@@ -42,7 +42,7 @@ def set_in_table(file: Path, table: str, name: str, value: str) -> None:
         found = found.get(part) if isinstance(found, dict) else None
     if found != value:
         raise Misconfigured(
-            f"set {name} of [{table}] in {str(file)!r} yourself: it is written in a way of its own there"
+            f"set {name} of [{table}] in {str(file)!r} yourself: hames cannot edit the way it is written there"
         )
     write_user_file(file, changed)
 

@@ -19,7 +19,7 @@ _NEAREST: Final = {
     "plan": "planning is a command of the terminal, not a policy: /plan",
     "bypasspermissions": "the policies have other names here",
 }
-_INSTEAD: Final = {"bypasspermissions": "never (the sandbox stays)"}
+_INSTEAD: Final = {"bypasspermissions": "never (commands stay in the sandbox)"}
 _KEYS: Final = {"type": "type", "writableroots": "writableRoots", "networkaccess": "networkAccess"}
 
 

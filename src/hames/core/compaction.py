@@ -58,7 +58,7 @@ async def compact(turn: LoopTurn) -> bool:
                 if isinstance(event, TextDelta):
                     text += event.text
                     if len(text) > SUMMARY_CHARS:
-                        raise ProviderError("the summary does not end")
+                        raise ProviderError("the summary is too long")
                     await turn.handle.append(item.id, event.text, "summary")
                 elif isinstance(event, UsageSeen):
                     usage = event.usage

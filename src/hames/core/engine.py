@@ -7,7 +7,7 @@ from typing import Any, Self, assert_never
 import anyio
 
 from hames.core.history import changes_between
-from hames.core.rules import Rules
+from hames.core.rules import EngineRules
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
@@ -34,7 +34,7 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
-from hames.domain.errors import ThreadInUse, ThreadReadOnly
+from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
@@ -54,7 +54,7 @@ class Engine:
         trust: Trust,
         clock: Clock,
         ids: Ids,
-        rules: Rules,
+        rules: EngineRules,
         agents: Mapping[str, Agent] | None = None,
         notes: Notes | None = None,
     ) -> None:
@@ -63,7 +63,8 @@ class Engine:
         `notes` reads the project notes that the model is shown; None: it is shown none.
         """
         self.models = models
-        self.agents = agents or {}
+        self.workspace = workspace
+        self.agents = agents if agents is not None else {}  # it may grow: installed agents are found when needed
         self.rules = rules
         self.clock = clock
         self._threads = Threads(
@@ -78,7 +79,7 @@ class Engine:
         )
         self._turns = Turns(self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents)
         self.observers = self._threads.observers
-        """Hear every change of every thread, at once: for metrics and traces."""
+        """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
     async def __aenter__(self) -> Self:
         self._turns.tasks = await anyio.create_task_group().__aenter__()
@@ -145,6 +146,10 @@ class Engine:
                 return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
             case _ as never:
                 assert_never(never)
+
+    async def wait(self, thread_id: ThreadId) -> HarnessError | None:
+        """Waits until the turn that runs on a thread has ended. Returns what it failed with."""
+        return await self._turns.wait(thread_id)
 
     async def watch(self, thread_id: ThreadId, *, answers: bool = True) -> Watcher:
         """A snapshot and every change after it. `answers`: somebody there can decide approvals."""

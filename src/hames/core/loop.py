@@ -4,6 +4,7 @@ One turn of the core specification is one `step` here. Tools run only after the
 whole reply has arrived, so a reply that breaks off has had no effect and can be asked for again.
 """
 
+import logging
 from contextlib import aclosing
 from typing import assert_never
 
@@ -43,6 +44,8 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.ports import TurnEvent
 
+log = logging.getLogger(__name__)
+
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
 
@@ -75,7 +78,7 @@ async def run_loop(turn: LoopTurn) -> str:
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
 
-class Reply:
+class ModelReply:
     """A model reply as it arrives: the open item of each block, and the whole calls."""
 
     def __init__(self) -> None:
@@ -102,7 +105,7 @@ class Reply:
         return self.ended.word or self.ended.reason if self.ended else ""
 
 
-async def _ask(turn: LoopTurn) -> Reply:
+async def _ask(turn: LoopTurn) -> ModelReply:
     """One whole reply. A reply that breaks off is closed as it is, and asked for again: nothing of it has run."""
     broken = 0
     while True:
@@ -110,24 +113,33 @@ async def _ask(turn: LoopTurn) -> Reply:
             await compaction.compact(turn)
         turn.handle.step += 1
         turn.user_messages_shown = _said_by_user(turn)
-        reply = Reply()
+        reply, asked_at = ModelReply(), turn.clock.monotonic()
+        log.debug("model.asked", extra=_logged(turn))
         try:
             await _listen(turn, reply)
             _check_ending(reply)
         except ProviderError as failure:
+            log.info("model.failed", extra={**_logged(turn, asked_at), "why": str(failure), "info": failure.info})
             await _close(turn, reply, broken=True)
             if failure.info == "ContextWindowExceeded" and turn.compacts and await compaction.compact(turn):
                 continue
             if not failure.retryable or not reply.anything or broken >= BROKEN_REPLIES:
                 raise
             broken += 1
-            await _notice(turn, "retry", f"the reply broke off and is asked for again: {failure}")
+            await _notice(turn, "retry", f"the connection was lost during the reply; asking again: {failure}")
             await turn.clock.sleep(0.5 * 2**broken)
         else:
+            log.info("model.replied", extra={**_logged(turn, asked_at), "stop": reply.word, "calls": len(reply.calls)})
             return reply
 
 
-async def _listen(turn: LoopTurn, reply: Reply) -> None:
+def _logged(turn: LoopTurn, since: float | None = None) -> dict[str, object]:
+    """The fields of a log line. Nothing that a person or a model said is among them."""
+    took = {} if since is None else {"ms": round((turn.clock.monotonic() - since) * 1000)}
+    return {"thread_id": turn.handle.thread_id, "model": turn.card.id, "step": turn.step, **took}
+
+
+async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
     request = ModelRequest(
         model=turn.card.model,
         messages=messages(turn.handle.state, turn.memory),
@@ -183,13 +195,15 @@ async def _listen(turn: LoopTurn, reply: Reply) -> None:
     await _close(turn, reply)
 
 
-async def _stream(turn: LoopTurn, reply: Reply, block: int, blank: Item, *, text: str, stream: Stream = "text") -> None:
+async def _stream(
+    turn: LoopTurn, reply: ModelReply, block: int, blank: Item, *, text: str, stream: Stream = "text"
+) -> None:
     reply.grow(len(text))
     item_id = reply.items.get(block) or await _open(turn, reply, block, blank)
     await turn.handle.append(item_id, text, stream)
 
 
-async def _open(turn: LoopTurn, reply: Reply, block: int, blank: Item) -> ItemId:
+async def _open(turn: LoopTurn, reply: ModelReply, block: int, blank: Item) -> ItemId:
     reply.anything = True
     reply.grow(BLOCK_CHARS)
     item_id = reply.items[block] = turn.handle.new_item_id()
@@ -198,13 +212,15 @@ async def _open(turn: LoopTurn, reply: Reply, block: int, blank: Item) -> ItemId
     return item_id
 
 
-async def _finish(turn: LoopTurn, reply: Reply, block: int, status: ItemStatus = "completed", **fields: object) -> None:
+async def _finish(
+    turn: LoopTurn, reply: ModelReply, block: int, status: ItemStatus = "completed", **fields: object
+) -> None:
     item_id = reply.items.pop(block, None)
     if item_id is not None:
         await turn.complete(item_id, status, **fields)
 
 
-async def _call(turn: LoopTurn, reply: Reply, call: Call) -> None:
+async def _call(turn: LoopTurn, reply: ModelReply, call: Call) -> None:
     reply.anything = True
     if any(call.id == other.id for other in reply.calls):  # some services repeat themselves; results need a name each
         call = replace(call, id=CallId(f"{call.id}_{len(reply.calls)}"))
@@ -212,7 +228,7 @@ async def _call(turn: LoopTurn, reply: Reply, call: Call) -> None:
     await turn.handle.emit(ToolCalled(turn_id=turn.turn_id, step=turn.step, call=call))
 
 
-async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
+async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> None:
     """Completes the blocks that were never ended, and reports the usage.
 
     The calls of a broken reply stay in the history: the model reads that they did not run.
@@ -231,11 +247,11 @@ async def _close(turn: LoopTurn, reply: Reply, *, broken: bool = False) -> None:
         await turn.handle.emit(*events)
 
 
-def _check_ending(reply: Reply) -> None:
+def _check_ending(reply: ModelReply) -> None:
     """Raises `ProviderError` for a reply that did not end well."""
     match reply.ended:
         case None:
-            raise ProviderError("the reply ended in the middle", retryable=True, info="ResponseStreamDisconnected")
+            raise ProviderError("the reply was incomplete", retryable=True, info="ResponseStreamDisconnected")
         case ReplyEnded(reason="context_exceeded"):
             raise ProviderError("the conversation no longer fits the model's window", info="ContextWindowExceeded")
         case ReplyEnded(reason="refusal"):

@@ -24,7 +24,7 @@ from hames.domain.notes import Note, complaint
 from hames.domain.options import Settings
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.state import ThreadState
-from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
+from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class LoopAgent:
         """The engine's: there are many threads, and a group for each would double what one costs."""
 
     def open(self, state: ThreadState) -> "LoopThread":
+        """It may be used without being entered: what it opens for a thread is closed with the thread."""
         return LoopThread(self, self.threads.loaded[state.id])
 
 
@@ -51,7 +52,6 @@ class LoopThread:
     abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
 
     def __init__(self, agent: LoopAgent, loaded: LoadedThread) -> None:
-        self._closed = anyio.Event()
         self._agent = agent
         self._threads = agent.threads
         self._loaded = loaded
@@ -64,7 +64,7 @@ class LoopThread:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._closed.set()
+        return
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
         prepared = await self._prepare(turn)
@@ -89,7 +89,7 @@ class LoopThread:
     async def _prepare(self, turn: TurnHandle) -> LoopTurn:
         settings = effective(turn.settings)
         card = self._threads.models.find(settings.model)
-        place = _place(turn.thread_id, turn.turn_id, settings)
+        place = _place(self._threads.workspace, turn.thread_id, turn.turn_id, settings)
         offered = await self._opened_tools(place)
         reads_only = settings.agent != "code"
         native = _native(card, settings)
@@ -114,6 +114,7 @@ class LoopThread:
             memory=self._memory,
             max_steps=settings.max_steps or rules.max_steps,
             max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
+            compacts=rules.compacts,
             notes=notes,
         )
 
@@ -150,7 +151,7 @@ class LoopThread:
     async def _open_tools(self) -> None:
         settings = self._loaded.thread.state.settings
         try:
-            await self._opened_tools(_place(self._loaded.thread.id, TurnId(""), settings))
+            await self._opened_tools(_place(self._threads.workspace, self._loaded.thread.id, TurnId(""), settings))
         except Exception:  # the next turn tries again, and fails with it
             log.exception("tools.open_failed", extra={"thread_id": self._loaded.thread.id})
 
@@ -158,13 +159,15 @@ class LoopThread:
         """A task of their own, because what a tool opens must be closed by the task that opened it."""
         async with self._agent.tools.open(place, self._note_server) as tools:
             task_status.started(list(tools))
-            await self._closed.wait()
+            await self._loaded.closed.wait()
 
     async def _note_server(self, status: ServerStatus) -> None:
         """Remembers how an MCP server is doing, and writes a notice when people should know."""
         before = self._servers.get(status.name)
         self._servers[status.name] = status
         thread = self._loaded.thread
+        about = {"server": status.name, "state": status.state, "tools": len(status.tools), "why": status.reason}
+        log.info("mcp.server", extra={"thread_id": thread.id, **about})
         running = thread.state.running
         event = notice(before, status, running.id if running is not None else None)
         if event is not None and not self._loaded.closed.is_set():
@@ -186,9 +189,14 @@ def _reviewing(turn: LoopTurn) -> LoopTurn:
     )
 
 
-def _place(thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
+def _place(files: Workspace, thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
     return Place(
-        thread_id=thread_id, turn_id=turn_id, workspace=settings.cwd, cwd=settings.cwd, sandbox=settings.sandbox
+        files=files,
+        thread_id=thread_id,
+        turn_id=turn_id,
+        workspace=settings.cwd,
+        cwd=settings.cwd,
+        sandbox=settings.sandbox,
     )
 
 

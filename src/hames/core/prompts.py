@@ -50,7 +50,7 @@ def review_prompt(target: ReviewTarget) -> tuple[TextInput, ...]:
     """Raises `InvalidCommand` for a target that names nothing."""
     text = target.text.strip()
     if target.kind != "uncommittedChanges" and not text:
-        raise InvalidCommand(f"a review of kind {target.kind!r} needs to be told what to look at")
+        raise InvalidCommand(f"a review of kind {target.kind!r} needs a target")
     return (TextInput(text=text if target.kind == "custom" else REVIEWS[target.kind].format(text=text)),)
 
 

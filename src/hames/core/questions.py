@@ -1,5 +1,6 @@
 """Approvals that wait for an answer. The first recorded answer wins; without one nothing runs."""
 
+import logging
 from contextlib import suppress
 
 import anyio
@@ -14,6 +15,8 @@ from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
 from hames.domain.policy import Decision
 
+log = logging.getLogger(__name__)
+
 WITHDRAW_SECONDS = 3.0
 
 
@@ -27,13 +30,15 @@ class Questions:
     async def ask(self, thread: Thread, approval: Approval) -> Answer:
         """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so."""
         question = self._open[approval.id] = _Question(thread, approval)
+        about = {"thread_id": thread.id, "approval_id": approval.id, "intent": type(approval.intent).__name__}
+        log.info("approval.asked", extra=about)
         try:
             await thread.emit(ApprovalRequested(approval=approval))
             while not question.answered.is_set():
                 with anyio.move_on_after(self._patience_s):
                     await question.answered.wait()
                 if not question.answered.is_set() and not thread.answerable:
-                    note = f"nobody who could answer was there for {self._patience_s:g} s"
+                    note = f"no client that could answer was connected for {self._patience_s:g} s"
                     await self.resolve(approval.id, "reject", note=note)
             return question.answer
         except anyio.get_cancelled_exc_class():
@@ -68,6 +73,7 @@ class Questions:
                 content=content,
             )
         )
+        log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
         question.answer = Answer(decision=decision, note=note, content=content)
         question.answered.set()
         return question.thread
@@ -85,7 +91,7 @@ def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:
     if not isinstance(intent, Elicit) or decision not in ("once", "always"):
         return None
     if complaint := misfit(intent, content):
-        raise InvalidCommand(f"the form cannot be handed in: {complaint}")
+        raise InvalidCommand(f"the form is not valid: {complaint}")
     return filled(intent, content)
 
 

@@ -4,7 +4,7 @@ from hames.domain.options import Settings
 from hames.domain.value import Value
 
 
-class Rules(Value):
+class EngineRules(Value):
     """How this engine runs turns, beside what each thread says."""
 
     defaults: Settings
@@ -15,6 +15,8 @@ class Rules(Value):
     """How long an approval waits when nobody who could answer is there."""
     system_prompt: str | None = None
     """Replaces our own instructions altogether."""
+    compacts: bool = True
+    """Whether a conversation that grows too long is summarised by itself."""
     mcp_servers: tuple[str, ...] = ()
     """The names of the MCP servers that are started with a thread's tools."""
     warnings: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ def _options(options: dict[str, str], models: Models) -> dict[str, str]:
         choices.setdefault(selector.id, []).extend(choice.id for choice in selector.choices)
     for name, choice in options.items():
         if name not in choices:
-            raise InvalidCommand(f"no option {name!r}; there are: {', '.join(choices)}")
+            raise InvalidCommand(f"unknown option {name!r}; the options are: {', '.join(choices)}")
         if choice not in choices[name]:
             values = ", ".join(dict.fromkeys(choices[name]))
             raise InvalidCommand(f"option {name!r} has no value {choice!r}; its values are: {values}")

@@ -42,9 +42,8 @@ class Thread:
         self.log = log
         self.clock = clock
         self.failure: HarnessError | None = None
-        self.listeners: list[Listener] = []
         self.observers: Sequence[Listener] = ()
-        """Metrics and traces. They are no client, so they cannot answer an approval."""
+        """Called at once with every change. They are no client, so they cannot answer an approval."""
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
@@ -141,11 +140,11 @@ class Thread:
     @property
     def answerable(self) -> bool:
         """Whether a client that can decide an approval is connected."""
-        return any(watcher.answers and not watcher.closed for watcher in self._watchers) or bool(self.listeners)
+        return any(watcher.answers and not watcher.closed for watcher in self._watchers)
 
     @property
     def watched(self) -> bool:
-        return any(not watcher.closed for watcher in self._watchers) or bool(self.listeners)
+        return any(not watcher.closed for watcher in self._watchers)
 
     async def close(self) -> None:
         for watcher in self._watchers:
@@ -170,10 +169,10 @@ class Thread:
 
     def _tell(self, record: Record) -> None:
         before, self.state = self.state, apply(self.state, record)
-        if not self._watchers and not self.listeners and not self.observers:
+        if not self._watchers and not self.observers:
             return
         change = Change(record=record, before=before, after=self.state)
-        for listener in (*self.observers, *self.listeners):
+        for listener in self.observers:
             listener(change)
         gone = False
         for watcher in self._watchers:

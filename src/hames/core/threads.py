@@ -6,7 +6,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.history import History, fork_point
-from hames.core.rules import Rules
+from hames.core.rules import EngineRules
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
 from hames.core.turn import RunningTurn
@@ -98,7 +98,7 @@ class Threads:
         workspace: Workspace,
         clock: Clock,
         ids: Ids,
-        rules: Rules,
+        rules: EngineRules,
         agents: Collection[str] = (),
         notes: Notes | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ class Threads:
         """The project notes of the working directory, and an event if they are not the ones `shown`."""
         if self._notes is None or self.rules.system_prompt is not None:
             return None, []
-        if self._agents and self.models.find(settings.model).provider in self._agents:
+        if settings.model.partition("/")[0] in self._agents:
             return None, []
         notes = await anyio.to_thread.run_sync(self._notes.read, settings.cwd)
         files = note_files(notes)
@@ -220,7 +220,7 @@ class Threads:
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
                 if not thread.state.format:
-                    raise ThreadNotFound(f"no thread {thread_id!r}: its log does not say how it began")
+                    raise ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
                 thread.observers = self.observers
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name="log_repaired", message=opened.repaired))

@@ -44,7 +44,7 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     except (msgspec.DecodeError, RecursionError) as problem:
         return await _failed(turn, call, _shown(call), f"the arguments are not JSON: {problem}")
     if complaint := check(arguments, tool.spec.schema):
-        return await _failed(turn, call, arguments, f"the arguments do not fit: {complaint}")
+        return await _failed(turn, call, arguments, f"the arguments are not valid: {complaint}")
     item_id = turn.handle.new_item_id()
     job = Job(
         call=call,
@@ -60,6 +60,7 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
         return await _failed(turn, call, arguments, str(reason))
     # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(turn, prepared)
+    log.debug("tool.called", extra={**_logged(turn, call), "ruling": ruling.action})
     await turn.handle.start(prepared.item)
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
@@ -67,9 +68,12 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     if ruling.action == "ask" and (declined := await _ask(turn, prepared, ruling)):
         return await _refused(turn, item_id, "declined", declined)
     if changed := await _changed_meanwhile(turn, tool, job, prepared):
-        text = f"not started: {changed}. Call it again to be judged anew"
+        text = f"not started: {changed}. Call the tool again"
         return await _refused(turn, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
+    started = turn.clock.monotonic()
     finished = await _run(turn, prepared, ruling)
+    took = round((turn.clock.monotonic() - started) * 1000)
+    log.info("tool.ended", extra={**_logged(turn, call), "status": finished.status, "ms": took})
     await turn.handle.complete(finished)
     return not (finished.result and finished.result.failed)
 
@@ -108,7 +112,7 @@ async def _judge(turn: LoopTurn, intent: RunCommand) -> Verdict:
     judge = partial(turn.trust.judge, intent.command, cwd=intent.cwd, workspace=turn.place.workspace)
     with anyio.move_on_after(JUDGE_SECONDS):
         return await to_thread.run_sync(judge, abandon_on_cancel=True)
-    return Verdict(trusted=False, reason="it could not be judged in time")
+    return Verdict(trusted=False, reason="the safety check took too long")
 
 
 async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
@@ -173,6 +177,11 @@ def _failed_item(item: ToolItem, text: str) -> ToolItem:
     return replace(item, status="failed", result=ToolResult(text=text, failed=True))
 
 
+def _logged(turn: LoopTurn, call: Call) -> dict[str, object]:
+    """The fields of a log line. The arguments are not among them: they may hold anything."""
+    return {"thread_id": turn.handle.thread_id, "tool": call.name, "step": turn.step}
+
+
 async def _refused(turn: LoopTurn, item_id: ItemId, status: ItemStatus, result: ToolResult) -> bool:
     with anyio.CancelScope(shield=True):  # whoever refuses may stop the turn in the same breath
         await turn.complete(item_id, status, result=result)
@@ -181,6 +190,7 @@ async def _refused(turn: LoopTurn, item_id: ItemId, status: ItemStatus, result: 
 
 async def _failed(turn: LoopTurn, call: Call, arguments: Json, text: str) -> bool:
     """It never got as far as doing anything, and people see that it was tried."""
+    log.info("tool.refused", extra={**_logged(turn, call), "why": text})
     item = ToolCall(id=turn.handle.new_item_id(), step=turn.step, call_id=call.id, name=call.name, arguments=arguments)
     done = replace(item, status="failed", result=ToolResult(text=text, failed=True))
     await turn.handle.emit(ItemStarted(turn_id=turn.turn_id, item=item), ItemCompleted(turn_id=turn.turn_id, item=done))

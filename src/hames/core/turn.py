@@ -39,12 +39,13 @@ class RunningTurn:
         *,
         questions: Questions,
         ids: Ids,
-        scope: anyio.CancelScope | None = None,
     ) -> None:
-        """`scope`: cancel it to interrupt the turn."""
         self.turn_id = turn_id
         self.step = 0
-        self.scope = scope or anyio.CancelScope()
+        self.scope = anyio.CancelScope()
+        """Cancel it to interrupt the turn."""
+        self.failure: HarnessError | None = None
+        """What the turn failed with, once it is over."""
         self.over = anyio.Event()
         self.interrupted_by = ""
         """Why it was interrupted, when no user asked for that."""
@@ -95,33 +96,31 @@ class RunningTurn:
         )
         return await self._questions.ask(self._thread, approval)
 
-    async def run(self, work: Callable[[], Awaitable[str]]) -> HarnessError | None:
-        """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once.
-
-        Returns what the work failed with.
-        """
+    async def run(self, work: Callable[[], Awaitable[str]]) -> None:
+        """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""
         status: TurnStatus = "interrupted"
-        failure: HarnessError | None = None
         stop_reason = ""
+        about = {"thread_id": self.thread_id, "turn_id": self.turn_id}
+        log.info("turn.started", extra={**about, "model": self.settings.model})
         try:
             with self.scope:
                 stop_reason = await work()
                 status = "completed"
         except HarnessError as known:
-            status, failure = "failed", known
+            status, self.failure = "failed", known
         except Exception:
             log.exception("turn.crashed", extra={"thread_id": self.thread_id, "turn_id": self.turn_id})
-            status, failure = "failed", HarnessError("internal error; the log has the details")
+            status, self.failure = "failed", HarnessError("internal error; the log has the details")
         finally:
             # We may be here because we are being cancelled, and the log must
             # still be closed: shielded, but not forever.
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-                error = _turn_error(failure) if failure is not None else None
+                error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
                 await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+            log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
             self.over.set()
-        return failure
 
     async def _end(self, ended: TurnEnded) -> None:
         thread = self._thread

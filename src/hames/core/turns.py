@@ -57,9 +57,9 @@ log = logging.getLogger(__name__)
 
 QUEUE_LENGTH = 32
 REFUSALS: dict[Ability, str] = {
-    "review": "has no review: ask for one in a prompt",
-    "compact": "cannot be told to summarise: it keeps a history of its own",
-    "steer": "cannot be steered while it works: queue the prompt, or interrupt the turn",
+    "review": "cannot do reviews: ask for one in a prompt",
+    "compact": "cannot compact its conversation: it keeps its own history",
+    "steer": "does not accept messages while it works: queue the prompt, or interrupt the turn",
 }
 
 
@@ -167,18 +167,21 @@ class Turns:
 
     async def _agent(self, loaded: LoadedThread) -> AgentThread:
         """Who runs this thread's turns: the agent that its model belongs to, else our own loop."""
-        name, agent = self._loop.name, self._loop
-        if self._agents:
-            provider = self._threads.models.find(loaded.thread.state.settings.model).provider
-            if provider in self._agents:
-                name, agent = provider, self._agents[provider]
+        provider = self._threads.models.find(loaded.thread.state.settings.model).provider
+        agent = self._agents.get(provider, self._loop)
+        name = provider if provider in self._agents else self._loop.name
         if name in loaded.agents:
             return loaded.agents[name]
         async with loaded.opening_agent:
             if name not in loaded.agents:
-                assert self.tasks is not None
-                loaded.agents[name] = await self.tasks.start(self._hold_agent, loaded, agent)
+                loaded.agents[name] = await self._opened(loaded, agent)
             return loaded.agents[name]
+
+    async def _opened(self, loaded: LoadedThread, agent: Agent) -> AgentThread:
+        if agent is self._loop:  # a task for each thread would cost half as much again as the thread does
+            return self._loop.open(loaded.thread.state)
+        assert self.tasks is not None
+        return await self.tasks.start(self._hold_agent, loaded, agent)
 
     async def _hold_agent(self, loaded: LoadedThread, agent: Agent, *, task_status: TaskStatus[AgentThread]) -> None:
         """A task of its own, because what an agent opens must be closed by the task that opened it."""
@@ -195,6 +198,14 @@ class Turns:
         return ServerList(
             servers=tuple(known.get(name) or ServerStatus(name=name, state="notStarted") for name in names)
         )
+
+    async def wait(self, thread_id: ThreadId) -> HarnessError | None:
+        """Waits until the running turn of a loaded thread has ended. Returns what it failed with."""
+        turn = self._threads.loaded[thread_id].turn
+        if turn is None:
+            return None
+        await turn.over.wait()
+        return turn.failure
 
     async def interrupt(self, command: InterruptTurn) -> ThreadState:
         loaded = await self._threads.open(command.thread_id)
@@ -263,7 +274,7 @@ class Turns:
                 )
             )
         if len(state.queue) >= QUEUE_LENGTH:
-            raise QueueFull(f"{QUEUE_LENGTH} prompts wait already; remove one, or wait")
+            raise QueueFull(f"{QUEUE_LENGTH} prompts are already queued; remove one, or wait")
         if not command.content:
             raise InvalidCommand("the input is empty")
         prompt_id = PromptId(command.client_id or self._ids.new("prompt"))

@@ -16,7 +16,7 @@ class Harmless(Value, tag="harmless"):
 
 
 class RunCommand(Value, tag="run_command"):
-    """`unsandboxed`: the model asks to leave the sandbox, and says why."""
+    """`unsandboxed`: the model wants to run it outside the sandbox; `why` is its reason."""
 
     command: str
     cwd: str
@@ -29,7 +29,8 @@ class RunCommand(Value, tag="run_command"):
 
 
 class ChangeFiles(Value, tag="change_files"):
-    """`protected`: touches guard rails (`.git`, `.harness`, agent configuration): asked about under every policy."""
+    """`protected`: changes a protected file (`.git`, `.harness`, agent configuration), which every policy asks
+    about."""
 
     changes: tuple[FileUpdate, ...]
     protected: bool = False
@@ -42,7 +43,8 @@ class CallMcp(Value, tag="call_mcp"):
 
 
 class UseTool(Value, tag="use_tool"):
-    """A tool whose effects nobody here knows. `vouched`: the user set it up for this, so only `always` asks."""
+    """A tool whose effects are unknown. `vouched`: the user configured it for this, so only the policy `always`
+    asks."""
 
     name: str
     arguments: Json = None
@@ -55,7 +57,7 @@ Intent = Harmless | RunCommand | ChangeFiles | CallMcp | UseTool
 class Elicit(Value, tag="elicit"):
     """What an MCP server asks a person while its tool runs: a form, or an address to visit.
 
-    No policy answers it. Whoever is asked sees who asks; nothing here opens the address.
+    Only a person can answer it. The question shows which server asks; Hames never opens the address.
     """
 
     server: str

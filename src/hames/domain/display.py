@@ -8,6 +8,8 @@ reads on a terminal (output, file names, titles): sequences that command the ter
 import re
 import unicodedata
 
+LONGEST_WORD = 30
+"""A longer one, such as a path, is cut in the middle."""
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 _SPACES = re.compile(r" {17,}")
 # Letters to Unicode, blanks to the eye.
@@ -44,8 +46,24 @@ def one_line(text: str, chars: int) -> str:
     >>> one_line("not found:\n  a.txt", 12)
     'not found: …'
     """
-    words = visible(" ".join(text.split()))
-    return words if len(words) <= chars else f"{words[: chars - 1]}…"
+    return shortened(visible(" ".join(text.split())), chars)
+
+
+def shortened(text: str, chars: int) -> str:
+    r"""One line of at most so many characters, cut between words where there is one that is not too long.
+
+    >>> shortened("cannot connect to\nthe database", 24)
+    'cannot connect to the …'
+    >>> shortened("/a/long/path/without/blanks", 12)
+    '/a/long/pat…'
+    """
+    line = " ".join(text.split())
+    if len(line) <= chars:
+        return line
+    kept = line[: chars - 1]
+    words, blank, rest = kept.rpartition(" ")
+    between = blank and len(rest) < LONGEST_WORD and not line[chars - 1].isspace()
+    return f"{words} …" if between and len(words) < chars - 1 else f"{kept}…"
 
 
 def described(text: str) -> str:

@@ -110,8 +110,8 @@ class ItemCompleted(_Event, tag="item_completed"):
 
 
 class ToolCalled(_Event, tag="tool_called"):
-    """The model asked for a tool. Whether it runs is another matter: a call without an item was not executed,
-    and an item with the status `skipped` says so, too."""
+    """The model asked for a tool, which may never run: a call without an item, or whose item has the status `skipped`,
+    was not executed."""
 
     policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
     turn_id: TurnId

@@ -40,14 +40,14 @@ def fields(schema: Json) -> dict[str, str]:
     """What each field takes, in words.
 
     >>> fields({"properties": {"n": {"type": "integer"}, "ok": {"type": "boolean", "default": True}}})
-    {'n': 'a whole number', 'ok': 'yes or no, true unless changed'}
+    {'n': 'a whole number', 'ok': 'yes or no, true by default'}
     """
     required = schema.get("required") if isinstance(schema, dict) else None
     needed: list[Json] = required if isinstance(required, list) else []
     given = _defaults(schema)
     found: dict[str, str] = {}
     for name, field in properties(schema).items():
-        aside = f", {_word(given[name])} unless changed" if name in given else ", required" if name in needed else ""
+        aside = f", {_word(given[name])} by default" if name in given else ", required" if name in needed else ""
         found[name] = _kind(field) + aside
     return found
 
@@ -106,7 +106,7 @@ def misfit(elicit: Elicit, content: Json) -> str:
     if complaint := check(content, {**schema, "type": "object", "additionalProperties": False}):
         return complaint
     odd = next((name for name, value in content.items() if not _is_plain(value)), None)
-    return "" if odd is None else f"`{odd}` must be text, a number, true, false or a list of texts"
+    return "" if odd is None else f"`{odd}` must be a string, a number, true, false or a list of strings"
 
 
 def properties(schema: Json) -> dict[str, Json]:

@@ -10,10 +10,10 @@ _NAMED = 3
 
 
 class AlwaysCovers(Value):
-    """What `always` would allow: a sentence without a subject, and the files it is about.
+    """What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
 
-    For a file change these are the files that may be changed again. For a command they are the scripts that must
-    stay as they are.
+    `files`: for a file change, the files that may be changed again; for a command, the scripts that must not
+    change.
     """
 
     text: str
@@ -74,7 +74,8 @@ def what_changed(before: tuple[ScriptFile, ...], now: tuple[ScriptFile, ...], *,
         if path not in earlier:
             return f"{name} is new"
         if earlier[path].target != later[path].target:
-            return f"{name} is another symbolic link" if later[path].target else f"{name} is no symbolic link any more"
+            is_link = later[path].target != ""
+            return f"{name} is now a different symbolic link" if is_link else f"{name} is no longer a symbolic link"
         if earlier[path].sha256 != later[path].sha256:
             return f"{name} changed"
     return ""

@@ -19,22 +19,22 @@ AgentName = Literal["code", "plan", "review"]
 
 
 class DangerFullAccess(Value, tag_field="type", tag="dangerFullAccess"):
-    """No wrapper at all. Must be asked for by name."""
+    """No sandbox: commands can do everything that the user can do."""
 
 
 class ReadOnly(Value, tag_field="type", tag="readOnly"):
-    """Everything readable, nothing writable, no network."""
+    """Commands can write nothing and have no network."""
 
 
 class WorkspaceWrite(Value, tag_field="type", tag="workspaceWrite", rename="camel"):
-    """The workspace and the named roots are writable."""
+    """Commands can write only to the workspace and to `writableRoots`."""
 
     writable_roots: tuple[str, ...] = ()
     network_access: bool = False
 
 
 class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="camel"):
-    """Somebody else isolates the program. Nothing is enforced here, and `networkAccess` is only shown to people."""
+    """Hames already runs in a container or the like, so it adds no sandbox. `networkAccess` is only shown to people."""
 
     network_access: Literal["restricted", "enabled"] = "restricted"
 
@@ -43,7 +43,7 @@ SandboxPolicy = DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox
 
 
 class ScriptFile(Value):
-    """A file that decides what a command does, as it was when a person was asked."""
+    """A file that decides what a command does, as it was when the person was asked."""
 
     path: str
     """Absolute, as the command names it."""

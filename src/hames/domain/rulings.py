@@ -92,7 +92,7 @@ def _command(
     if policy != "always" and verdict.trusted:
         if walled or not verdict.sandbox_only:
             return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
-        reason = "this runs without a question only inside the sandbox, and there is no sandbox here"
+        reason = "there is no sandbox, so this needs your approval"
     return Ruling(action="ask", sandbox=sandbox, reason=reason)
 
 
@@ -126,10 +126,10 @@ def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, 
             return Ruling(
                 action="deny",
                 sandbox=sandbox,
-                reason="this file is protected: it changes only after a person has agreed",
+                reason="this file is protected: changing it needs a person's approval",
             )
         return Ruling(
-            action="ask", sandbox=sandbox, reason="changes protected files, which can make other programs act"
+            action="ask", sandbox=sandbox, reason="changes protected files, which can make other programs run something"
         )
     if policy == "never" or is_granted(intent, grants) or (policy == "onRequest" and _isolated(sandbox)):
         return Ruling(action="allow", sandbox=sandbox)

@@ -49,7 +49,7 @@ def notice(before: ServerStatus | None, after: ServerStatus, turn_id: TurnId | N
                 f" `hames mcp test {name}` tries it again"
             )
         case "starting" if after.waited:
-            words = f"connecting to MCP server {name!r} …"
+            words = f"starting MCP server {name!r} …"
         case "ready" if was == "failed" or (before is not None and before.waited):
             words = f"MCP server {name!r} is ready"
         case _:

@@ -4,7 +4,7 @@ from hames.domain.value import Value
 
 
 class Usage(Value):
-    """`input_tokens` counts what was neither read from nor written to a cache."""
+    """`input_tokens` does not count tokens that were read from or written to a cache."""
 
     input_tokens: int = 0
     output_tokens: int = 0

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, counted where they happen and written by hand: the text format is four rules long."""
+"""Metrics in the text format of Prometheus, which is simple enough to need no library."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -67,17 +67,13 @@ class Metrics:
 
     def _lines(self) -> Iterator[str]:
         for name, means in _COUNTERS.items():
-            yield f"# HELP {name} {means}"
-            yield f"# TYPE {name} counter"
+            yield f"# HELP {name} {means}\n# TYPE {name} counter"
             for labels, value in sorted(self._counters[name].items()):
-                yield f"{name}{_shown(labels)} {value:g}"
+                yield f"{name}{_format_labels(labels)} {value:g}"
         for name, (means, read) in self.gauges.items():
-            yield f"# HELP {name} {means}"
-            yield f"# TYPE {name} gauge"
-            yield f"{name} {read():g}"
+            yield f"# HELP {name} {means}\n# TYPE {name} gauge\n{name} {read():g}"
         name = "hames_turn_seconds"
-        yield f"# HELP {name} How long turns took."
-        yield f"# TYPE {name} histogram"
+        yield f"# HELP {name} How long turns took.\n# TYPE {name} histogram"
         for bound in SECONDS:
             yield f'{name}_bucket{{le="{bound:g}"}} {self._seconds[bound]}'
         yield f'{name}_bucket{{le="+Inf"}} {self._turns_measured}'
@@ -88,9 +84,9 @@ class Metrics:
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def _shown(labels: Labels) -> str:
+def _format_labels(labels: Labels) -> str:
     """
-    >>> _shown((("a", "x"), ("b", "y")))
+    >>> _format_labels((("a", "x"), ("b", "y")))
     '{a="x",b="y"}'
     """
     pairs = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels]

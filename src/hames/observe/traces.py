@@ -41,7 +41,7 @@ class Traces:
         match event:
             case events.TurnStarted(kind=kind):
                 self._turns[record.thread_id] = _Turn(self._tracer, change, kind, at)
-            case events.ItemStarted(item=item) if turn is not None and (named := _tool(item)):
+            case events.ItemStarted(item=item) if turn is not None and (named := _tool_name(item)):
                 turn.start_tool(item.id, named, getattr(item, "call_id", "") or item.id, at)
             case events.ItemCompleted(item=item) if turn is not None:
                 turn.end_tool(item, at)
@@ -108,7 +108,7 @@ class _Turn:
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": model.partition("/")[0],
             "gen_ai.request.model": model.partition("/")[2],
-            **_spent(usage),
+            **_usage_attributes(usage),
         }
         self._child(f"chat {model.partition('/')[2]}", attributes, self._since).end(at)
         self._since = at
@@ -117,7 +117,7 @@ class _Turn:
         for span in self._tools.values():
             _fail(span, "interrupted")
             span.end(at)
-        self._span.set_attributes(_spent(self._used))
+        self._span.set_attributes(_usage_attributes(self._used))
         if event.stop_reason:
             self._span.set_attribute("gen_ai.response.finish_reasons", (event.stop_reason,))
         if event.status != "completed":
@@ -125,7 +125,7 @@ class _Turn:
         self._span.end(at)
 
 
-def _tool(item: items.Item) -> str:
+def _tool_name(item: items.Item) -> str:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return ""
@@ -141,7 +141,7 @@ def _tool(item: items.Item) -> str:
             return type(item).__name__.lower()
 
 
-def _spent(usage: Usage) -> Attributes:
+def _usage_attributes(usage: Usage) -> Attributes:
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

@@ -8,8 +8,8 @@ from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
-from hames.ports.tool import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec, Work
-from hames.ports.workspace import Notes, Workspace
+from hames.ports.tool import Ask, HostTool, Job, Place, Report, Tell, Tool, Tools, ToolSpec, Work
+from hames.ports.workspace import Directory, DirectoryEntry, FileEdit, FileRefused, Notes, ToolFailed, Workspace
 
 __all__ = [
     "Ability",
@@ -18,7 +18,12 @@ __all__ = [
     "Ask",
     "Clock",
     "Compact",
+    "Directory",
+    "DirectoryEntry",
     "Examined",
+    "FileEdit",
+    "FileRefused",
+    "HostTool",
     "Ids",
     "Job",
     "Launch",

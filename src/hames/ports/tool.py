@@ -1,6 +1,6 @@
 """Tools: what the model can do, from a call that was understood to its result."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
+from hames.ports.workspace import Workspace
 
 
 class ToolSpec(Value):
@@ -26,6 +27,7 @@ class ToolSpec(Value):
 class Place(Value):
     """Where a tool runs. `workspace` bounds its files; `cwd` is where relative paths start."""
 
+    files: Workspace
     thread_id: ThreadId
     turn_id: TurnId
     workspace: str
@@ -91,8 +93,23 @@ class Tool(Protocol):
     async def prepare(self, job: Job) -> Work: ...
 
 
-class ToolFailed(Exception):
-    """A sentence for the model: the call was not carried out."""
+class HostTool(Protocol):
+    """Something the agent can do. An exception from `execute` is an error the agent reads.
+
+    A tool may also have `read_only = True`: it changes nothing, so nobody is asked about it, and the agents that only
+    read are offered it as well.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def input_schema(self) -> Mapping[str, Json]: ...
+
+    def execute(self, input: dict[str, Json]) -> str | Awaitable[str]: ...  # noqa: A002 - the specification's word
 
 
 class Report(Protocol):

@@ -4,11 +4,19 @@ A protocol derives from `RpcSession` and says what a request means (`request`), 
 `followed`) and what a change means to the client (`project`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hames.codecs.jsonrpc import INTERNAL_ERROR, Notification, Peer, Refusal, Request, Response, Rules
+from hames.codecs.jsonrpc import (
+    INTERNAL_ERROR,
+    JsonRpcPeer,
+    JsonRpcRefusal,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    JsonRpcRules,
+    Notification,
+)
 from hames.codecs.lines import Line, TooLong
 from hames.domain.commands import Command
 from hames.domain.errors import HarnessError
@@ -16,7 +24,7 @@ from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.json import Json
 from hames.domain.state import Change
 from hames.domain.value import Value
-from hames.protocols.session import Action, ClientRequest, Crashed, Defer, Execute, Follow, Unfollow
+from hames.protocols.session import Action, Crashed, Defer, Execute, Follow, Session, Unfollow
 
 
 class Notify(Value):
@@ -44,16 +52,16 @@ Outgoing = Notify | Ask | Settled
 class Pending(NamedTuple):
     """A request that waits for its outcome."""
 
-    request: Request
+    request: JsonRpcRequest
     new_follow: ThreadId | None = None
     """The thread that is followed only because of it."""
     command: Command | None = None
     """What was carried out already, where the answer waits for the thread to be followed."""
 
 
-class RpcSession(ABC):
-    def __init__(self, rules: Rules, methods: frozenset[str]) -> None:
-        self._rpc = Peer(rules, methods)
+class RpcSession(Session):
+    def __init__(self, rules: JsonRpcRules, methods: frozenset[str]) -> None:
+        self._rpc = JsonRpcPeer(rules, methods)
         self._followed: set[ThreadId] = set()
         self._output: list[bytes] = []
         self._unanswered = 0
@@ -63,7 +71,7 @@ class RpcSession(ABC):
     # -- what a protocol says
 
     @abstractmethod
-    def request(self, request: Request) -> Sequence[Action]:
+    def request(self, request: JsonRpcRequest) -> Sequence[Action]:
         """Raises `HarnessError`, which is the answer then."""
 
     @abstractmethod
@@ -72,7 +80,7 @@ class RpcSession(ABC):
     @abstractmethod
     def error_code(self, error: HarnessError) -> int: ...
 
-    def decide(self, _response: Response) -> Sequence[Action]:
+    def decide(self, _response: JsonRpcResponse) -> Sequence[Action]:
         """What the answer to an `Ask` means."""
         return ()
 
@@ -84,28 +92,28 @@ class RpcSession(ABC):
     def resume(self, action: Defer, _now: float) -> Sequence[Action]:
         assert isinstance(action.context, bytes | TooLong)
         incoming = self._rpc.receive(action.context)
-        self._unanswered = sum(isinstance(one, Request) for one in incoming)
+        self._unanswered = sum(isinstance(one, JsonRpcRequest) for one in incoming)
         actions: list[Action] = []
         for one in incoming:
             match one:
-                case Request():
+                case JsonRpcRequest():
                     actions += self._begin(one)
-                case Refusal(line=line):
+                case JsonRpcRefusal(line=line):
                     self._output.append(line)
-                case Response():
+                case JsonRpcResponse():
                     actions += self.decide(one)
                 case Notification():
                     pass  # nothing is asked for in this way
         return actions
 
-    def _begin(self, request: Request) -> Sequence[Action]:
+    def _begin(self, request: JsonRpcRequest) -> Sequence[Action]:
         try:
             return self.request(request)
         except HarnessError as error:
             self.refuse(request, error)
             return []
         except Exception as error:
-            self._answered(self._rpc.error(request, INTERNAL_ERROR, "internal error"))
+            self._add_answer(self._rpc.error(request, INTERNAL_ERROR, "internal error"))
             return [Crashed(error=error, method=request.method)]
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
@@ -129,17 +137,8 @@ class RpcSession(ABC):
         if failure is not None:
             raise failure
 
-    def lost(self, thread_id: ThreadId, why: str) -> None:  # noqa: ARG002
+    def lost(self, thread_id: ThreadId, _why: str) -> None:
         self._followed.discard(thread_id)
-
-    def ask(self, request_id: str, request: ClientRequest, deadline: float) -> bool:  # noqa: ARG002
-        return False  # these protocols have no requests for a client's files
-
-    def next_deadline(self) -> float | None:
-        return None
-
-    def expire(self, _now: float) -> Sequence[Action]:
-        return ()
 
     def take_output(self) -> bytes:
         data, self._output = b"".join(self._output), []
@@ -147,13 +146,13 @@ class RpcSession(ABC):
 
     # -- for protocols
 
-    def answer(self, request: Request, result: Json) -> None:
-        self._answered(self._rpc.result(request, result))
+    def answer(self, request: JsonRpcRequest, result: Json) -> None:
+        self._add_answer(self._rpc.result(request, result))
 
-    def refuse(self, request: Request, error: HarnessError) -> None:
-        self._answered(self._rpc.error(request, self.error_code(error), str(error)))
+    def refuse(self, request: JsonRpcRequest, error: HarnessError) -> None:
+        self._add_answer(self._rpc.error(request, self.error_code(error), str(error)))
 
-    def _answered(self, line: bytes) -> None:
+    def _add_answer(self, line: bytes) -> None:
         self._output.append(line)
         self._unanswered -= 1
         if not self._unanswered and self._held:

@@ -1,11 +1,10 @@
-"""The messages of a protocol for other languages: JSON Schema, and TypeScript types. Generated from the types we use.
+"""The messages of a protocol for other languages, as JSON Schema. Generated from the types we use.
 
 A protocol that calls methods is published as tables from its methods to its message types; one whose messages say
 what they are, as unions of them. Its package offers it as `PUBLISHED`.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -78,37 +77,6 @@ def _tables(published: Published, defs: dict[str, Schema]) -> Schema:
     }
 
 
-def typescript(published: Published) -> str:
-    defs = _definitions(published)
-    lines = [f"// The messages of {published.name}. Written by `hames schema`: do not edit.", ""]
-    for name, schema in sorted(defs.items()):
-        if f"{name}." in published.events:
-            schema["properties"][published.events.partition(".")[2]] = {
-                "type": "array",
-                "items": {"$ref": "#/$defs/Event"},
-            }
-        lines += [*_declaration(name, schema), ""]
-    for name, kinds in published.unions.items():
-        lines += [f"export type {name} =", *(f"  | {_name(kind, published)}" for kind in kinds)]
-        lines[-1] += ";"
-        lines.append("")
-    if published.streamed:
-        events = {name: _name(kind, published) for name, kind in published.streamed.items()}
-        lines += ["/** The events of a stream, by name. */", *_table("Events", events), ""]
-    told = {method: kind.__name__ for method, kind in published.notifications.items()}
-    if published.requests:
-        lines += [*_table("Requests", {method: _pair_type(pair) for method, pair in published.requests.items()}), ""]
-        lines += [*_table("Notifications", told), ""]
-    if published.asks:
-        asks = {method: _pair_type(pair) for method, pair in published.asks.items()}
-        lines += [*_table("Asks", asks), ""]
-    if published.events:
-        lines += ["/** A notification as it was told, with its method as `type`. */"]
-        lines += ["export type Event =", *(f"  | ({{ type: {json.dumps(m)} }} & {kind})" for m, kind in told.items())]
-        lines[-1] += ";"
-    return "\n".join(lines).rstrip() + "\n"
-
-
 def _definitions(published: Published) -> dict[str, Schema]:
     pairs = [*published.requests.values(), *published.asks.values()]
     kinds = [kind for pair in pairs for kind in pair] + list(published.notifications.values())
@@ -125,21 +93,21 @@ def _definitions(published: Published) -> dict[str, Schema]:
         schema = found[kind.__name__]
         schema["required"] = [name for name in schema["properties"] if name in members]
     if published.open:
-        found = {name: _undiscriminated(schema) for name, schema in found.items()}
+        found = {name: _without_discriminators(schema) for name, schema in found.items()}
     if published.names:
         names = {kind.__name__: name for kind, name in published.names.items()}
-        found = {names.get(name, name): _renamed(schema, names) for name, schema in found.items()}
+        found = {names.get(name, name): _rename_refs(schema, names) for name, schema in found.items()}
     return {name: dict(schema) for name, schema in found.items()}
 
 
-def _renamed(schema: Json, names: Mapping[str, str]) -> Json:
+def _rename_refs(schema: Json, names: Mapping[str, str]) -> Json:
     """With every reference leading to the name that the specification has."""
     if isinstance(schema, list):
-        return [_renamed(inner, names) for inner in schema]
+        return [_rename_refs(inner, names) for inner in schema]
     if isinstance(schema, str) and schema.startswith("#/$defs/"):
         name = schema.removeprefix("#/$defs/")
         return f"#/$defs/{names.get(name, name)}"
-    return {name: _renamed(inner, names) for name, inner in schema.items()} if isinstance(schema, dict) else schema
+    return {name: _rename_refs(inner, names) for name, inner in schema.items()} if isinstance(schema, dict) else schema
 
 
 def _anything_but(known: frozenset[str], description: str) -> Schema:
@@ -154,11 +122,11 @@ def _anything_but(known: frozenset[str], description: str) -> Schema:
     }
 
 
-def _undiscriminated(schema: Json) -> Json:
+def _without_discriminators(schema: Json) -> Json:
     """Without the tables from tags to types that an open union would make a lie."""
     if isinstance(schema, dict):
-        return {name: _undiscriminated(inner) for name, inner in schema.items() if name != "discriminator"}
-    return [_undiscriminated(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {name: _without_discriminators(inner) for name, inner in schema.items() if name != "discriminator"}
+    return [_without_discriminators(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 def _name(kind: type[Value], published: Published | None = None) -> str:
@@ -189,63 +157,3 @@ def _call(published: Published, method: str, kind: type[Value]) -> Schema:
 
 def _event(method: str, kind: type[Value]) -> Schema:
     return {"allOf": [_ref(kind), {"properties": {"type": {"const": method}}, "required": ["type"]}]}
-
-
-def _table(name: str, rows: Mapping[str, str]) -> Iterator[str]:
-    yield f"export interface {name} {{"
-    for method, kind in rows.items():
-        yield f"  {json.dumps(method)}: {kind};"
-    yield "}"
-
-
-def _pair_type(pair: Pair) -> str:
-    return f"{{ params: {pair[0].__name__}; result: {pair[1].__name__} }}"
-
-
-def _declaration(name: str, schema: Schema) -> Iterator[str]:
-    if description := schema.get("description"):
-        yield f"/** {' '.join(description.split())} */"
-    if schema.get("type") != "object" or "properties" not in schema:
-        yield f"export type {name} = {_type(schema)};"
-        return
-    yield f"export interface {name} {{"
-    required = schema.get("required", [])
-    for member, inner in schema["properties"].items():
-        yield f"  {_member(member)}{'' if member in required else '?'}: {_type(inner)};"
-    if schema.get("additionalProperties") is True:
-        yield "  [member: string]: unknown;"
-    yield "}"
-
-
-def _member(name: str) -> str:
-    return name if name.isidentifier() else json.dumps(name)
-
-
-def _type(schema: Schema) -> str:
-    """The TypeScript type of a schema as msgspec writes it."""
-    match schema:
-        case {"$ref": ref}:
-            return ref.rpartition("/")[2]
-        case {"enum": words}:
-            return " | ".join(json.dumps(word) for word in words)
-        case {"const": word}:
-            return json.dumps(word)
-        case {"anyOf": kinds}:
-            return " | ".join(map(_type, kinds))
-        case {"type": list(kinds)}:
-            return " | ".join(_type({"type": kind}) for kind in kinds)
-        case {"type": "array", "items": items}:
-            inner = _type(items) if items else "unknown"
-            return f"({inner})[]" if " | " in inner else f"{inner}[]"
-        case {"type": "array"}:
-            return "unknown[]"
-        case {"type": "object", "additionalProperties": dict(values)}:
-            return f"Record<string, {_type(values)}>"
-        case {"type": "object"}:
-            return "Record<string, unknown>"
-        case {"type": "string" | "boolean" | "null" as kind}:
-            return kind
-        case {"type": "integer" | "number"}:
-            return "number"
-        case _:
-            return "unknown"

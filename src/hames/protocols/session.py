@@ -10,9 +10,11 @@ all its memory is in its fields. The connection runs its actions and sends its o
 4. `tell` gets each thread's changes in order. Deltas may be joined; nothing else is ever joined or dropped.
 5. `receive` is called for every message at once, even while a command runs: answers to our own requests never wait.
    What must wait for earlier messages returns `Defer`.
+6. A `Follow` with an `encoder` is not told with `tell`: its changes are encoded once for all clients that follow the
+   thread with the same encoder (`protocols/broadcast.py`), and sent to this one beside the session's own output.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hames.codecs.lines import Line
@@ -23,6 +25,7 @@ from hames.domain.json import Json
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
+from hames.protocols.broadcast import Encoder, ListEncoder
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
 
@@ -49,12 +52,31 @@ class Follow(Value):
     thread_id: ThreadId
     replay: bool = False
     can_answer: bool = True
-    """The client can decide approvals, so a question may wait for it."""
+    """The client can decide approvals, so a question may wait for it. Follow again to change it."""
+    encoder: Callable[[], Encoder] | None = None
+    """Makes the encoder that all clients which name the same one share."""
+    position: object = None
+    """For the encoder: how far the client was told before it came back."""
     context: object = None
 
 
 class Unfollow(Value):
     thread_id: ThreadId
+
+
+class FollowList(Value):
+    """Send changes of the thread list from now on, encoded once for all clients that name the same encoder."""
+
+    encoder: Callable[[], ListEncoder]
+
+
+class Close(Value):
+    """End the connection when the output so far was sent. `error`: because a request cannot be served."""
+
+    reason: str
+    code: int = 0
+    """The protocol's own number for it, where the connection can carry one."""
+    error: HarnessError | None = None
 
 
 class ClientReply(Value):
@@ -72,7 +94,7 @@ class Crashed(Value):
     method: str
 
 
-Action = Defer | Execute | Follow | Unfollow | ClientReply | Crashed
+Action = Defer | Execute | Follow | Unfollow | FollowList | Close | ClientReply | Crashed
 
 
 class ReadClientFile(Value):
@@ -87,38 +109,54 @@ ClientRequest = ReadClientFile
 
 
 class Session(Protocol):
-    """`now` is monotonic seconds."""
+    """`now` is monotonic seconds. Derive from it: what a protocol does not need has a default."""
 
-    def receive(self, message: Line, now: float, /) -> Sequence[Action]:
+    def open(self, _now: float, /) -> Sequence[Action]:
+        """The connection is there: what happens before the client says anything."""
+        return ()
+
+    def receive(self, _message: Line, _now: float, /) -> Sequence[Action]:
         """One whole message of the client's: a request, a notification, or the answer to a request of ours."""
-        ...
+        return ()
 
-    def resume(self, action: Defer, now: float, /) -> Sequence[Action]: ...
+    def resume(self, _action: Defer, _now: float, /) -> Sequence[Action]:
+        return ()
 
-    def done(self, action: Execute, outcome: Outcome, /) -> Sequence[Action]: ...
+    def done(self, _action: Execute, _outcome: Outcome, /) -> Sequence[Action]:
+        return ()
 
     def followed(
-        self, action: Follow, state: ThreadState, history: Sequence[Change], now: float, /
+        self, _action: Follow, _state: ThreadState, _history: Sequence[Change], _now: float, /
     ) -> Sequence[Action]:
         """`history` is empty unless `action.replay`."""
-        ...
+        return ()
+
+    def restarted(self) -> None:
+        """The client fell behind and was sent the state of its threads again, in place of what it missed."""
 
     def failed(self, action: Action, error: HarnessError, /) -> Sequence[Action]: ...
 
-    def tell(self, changes: Sequence[Change], now: float, /) -> None: ...
+    def tell(self, _changes: Sequence[Change], _now: float, /) -> Close | None:
+        return None
 
-    def lost(self, thread_id: ThreadId, why: str, /) -> None:
+    def lost(self, _thread_id: ThreadId, _why: str, /) -> Close | None:
         """The thread tells nothing more. Requests that waited for its turn to end are answered now."""
-        ...
+        return None
 
-    def ask(self, request_id: str, request: ClientRequest, deadline: float, /) -> bool:
+    def ask(self, _request_id: str, _request: ClientRequest, _deadline: float, /) -> bool:
         """False: this client cannot do it. Otherwise ends with one `ClientReply`."""
-        ...
+        return False
 
-    def next_deadline(self) -> float | None: ...
+    def next_deadline(self) -> float | None:
+        return None
 
-    def expire(self, now: float, /) -> Sequence[Action]: ...
+    def expire(self, _now: float, /) -> Sequence[Action]:
+        return ()
+
+    def closed(self) -> Sequence[Action]:
+        """The connection has ended. Only commands are carried out now, for a few seconds at most."""
+        return ()
 
     def take_output(self) -> bytes:
-        """Whole messages that were not taken yet, in order."""
+        """Whole messages that were not taken yet, in order. Lines, where the connection sends messages."""
         ...

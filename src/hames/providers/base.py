@@ -1,13 +1,16 @@
 """What all model services that are spoken to over HTTP share: signing in, lists of models, retries, reading a reply."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import ClassVar, Generic, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from hames.domain.errors import Misconfigured, ProviderError
+from hames.domain.json import Json
 from hames.domain.request import ModelEvent, ModelRequest, ProviderNotice
 from hames.ports import Clock
 from hames.providers import failures
@@ -32,7 +35,7 @@ def checked_key(key: str, variable: str) -> str:
     """The key without white space around it. Raises `Misconfigured`."""
     key = key.strip()
     if not key.isascii() or (key and not key.isprintable()):
-        raise Misconfigured(f"{variable} holds characters no key has; set it again")
+        raise Misconfigured(f"{variable} contains characters that a key cannot have; set it again")
     return key
 
 
@@ -59,7 +62,7 @@ class HttpProvider(ABC, Generic[Form]):
 
     async def models(self) -> bytes:
         """The service's own list, as it sent it. Raises `ProviderError`."""
-        async with self._http.get(self.models_path) as answer:
+        async with self._http.send("GET", self.models_path) as answer:
             if answer.status != 200:
                 raise failures.provider_error(self._service, await self._refusal(answer, ""))
             return await answer.all(LIST_BYTES)
@@ -83,12 +86,12 @@ class HttpProvider(ABC, Generic[Form]):
             if self._drops_reasoning(form, simpler):
                 yield ProviderNotice(
                     name="reasoning_dropped",
-                    message="the service did not take earlier reasoning back; going on without it",
+                    message="the service did not accept earlier reasoning; continuing without it",
                 )
             form = simpler
 
     async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        async with self._http.post(self.path, body) as answer:
+        async with self._http.send("POST", self.path, body) as answer:
             if answer.status != 200 or not _is_stream(answer):
                 refusal = await self._refusal(answer, request.model)
                 raise self._refused(refusal, request, answer.headers.get("content-type", ""))
@@ -106,7 +109,10 @@ class HttpProvider(ABC, Generic[Form]):
     async def _refusal(self, answer: HttpResponse, model: str) -> ServiceRefusal:
         """An answer that is not a stream, as far as it can be read."""
         body = await answer.all()
-        refusal = self._read_error(body)
+        try:
+            refusal = self._read_error(msgspec.json.decode(body))
+        except (ValueError, RecursionError):
+            refusal = ServiceRefusal()
         return replace(
             refusal,
             status=answer.status,
@@ -146,8 +152,22 @@ class HttpProvider(ABC, Generic[Form]):
     def _reply_reader(self, request: ModelRequest) -> ReplyStream: ...
 
     @abstractmethod
-    def _read_error(self, body: bytes) -> ServiceRefusal:
+    def _read_error(self, body: Json) -> ServiceRefusal:
         """The kind, code and message of an error in a response body."""
+
+
+class ReasoningProvider(HttpProvider[bool]):
+    """The form of a request: with or without earlier reasoning, which a service may not take back."""
+
+    reasoning_refusal: ClassVar[re.Pattern[str]]
+    """How the service says so."""
+
+    def _first_form(self, request: ModelRequest) -> bool:  # noqa: ARG002
+        return True
+
+    def _simpler_form(self, form: bool, error: ProviderError) -> bool | None:
+        refused = error.status in (400, 404) and self.reasoning_refusal.search(str(error))
+        return False if form and refused else None
 
 
 def _is_stream(answer: HttpResponse) -> bool:

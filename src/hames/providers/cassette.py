@@ -86,21 +86,21 @@ class Recorder:
 
     def keep(self, exchange: Exchange) -> None:
         """Raises `ProviderError`."""
-        line = msgspec.json.encode(self._hidden(msgspec.to_builtins(exchange)))
+        line = msgspec.json.encode(self._redact(msgspec.to_builtins(exchange)))
         try:
             with self._path.open("ab") as file:
                 file.write(line + b"\n")
         except OSError as problem:
             raise ProviderError(f"the cassette {str(self._path)!r} cannot be written: {problem.strerror}") from None
 
-    def _hidden(self, value: Json) -> Json:
+    def _redact(self, value: Json) -> Json:
         match value:
             case str():
                 return redact(value, self._secrets)
             case list() | tuple():
-                return [self._hidden(part) for part in value]
+                return [self._redact(part) for part in value]
             case dict():
-                return {name: self._hidden(part) for name, part in value.items()}
+                return {name: self._redact(part) for name, part in value.items()}
             case _:
                 return value
 
@@ -163,7 +163,7 @@ class CassetteProvider:
     def load(self, path: str) -> None:
         """Raises `Misconfigured` when there is no such cassette, or it is none."""
         if path not in self._cassettes:
-            self._cassettes[path] = _read(path)
+            self._cassettes[path] = _read_cassette(path)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         try:
@@ -189,12 +189,12 @@ class CassetteProvider:
                 return exchange
         last = asked[-1] if asked else "nothing"
         raise ProviderError(
-            f"the cassette {request.model!r} holds no (further) reply to {last[:80]!r}; "
+            f"the cassette {request.model!r} has no (further) reply to {last[:80]!r}; "
             f"record it again with HAMES_RECORD={request.model}"
         )
 
 
-def _read(path: str) -> tuple[Exchange, ...]:
+def _read_cassette(path: str) -> tuple[Exchange, ...]:
     try:
         lines = Path(path).read_bytes().splitlines()
     except OSError:
@@ -207,7 +207,7 @@ def _read(path: str) -> tuple[Exchange, ...]:
                 for name, event in told.items():
                     msgspec.convert(event, _KINDS[name])
     except (ValueError, KeyError, IndexError):
-        raise Misconfigured(f"{path!r} is no cassette; record it again with HAMES_RECORD={path}") from None
+        raise Misconfigured(f"{path!r} is not a cassette; record it again with HAMES_RECORD={path}") from None
     if head.cassette != FORMAT:
         raise Misconfigured(f"{path!r} is a cassette of another version; record it again")
     return exchanges

@@ -1,8 +1,8 @@
 """Which models there are, and who serves them. Data and lookups; only `refresh` and `warm` touch the network.
 
 A provider is imported and built when its first model is used, so that starting up
-costs nothing for services that are not. Keys come in with the environment that was
-handed over; nobody here looks around for one.
+costs nothing for services that are not used. Keys come from the environment that is
+passed in, and from nowhere else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hames.domain.errors import HarnessError, Misconfigured, ProviderError, UnknownModel
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
-from hames.ports import Clock, Provider
+from hames.ports import Clock
 from hames.providers import model_list
 from hames.providers.anthropic import models
 from hames.providers.anthropic.source import CLOUDS, AnthropicSource, CloudSource
@@ -23,7 +23,7 @@ from hames.providers.chat.servers import SERVERS
 from hames.providers.chat.source import ChatSource
 from hames.providers.model_list import RememberedList
 from hames.providers.openai.source import OpenAISource
-from hames.providers.source import ListedSource, ModelService, ModelSource, PathSource, as_service
+from hames.providers.source import FileProvider, ListedSource, ModelService, ModelSource, PathSource, as_service
 
 if TYPE_CHECKING:
     from hames.providers.cassette import Recorder
@@ -57,7 +57,8 @@ class Catalogue:
             _cassette_source(),
         )
         self._sources = {source.name: source for source in (*own, *sources)}
-        self._environment = environment
+        self.environment = environment
+        self._complete = False
         self._clock = clock
         self._default = default
         self._cache = cache
@@ -70,7 +71,7 @@ class Catalogue:
         return self._default
 
     def cards(self) -> Sequence[ModelCard]:
-        return [_marked(source, card) for source in self._sources_with_lists() for card in source.cards()]
+        return [_with_usable(source, card) for source in self._sources_with_lists() for card in source.cards()]
 
     def selectors(self) -> Sequence[Selector]:
         """One of each: sources that offer the same choice offer it together."""
@@ -85,17 +86,20 @@ class Catalogue:
 
     def find(self, name: str) -> ModelCard:
         provider, slash, model = name.partition("/")
-        sources = self._sources_with_lists()
+        sources = self._remembered_sources()
         if slash and provider in self._sources:
-            return _marked(self._sources[provider], self._sources[provider].named(model))
+            return _with_usable(self._sources[provider], self._sources[provider].named(model))
         for source in sources:
             if (card := source.known(name)) is not None:
-                return _marked(source, card)
+                return _with_usable(source, card)
+        if not self._complete:
+            self._complete_sources()
+            return self.find(name)
         raise UnknownModel(f"no model {name!r}; {self._suggestion(name)}")
 
     def provider(self, card: ModelCard) -> ModelService:
         if card.provider not in self._sources:
-            raise Misconfigured(f"nobody serves models of {card.provider!r}")
+            raise Misconfigured(f"there is no provider {card.provider!r}")
         if card.provider not in self._providers:
             self._providers[card.provider] = self._with_recorder(
                 as_service(self._sources[card.provider].provider(card))
@@ -103,13 +107,13 @@ class Catalogue:
         return self._providers[card.provider]
 
     def _with_recorder(self, provider: ModelService) -> ModelService:
-        path = self._environment.get(RECORD, "").strip()
+        path = self.environment.get(RECORD, "").strip()
         if not path or provider.name == "cassette":
             return provider
         from hames.providers.cassette import Recorder, RecordingProvider
 
         if self._recorder is None:
-            self._recorder = Recorder(path, self._environment)
+            self._recorder = Recorder(path, self.environment)
         return RecordingProvider(provider, self._recorder)
 
     def refreshable(self) -> Sequence[str]:
@@ -118,7 +122,7 @@ class Catalogue:
         for source in self._sources.values():
             with suppress(Misconfigured):
                 if isinstance(source, ListedSource):
-                    source.provider(_anything(source.name))
+                    source.provider(_no_model_in_particular(source.name))
                     found.append(source.name)
         return found
 
@@ -130,7 +134,7 @@ class Catalogue:
         source = self._sources.get(name)
         if source is None or not isinstance(source, ListedSource):
             raise UnknownModel(f"{name!r} has no list of models")
-        provider = self.provider(_anything(name))
+        provider = self.provider(_no_model_in_particular(name))
         try:
             listed = model_list.read_list(await provider.models())
         except (ValueError, RecursionError):
@@ -157,7 +161,21 @@ class Catalogue:
             await provider.aclose()
         self._providers.clear()
 
+    def added_sources(self) -> Sequence[ModelSource]:
+        """Sources from elsewhere. They are asked for when no other one has the model, or all are to be listed."""
+        return ()
+
+    def _complete_sources(self) -> None:
+        if not self._complete:
+            self._complete = True
+            for source in self.added_sources():
+                self._sources.setdefault(source.name, source)
+
     def _sources_with_lists(self) -> Sequence[ModelSource]:
+        self._complete_sources()
+        return self._remembered_sources()
+
+    def _remembered_sources(self) -> Sequence[ModelSource]:
         """The sources, with what was remembered the last time."""
         if not self._recalled and self._cache is not None:
             self._recalled = True
@@ -177,43 +195,29 @@ class Catalogue:
 
 
 def _scripted_source(scripts: Mapping[str, str], clock: Clock) -> PathSource:
-    def load(model: str) -> Provider:
+    def provider() -> FileProvider:
         from hames.providers.scripted.provider import ScriptedProvider
 
-        provider = ScriptedProvider(clock=clock, scripts=scripts)
-        provider.load(model)
-        return provider
+        return ScriptedProvider(clock=clock, scripts=scripts)
 
-    return PathSource(
-        "scripted",
-        display_name=lambda model: f"Script {model}",
-        description="Plays what is written down; no key, no network",
-        load=load,
-        listed=("hello", *scripts),
-    )
+    description = "Plays a script; no key, no network"
+    return PathSource("scripted", description=description, provider=provider, listed=("hello", *scripts))
 
 
 def _cassette_source() -> PathSource:
-    def load(model: str) -> Provider:
+    def provider() -> FileProvider:
         from hames.providers.cassette import CassetteProvider
 
-        provider = CassetteProvider()
-        provider.load(model)
-        return provider
+        return CassetteProvider()
 
-    return PathSource(
-        "cassette",
-        display_name=lambda model: f"Cassette {Path(model).name}",
-        description="Plays what was recorded; no key, no network",
-        load=load,
-    )
+    return PathSource("cassette", description="Plays a recording; no key, no network", provider=provider)
 
 
-def _marked(source: ModelSource, card: ModelCard) -> ModelCard:
+def _with_usable(source: ModelSource, card: ModelCard) -> ModelCard:
     """The card, which says whether its provider has what it takes to be asked. Whether it answers is not known here."""
     return card if source.usable else replace(card, usable=False)
 
 
-def _anything(provider: str) -> ModelCard:
+def _no_model_in_particular(provider: str) -> ModelCard:
     """No model in particular."""
     return ModelCard(provider=provider, model="", display_name=provider)

@@ -1,7 +1,7 @@
 """What went wrong with a model service, as one sentence that says what to do.
 
-Dialects say it differently; they hand a `ServiceRefusal` over and get the error a client sees.
-Services like to echo what they were sent, so nothing leaves here with a key in it.
+Each dialect makes a `ServiceRefusal` of what its service answered, and gets the error a client sees.
+Services may echo what they were sent, so keys are redacted here.
 """
 
 import re
@@ -67,7 +67,7 @@ def no_address(provider: str, variable: str) -> str:
 
 
 class ServiceRefusal(Value):
-    """An answer that is not one. `status` 0: it came inside a stream that had begun well."""
+    """An answer that is an error. `status` 0: it came inside a stream that had begun well."""
 
     status: int = 0
     kind: str = ""
@@ -80,7 +80,7 @@ class ServiceRefusal(Value):
 
 def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderError:
     """The error a client sees."""
-    info, retryable, sentence = _judged(service, refusal)
+    info, retryable, sentence = _classify(service, refusal)
     if refusal.should_retry is not None and info not in ("UsageLimitExceeded", "ContextWindowExceeded"):
         retryable = refusal.should_retry
     return ProviderError(
@@ -92,79 +92,64 @@ def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderErr
     )
 
 
-def _judged(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
+def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
     status, name = refusal.status, service.name
     said = tidy(redact(refusal.message[: SAID_CHARS * 4], service.secrets))
+    # The service's own words, if there are any. A web page is not meant for people to read here.
+    why = f": {said}" if said and not said.startswith("<") else ""
     kind = f"{refusal.kind} {refusal.code}"
-    if status == 402 or "billing" in kind or "spend_limit" in kind or _broke(status, f"{kind} {said}"):
-        return "UsageLimitExceeded", False, f"{name} says that the account's limit is spent: {said}"
-    if (
-        status == 413
-        or "context_length" in kind
-        or "exceed_context" in kind
-        or (status in (0, 400) and _TOO_LONG.search(said))
-    ):
-        return "ContextWindowExceeded", False, f"the conversation is too long for the model; compact it: {said}"
+    is_spent = status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(f"{kind} {said}")
+    if status == 402 or "billing" in kind or "spend_limit" in kind or is_spent:
+        return "UsageLimitExceeded", False, f"{name} says that the account's limit is used up: {said}"
+    is_too_long = status == 413 or (status in (0, 400) and _TOO_LONG.search(said))
+    if is_too_long or "context_length" in kind or "exceed_context" in kind:
+        sentence = f"the conversation is too long for the model; compact it or start a new thread: {said}"
+        return "ContextWindowExceeded", False, sentence
     if status == 401 or "authentication" in kind:
-        return "Unauthorized", False, _refused_key(service, said)
+        login = f"run `hames login {service.provider}`, or " if service.provider else ""
+        advice = f"{login}set {service.key_variable} to a valid one"
+        return "Unauthorized", False, f"{name} refused the key; {advice}{why}"
     if status == 403:
-        return "Unauthorized", False, f"{name} does not allow this to the key in {service.key_variable}: {said}"
+        return "Unauthorized", False, f"{name} does not allow this for the key in {service.key_variable}: {said}"
     if status == 404 and refusal.kind and _NO_MODEL.search(said):
         current = ", ".join(service.models) or "another one"
-        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}{_its(said)}"
+        return "ModelNotFound", False, f"{name} has no model {refusal.model!r} (any more); use {current}{why}"
     if status == 404 and refusal.kind == "invalid_request_error":
-        return "BadRequest", False, f"{name} does not know what the request speaks of: {said}"
+        return "BadRequest", False, f"{name} did not find something that the request names: {said}"
     if status == 404:
-        return (
-            "HttpConnectionFailed",
-            False,
-            f"nothing answers at {service.address}; check {service.url_variable}{_its(said)}",
-        )
+        sentence = f"nothing answers at {service.address}; check {service.url_variable}{why}"
+        return "HttpConnectionFailed", False, sentence
     if status == 429 or "rate_limit" in kind:
         wait = f" in {refusal.retry_after_s:.0f} s" if refusal.retry_after_s else ""
-        return "UsageLimitExceeded", True, f"{name} asks for fewer requests; try again{wait or ' later'}: {said}"
+        return "UsageLimitExceeded", True, f"{name} limits the number of requests; try again{wait or ' later'}: {said}"
     if status == 529 or "overloaded" in kind or "slow_down" in kind:
-        return "ServerOverloaded", True, f"{name} is overloaded; try again later{_its(said)}"
+        return "ServerOverloaded", True, f"{name} is overloaded; try again later{why}"
     if status >= 500 or (status == 0 and kind.strip() in ("api_error", "timeout_error", "server_error")):
         return "InternalServerError", True, f"{name} failed with status {status or 500}; try again later: {said}"
     if "policy" in kind:
         return "Refusal", False, f"{name} refused to answer this: {said}"
     if status in RETRIED_STATUSES:
-        return "Other", True, f"{name} could not take the request (status {status}); try again: {said}"
+        return "Other", True, f"{name} could not process the request (status {status}); try again: {said}"
     if 300 <= status < 400:
-        return "HttpConnectionFailed", False, f"{service.address} points somewhere else; check {service.url_variable}"
+        return (
+            "HttpConnectionFailed",
+            False,
+            f"{service.address} answered with a redirect; check {service.url_variable}",
+        )
     return "BadRequest", False, f"{name} refused the request: {said}"
 
 
-def _refused_key(service: ServiceInfo, said: str) -> str:
-    login = f"run `hames login {service.provider}`, or " if service.provider else ""
-    return f"{service.name} refused the key; {login}set {service.key_variable} to a valid one{_its(said)}"
-
-
-def _its(said: str) -> str:
-    """The service's own words, if there are any. A web page is not meant for people to read here."""
-    return f": {said}" if said and not said.startswith("<") else ""
-
-
-def _broke(status: int, said: str) -> bool:
-    return status in (0, 400, 403, 429) and _OUT_OF_MONEY.search(said) is not None
-
-
 def malformed(why: str) -> ProviderError:
-    """A stream that nobody can make sense of."""
-    return ProviderError(
-        f"the model service sent a stream that cannot be read: {why}",
-        retryable=True,
-        info="ResponseStreamDisconnected",
-    )
+    """The error for a stream that cannot be decoded."""
+    sentence = f"the model service sent a stream that cannot be read: {why}"
+    return ProviderError(sentence, retryable=True, info="ResponseStreamDisconnected")
 
 
 def cut_off(*, begun: bool) -> ProviderError:
-    """A stream that stopped without saying why."""
+    """The error for a stream that ended before the reply did."""
     what = "ended before the answer did" if begun else "was empty"
-    return ProviderError(
-        f"the model service's stream {what}; try again", retryable=True, info="ResponseStreamDisconnected"
-    )
+    sentence = f"the model service's stream {what}; try again"
+    return ProviderError(sentence, retryable=True, info="ResponseStreamDisconnected")
 
 
 def tidy(text: str) -> str:
@@ -174,7 +159,7 @@ def tidy(text: str) -> str:
 
 
 def redact(text: str, secrets: Sequence[str]) -> str:
-    """Somebody else's words without our keys, or anything that looks like one."""
+    """A text without our keys, or anything that looks like a key."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, HIDDEN)
@@ -184,23 +169,23 @@ def redact(text: str, secrets: Sequence[str]) -> str:
 def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
     """How long the service asks to wait: milliseconds, seconds or a date. Nonsense is no answer."""
     try:
-        return _sensible(float(headers["retry-after-ms"]) / 1000)
+        return _positive(float(headers["retry-after-ms"]) / 1000)
     except (KeyError, ValueError):
         pass
     said = headers.get("retry-after", "")
     try:
-        return _sensible(float(said))
+        return _positive(float(said))
     except ValueError:
         pass
     from email.utils import parsedate_to_datetime  # slow to import, and dates are rare
 
     try:
-        return _sensible(parsedate_to_datetime(said).timestamp() - now_ms / 1000)
+        return _positive(parsedate_to_datetime(said).timestamp() - now_ms / 1000)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def _sensible(seconds: float) -> float | None:
+def _positive(seconds: float) -> float | None:
     return seconds if 0 < seconds < float("inf") else None
 
 

@@ -7,7 +7,7 @@ fifth of a second, which `warm` spends before anybody waits for it.
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -76,7 +76,7 @@ class HttpResponse:
                 async for _ in self._chunks:
                     pass
         except self._client.known:
-            pass  # the answer is in; whether the goodbye was proper is nobody's concern
+            pass  # the answer is complete; how the connection ends does not matter
 
 
 class HttpClient:
@@ -96,26 +96,15 @@ class HttpClient:
         self._secure = parts.scheme == "https"
         self._near = parts.hostname in LOOPBACK
 
-    async def warm(self) -> None:
-        """Be ready before the first request."""
-        await self._ready()
-
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None and self._loop == current_token():
             await client.aclose()
 
-    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[HttpResponse]:
-        """Raises `ProviderError` for whatever happens before the headers are in."""
-        return self._send("POST", path, body)
-
-    def get(self, path: str) -> AbstractAsyncContextManager[HttpResponse]:
-        """The same, with nothing to say."""
-        return self._send("GET", path, None)
-
     @asynccontextmanager
-    async def _send(self, method: str, path: str, body: bytes | None) -> AsyncGenerator[HttpResponse]:
-        client = await self._ready()
+    async def send(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[HttpResponse]:
+        """Raises `ProviderError` for whatever happens before the headers are in."""
+        client = await self.warm()
         response = None
         try:
             request = client.build_request(method, self._service.url.rstrip("/") + path, content=body)
@@ -132,7 +121,7 @@ class HttpClient:
 
     def idle_error(self) -> ProviderError:
         return ProviderError(
-            f"{self._service.name} said nothing for {self.patience.idle_s:.0f} s; try again",
+            f"{self._service.name} sent nothing for {self.patience.idle_s:.0f} s; try again",
             retryable=True,
             info="ResponseStreamDisconnected",
         )
@@ -146,29 +135,30 @@ class HttpClient:
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             sentence = f"the certificate of {address} is not trusted; set SSL_CERT_FILE if it is your own"
         elif kind in ("InvalidURL", "UnsupportedProtocol", "LocalProtocolError"):
-            sentence = f"nothing can be sent to {address}; check {self._service.url_variable} and the key"
+            sentence = f"the request to {address} is not valid; check {self._service.url_variable} and the key"
         else:
-            return ProviderError(self._broken(kind, causes, info), retryable=True, info=info)
+            return ProviderError(self._broken_sentence(kind, causes, info), retryable=True, info=info)
         return ProviderError(sentence, info="HttpConnectionFailed")
 
-    def _broken(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
+    def _broken_sentence(self, kind: str, causes: list[BaseException], info: ErrorInfo) -> str:
         address = self._service.address
         if any(isinstance(cause, socket.gaierror) for cause in causes):
-            return f"no host by the name in {address}; check the network and {self._service.url_variable}"
+            return f"the host name in {address} cannot be resolved; check the network and {self._service.url_variable}"
         if kind == "ConnectTimeout":
             return f"{address} did not answer within {self.patience.connect_s:.0f} s; check the network"
         if kind == "ProxyError":
-            return f"the proxy did not let us through to {address}; check HTTPS_PROXY: {self._hidden(causes[0])}"
+            return f"the proxy refused the connection to {address}; check HTTPS_PROXY: {self._redact(causes[0])}"
         if kind in ("ConnectError", "WriteTimeout", "PoolTimeout"):
-            return f"{address} cannot be reached; check the network: {self._hidden(causes[0])}"
+            return f"{address} cannot be reached; check the network: {self._redact(causes[0])}"
         if info == "ResponseStreamDisconnected":
-            return f"the connection to {self._service.name} broke in the middle of the answer; try again"
-        return f"the connection to {self._service.name} broke before an answer came; try again"
+            return f"the connection to {self._service.name} was lost in the middle of the answer; try again"
+        return f"the connection to {self._service.name} was lost before an answer came; try again"
 
-    def _hidden(self, error: BaseException) -> str:
+    def _redact(self, error: BaseException) -> str:
         return tidy(redact(str(error), self._service.secrets))
 
-    async def _ready(self) -> "httpx2.AsyncClient":
+    async def warm(self) -> "httpx2.AsyncClient":
+        """Be ready before the first request."""
         if (loop := current_token()) != self._loop:
             # Connections die with the event loop they were made in, and a program may run one after another.
             self._loop, self._client, self._building = loop, None, anyio.Lock()

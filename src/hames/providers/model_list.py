@@ -1,7 +1,7 @@
 """A service's own list of models, read and remembered. Pure but for one small file.
 
-Every list has names. Some tell windows, prices and abilities too, each in words of its own;
-what is not told stays unknown, and is not made up.
+Every list has names. Some have context windows, prices and abilities, too, each under names of its own;
+what a list does not say stays unknown.
 """
 
 from collections.abc import Sequence
@@ -49,15 +49,15 @@ class RememberedList(Value):
 
 def read_list(body: bytes) -> tuple[ListedModel, ...]:
     """Raises `ValueError` for what is no list."""
-    told = msgspec.json.decode(body)
-    rows = (told.get("data") or told.get("models")) if isinstance(told, dict) else told
+    listing = msgspec.json.decode(body)
+    rows = (listing.get("data") or listing.get("models")) if isinstance(listing, dict) else listing
     if not isinstance(rows, list):
         raise ValueError("no list of models")  # noqa: TRY004
-    listed = {one.id: one for row in rows[:MODELS] if (one := _listed(row)) is not None}
+    listed = {one.id: one for row in rows[:MODELS] if (one := _read_row(row)) is not None}
     return tuple(listed.values())
 
 
-def _listed(row: Json) -> ListedModel | None:
+def _read_row(row: Json) -> ListedModel | None:
     name = text_member(row, "id") or text_member(row, "name")
     if not isinstance(row, dict) or not name or len(name) > NAME_CHARS or not name.isprintable() or " " in name:
         return None
@@ -98,8 +98,8 @@ def _price(row: Json) -> Price | None:
         return None
     if min(dollars) < 0:
         return None
-    read, asked, said, written = dollars[2], *dollars[:2], dollars[3]
-    return Price(input=asked, output=said, cache_read=read or asked, cache_write=written or asked)
+    asked, answered, read, written = dollars
+    return Price(input=asked, output=answered, cache_read=read or asked, cache_write=written or asked)
 
 
 def with_listed_facts(card: ModelCard, listed: ListedModel) -> ModelCard:

@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from hames.codecs.jsontext import is_json
+from hames.codecs.jsontext import count_member, is_json
 from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
-from hames.domain.request import ModelEvent
+from hames.domain.request import ModelEvent, ReasoningDelta, SummaryDelta, TextDelta, ToolCallDelta, UsageSeen
+from hames.domain.usage import Usage
 from hames.providers.failures import cut_off, malformed
+
+Delta = type[TextDelta] | type[ReasoningDelta] | type[SummaryDelta] | type[ToolCallDelta]
 
 
 class ReplyStream(ABC):
@@ -24,8 +27,12 @@ class ReplyStream(ABC):
         """Events that were not pings: what counts as a sign of life."""
         self._fail = fail
         self._sse = SseDecoder()
-        self._pieces: list[str] = []
         self._out: list[ModelEvent] = []
+        self._stop_word: str | None = None
+        """Why the model stopped, in the service's own word."""
+        self._run: tuple[Delta, int] | None = None
+        """What the pieces are deltas of: their type and their block."""
+        self._pieces: list[str] = []
 
     def feed(self, chunk: bytes) -> list[ModelEvent]:
         try:
@@ -44,8 +51,11 @@ class ReplyStream(ABC):
         for name, data in self._sse.finish():
             if not self.ended and not self.failure and (is_json(data) or data.strip() == b"[DONE]"):
                 self._read(name, data)
-        if not self.ended and not self.failure and not self._end_without_last_event():
-            self.failure = cut_off(begun=self._has_begun())
+        if not self.ended and not self.failure:
+            if self._stop_word is None:
+                self.failure = cut_off(begun=self.progress > 0)
+            else:
+                self._end()
         return self._take_events()
 
     def _take_events(self) -> list[ModelEvent]:
@@ -53,15 +63,40 @@ class ReplyStream(ABC):
         out, self._out = self._out, []
         return out
 
-    def _has_begun(self) -> bool:
-        return self.progress > 0
+    def _add_piece(self, delta: Delta, block: int, text: str) -> None:
+        run = self._run
+        if run is None or run[0] is not delta or run[1] != block:
+            self._merge()
+            self._run = (delta, block)
+        self._pieces.append(text)
 
-    def _end_without_last_event(self) -> bool:
-        return False
+    def _merge(self) -> None:
+        """Deltas of one block that arrived together become one event."""
+        run, text = self._run, "".join(self._pieces)
+        self._run, self._pieces = None, []
+        if run is not None and text:
+            self._out.append(run[0](block=run[1], text=text))
 
     @abstractmethod
     def _read(self, name: bytes, data: bytes) -> None: ...
 
     @abstractmethod
-    def _merge(self) -> None:
-        """Deltas of one block that arrived together become one event."""
+    def _end(self) -> None: ...
+
+
+def read_usage(counted: Json, asked: str, answered: str) -> UsageSeen | None:
+    """A count of tokens as OpenAI's dialects have it. They call the two sides of a request `asked` and `answered`."""
+    if not isinstance(counted, dict):
+        return None
+    details = counted.get(f"{asked}_tokens_details")
+    read = count_member(details, "cached_tokens") or count_member(counted, "prompt_cache_hit_tokens")
+    written = count_member(details, "cache_write_tokens")
+    return UsageSeen(
+        usage=Usage(
+            input_tokens=max(0, count_member(counted, f"{asked}_tokens") - read - written),
+            output_tokens=count_member(counted, f"{answered}_tokens"),
+            thinking_tokens=count_member(counted.get(f"{answered}_tokens_details"), "reasoning_tokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+        )
+    )

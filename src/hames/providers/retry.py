@@ -1,7 +1,7 @@
 """Trying again, with patience: only before the answer has begun.
 
-Once anything of an answer was told, it is the loop's to decide what becomes of it.
-A retry is told before the pause, so that nobody stares at a silent screen.
+Once anything of an answer was passed on, the loop decides what happens to it.
+The notice of a retry comes before the pause, so that people see why nothing happens.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -19,9 +19,9 @@ class Patience(Value):
     retries: int = 2
     first_pause_s: float = 0.5
     longest_pause_s: float = 8.0
-    """Of our own accord."""
+    """Where the service names no time."""
     longest_wait_s: float = 60.0
-    """When the service names a time; if it names a longer one, nobody waits."""
+    """Where the service names a time. A longer one is not waited for."""
     total_wait_s: float = 120.0
     connect_s: float = 10.0
     idle_s: float = 300.0

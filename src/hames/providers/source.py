@@ -1,16 +1,18 @@
 """Where models come from: what a provider offers the catalogue, and what the catalogue needs of a provider."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
 
 from hames.domain.errors import ProviderError, UnknownModel
 from hames.domain.models import ModelCard
 from hames.domain.options import Choice, Selector
-from hames.domain.request import ModelEvent, ModelRequest
 from hames.ports import Clock, Provider
 from hames.providers.model_list import ListedModel, with_listed_facts
 
-DEFAULT = Choice(id="default", name="Default", description="What the model does by itself")
+DEFAULT = Choice(id="default", name="Default", description="The model's own default")
 
 
 class ModelSource(Protocol):
@@ -70,16 +72,13 @@ class ModelService(Provider, Protocol):
 
 def as_service(provider: Provider) -> ModelService:
     """A provider that only streams becomes a service with nothing to prepare and no list."""
-    return provider if isinstance(provider, ModelService) else _StreamOnly(provider)
+    return provider if isinstance(provider, ModelService) else _Wrapped(provider)
 
 
-class _StreamOnly:
-    def __init__(self, provider: Provider) -> None:
-        self.name = provider.name
-        self._provider = provider
+class StreamOnly:
+    """A service with nothing to prepare and no list."""
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        return self._provider.stream(request)
+    name: str
 
     async def warm(self) -> None:
         return
@@ -89,6 +88,12 @@ class _StreamOnly:
 
     async def models(self) -> bytes:
         raise ProviderError(f"{self.name} has no list of models")
+
+
+class _Wrapped(StreamOnly):
+    def __init__(self, provider: Provider) -> None:
+        self.name = provider.name
+        self.stream = provider.stream
 
 
 class UnlistedSource:
@@ -107,22 +112,21 @@ class UnlistedSource:
         return None
 
 
+class FileProvider(Provider, Protocol):
+    def load(self, path: str) -> object:
+        """Raises `Misconfigured`."""
+        ...
+
+
 class PathSource(UnlistedSource):
     """Files as models: `scripted/PATH` and `cassette/PATH`."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        display_name: Callable[[str], str],
-        description: str,
-        load: Callable[[str], Provider],
-        listed: Sequence[str] = (),
+        self, name: str, *, description: str, provider: Callable[[], FileProvider], listed: Sequence[str] = ()
     ) -> None:
         self.name = name
-        self._display_name = display_name
         self._description = description
-        self._load = load
+        self._provider = provider
         self._listed = listed
 
     def cards(self) -> Sequence[ModelCard]:
@@ -134,27 +138,42 @@ class PathSource(UnlistedSource):
         return ModelCard(
             provider=self.name,
             model=model,
-            display_name=self._display_name(model),
+            display_name=f"Cassette {Path(model).name}" if self.name == "cassette" else f"Script {model}",
             description=self._description,
             reasoning=True,
             web_search=True,
         )
 
     def provider(self, card: ModelCard) -> Provider:
-        return self._load(card.model)
+        provider = self._provider()
+        provider.load(card.model)
+        return provider
 
 
-class ServiceSource:
+class ServiceSource(ABC):
     """Models of a service that are known beforehand, and those its own list adds."""
 
     name: str
-    title: str
+    title: ClassVar[str]
+    base_url: ClassVar[str]
+    url_variable: ClassVar[str]
+    key_variables: ClassVar[tuple[str, ...]]
+    chat_models: ClassVar[re.Pattern[str]]
+    """Listed models that can hold a conversation, by how their names begin."""
     lists_when_used = False
 
     def __init__(self, environment: Mapping[str, str], clock: Clock) -> None:
         self._environment = environment
         self._clock = clock
         self._learned: dict[str, ModelCard] = {}
+
+    @property
+    def url(self) -> str:
+        return self._environment.get(self.url_variable, "") or self.base_url
+
+    @property
+    def usable(self) -> bool:
+        return any(self._environment.get(name, "").strip() for name in self.key_variables)
 
     def cards(self) -> Sequence[ModelCard]:
         return [*self._built_in(), *self._learned.values()]
@@ -167,22 +186,18 @@ class ServiceSource:
 
     def learn(self, listed: Sequence[ListedModel]) -> None:
         for one in listed:
-            if self._is_ours(one.id) and self._find(one.id) is None:
+            if self.chat_models.match(one.id) and self._find(one.id) is None:
                 self._learned[one.id] = with_listed_facts(self._assume(one.id), one)
 
-    def _built_in(self) -> Sequence[ModelCard]:
-        raise NotImplementedError
+    @abstractmethod
+    def _built_in(self) -> Sequence[ModelCard]: ...
 
-    def _find(self, model: str) -> ModelCard | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _find(self, model: str) -> ModelCard | None: ...
 
+    @abstractmethod
     def _assume(self, model: str) -> ModelCard:
         """What is known of the model, or taken for granted."""
-        raise NotImplementedError
-
-    def _is_ours(self, model: str) -> bool:
-        """Whether a listed model is one that can hold a conversation."""
-        raise NotImplementedError
 
 
 def checked_name(model: str, owner: str) -> str:
@@ -198,12 +213,7 @@ def effort_selector(models: Sequence[ModelCard]) -> Selector:
         name="Reasoning effort",
         description="How hard the model thinks before it answers",
         group="Reasoning",
-        choices=(
-            DEFAULT,
-            Choice(id="low", name="Low"),
-            Choice(id="medium", name="Medium"),
-            Choice(id="high", name="High"),
-        ),
+        choices=(DEFAULT, *(Choice(id=name.lower(), name=name) for name in ("Low", "Medium", "High"))),
         default="default",
         models=tuple(card.id for card in models if card.reasoning),
     )

@@ -21,6 +21,7 @@ from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits, ToolFailed
+from hames.sandbox.paths import is_inside
 from hames.sandbox.processes.environment import child_environment, safe_directories
 from hames.sandbox.processes.guardian import Guardian
 from hames.sandbox.processes.limits import memory_limit, readable
@@ -31,7 +32,7 @@ from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
 from hames.sandbox.walls.launch_plan import LaunchPlan
-from hames.sandbox.walls.mounts import is_inside, writable_roots
+from hames.sandbox.walls.mounts import writable_roots
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.planning import CommandAccess
 from hames.sandbox.walls.view.home import names_below
@@ -70,8 +71,8 @@ class SandboxSettings(Value):
 _DEFAULTS = SandboxSettings()
 
 NOT_ALL_SEEN = (
-    f"the workspace is so large that not all of it was looked at in {BUDGET_SECONDS:g} s: a file there that is also "
-    "known by a name outside (a hard link), or a listening socket, may be reached by commands"
+    f"the workspace is so large that not all of it was checked within {BUDGET_SECONDS:g} s: a file there that is "
+    "hard-linked to a name outside, or a listening socket, may be reached by commands"
 )
 
 
@@ -131,7 +132,7 @@ class LocalSandbox:
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
         plan = await to_thread.run_sync(self._plan, launch, sockets) if walled else self._plan(launch)
-        closing = partial(self._closed, plan, job, launch.limits)
+        closing = partial(self._close_plan, plan, job, launch.limits)
         # The kernel counts nobody's processes for root, so the guardian does.
         counted = launch.limits.processes if os.geteuid() == 0 else 0
         # Before it exists: we may be killed in the next instant, and before bubblewrap has said that it dies with us.
@@ -185,15 +186,14 @@ class LocalSandbox:
         if self._after.has_unfinished():
             await to_thread.run_sync(self._after.recover)
 
-    def _closed(self, plan: LaunchPlan, job: str, limits: Limits) -> Sequence[str]:
+    def _close_plan(self, plan: LaunchPlan, job: str, limits: Limits) -> Sequence[str]:
         notes = plan.closing()
-        match self._guardian.forget(job):
-            case "memory":
-                return [f"ended: it used more than {readable(memory_limit(limits))} of memory", *notes]
-            case "processes":
-                return [f"ended: it had more than {limits.processes:,} processes", *notes]
-            case _:
-                return notes
+        reasons = {
+            "memory": f"ended: it used more than {readable(memory_limit(limits))} of memory",
+            "processes": f"ended: it had more than {limits.processes:,} processes",
+        }
+        limit = self._guardian.forget(job)
+        return [reasons[limit], *notes] if limit else notes
 
     def _child_environment(self, launch: Launch, plan: LaunchPlan, job: str) -> dict[str, str]:
         # Whoever may only read has no use for hooks and monitors of a repository. Trusted calls of git rely on it.
@@ -212,7 +212,7 @@ class LocalSandbox:
     def _path(self, launch: Launch) -> tuple[str, ...]:
         """Directories before the system's on PATH."""
         writable = (launch.workspace, *_named_roots(launch.policy))
-        named = [self._expanded(path) for path in self._settings.extra_path]
+        named = [self._expand_home(path) for path in self._settings.extra_path]
         return safe_directories(named, writable=[os.path.realpath(path) for path in writable])
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> LaunchPlan:
@@ -222,27 +222,30 @@ class LocalSandbox:
             case DangerFullAccess() | ExternalSandbox():
                 return planning.plan_unconfined(launch)
             case ReadOnly():
-                return self._walled(launch, [], network=False, sockets=sockets)
+                return self._plan_walls(launch, [], network=False, sockets=sockets)
             case WorkspaceWrite(writable_roots=named, network_access=network):
                 roots = writable_roots(launch.workspace, named)
-                self._check_still(roots)
-                return self._walled(launch, list(roots.values()), network=network, sockets=sockets)
+                self._check_same_roots(roots)
+                return self._plan_walls(launch, list(roots.values()), network=network, sockets=sockets)
             case _ as never:
                 assert_never(never)
 
-    def _check_still(self, roots: Mapping[str, str]) -> None:
+    def _check_same_roots(self, roots: Mapping[str, str]) -> None:
         """A root that another agent can write above could become a link to anywhere between two commands."""
         for name, root in roots.items():
             if self._resolved.setdefault(name, root) != root:
-                raise SandboxUnavailable(f"{name!r} is no longer the directory it was when it was first used")
+                raise SandboxUnavailable(f"{name!r} was replaced by another directory since it was first used")
 
-    def _walled(self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None) -> LaunchPlan:
+    def _plan_walls(
+        self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None
+    ) -> LaunchPlan:
         walls = self._walls()
         if walls.kind == "none":
             raise SandboxUnavailable(walls.sentence)
         workspaces = tuple(dict.fromkeys((os.path.realpath(launch.workspace), *roots)))
         # A root that holds the home directory holds its caches, too, and is too large to look through.
-        seen = tuple(self._survey(root).look() for root in workspaces if not is_inside(self._home, root))
+        surveyed = [root for root in workspaces if not is_inside(self._home, root)]
+        seen = tuple(self._surveys.setdefault(root, WorkspaceSurvey(root)).look() for root in surveyed)
         hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
         reach = CommandAccess(
             roots=tuple(roots),
@@ -274,8 +277,8 @@ class LocalSandbox:
     def _command_network(self, found: Bubblewrap) -> "CommandNetwork":
         if found.setuid and os.geteuid() != 0:
             raise SandboxUnavailable(
-                f"no network for the command: {found.path} has the setuid bit, so the network it makes belongs to "
-                "root; install a bubblewrap without that bit, or run the command without networkAccess"
+                f"no network for the command: {found.path} has the setuid bit, so its network namespace belongs "
+                "to root; install a bubblewrap without that bit, or run the command without networkAccess"
             )
         from hames.sandbox.walls.network.access import NetworkAccess  # only who needs it pays for it
 
@@ -295,8 +298,8 @@ class LocalSandbox:
                 named=(self._named_home, launch.workspace, launch.cwd, *_named_roots(launch.policy)),
                 program=launch.argv[0] if launch.argv[0].startswith("/") else "",
                 path=self._path(launch),
-                read=tuple(map(self._expanded, settings.extra_read)),
-                cache=tuple(map(self._expanded, settings.extra_cache)),
+                read=tuple(map(self._expand_home, settings.extra_read)),
+                cache=tuple(map(self._expand_home, settings.extra_cache)),
                 environments=tuple(path for one in seen for path in one.environments),
                 languages=frozenset(language for one in seen for language in one.languages),
             ),
@@ -308,10 +311,7 @@ class LocalSandbox:
         self._noted.update((note, launch.argv[0]) for note in fresh)
         return replace(found, notes=tuple(fresh))
 
-    def _survey(self, root: str) -> WorkspaceSurvey:
-        return self._surveys.setdefault(root, WorkspaceSurvey(root))
-
-    def _expanded(self, path: str) -> str:
+    def _expand_home(self, path: str) -> str:
         return f"{self._home}/{path[2:]}" if path.startswith("~/") else path
 
     def _can_overlay(self, directory: str, layer: str) -> bool:

@@ -4,72 +4,51 @@ A request passes the connection (what HTTP allows), the guard (who may ask), the
 Stopping is told: streams end with a word, sockets with a code, and only then does the listener close.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 
+from anyio.abc import TaskGroup
 from starlette.routing import Router, WebSocketRoute
 
 from hames.core.engine import Engine
-from hames.domain.value import Value
 from hames.observe.metrics import Metrics
 from hames.protocols.session import Session
-from hames.protocols.sync.pages import GitChanges, SandboxReport
-from hames.protocols.sync.view import Offer
+from hames.protocols.sse.stream import SseEncoder
+from hames.protocols.sync.encoder import sync_encoder
+from hames.protocols.sync.view import Offer, listed_models
 from hames.server import listener, unix
 from hames.server.addresses import reachable
 from hames.server.api.artifacts import ArtifactsApi
 from hames.server.api.page import Page
 from hames.server.api.prompts import PromptsApi
-from hames.server.api.rpc import RpcSockets
 from hames.server.api.sign_in import SignInApi
+from hames.server.api.sockets import SessionSockets
 from hames.server.api.status import StatusApi
-from hames.server.api.sync import SyncSocket
+from hames.server.api.sync import sync_sockets
 from hames.server.api.threads import ThreadsApi
-from hames.server.fanout import Hubs
+from hames.server.fanout import Fanout
 from hames.server.http.compression import Compressing
 from hames.server.http.connection import Doors
 from hames.server.http.routes import routes
 from hames.server.http.uploads import Uploads
-from hames.server.listener import Address, Listener
-from hames.server.news import News
-from hames.server.service import Service, listed
+from hames.server.listener import Address, Listener, RunningServer
+from hames.server.outbox import WaitingOutbox, Writer
+from hames.server.service import Extras, Service
+from hames.server.websocket.socket import Scope
+from hames.stdio.connection import Connection
 
 
-class Extras(Value):
-    """What the rest of the program gives the server beside the engine."""
+class Server(RunningServer):
+    """`service` is what its endpoints need."""
 
-    data_dir: Path
-    """Where threads are kept: the unix socket lies there."""
-    uploads_dir: Path
-    version: str
-    sessions: Mapping[str, Callable[[], Session]] = {}
-    """By the name of their path and of their first line on the unix socket."""
-    page: Path | None = None
-    demo_model: str = ""
-    sandbox: Callable[[], Awaitable[SandboxReport]] | None = None
-    git_changes: Callable[[str], Awaitable[GitChanges]] | None = None
-
-
-class Server:
-    """A server that runs. `url` says where."""
-
-    def __init__(self, running: Listener, service: Service, url: str) -> None:
-        self._listener = running
+    def __init__(self, listener: Listener, service: Service, url: str) -> None:
+        super().__init__(listener, url)
         self.service = service
-        self.url = url
 
     def link(self) -> str:
         """Where a browser should go: with a token, an address that signs it in once."""
         keyring = self.service.keyring
         return f"{self.url}/?token={keyring.link()}" if keyring is not None else self.url
-
-    async def wait(self) -> None:
-        """Until somebody stops it."""
-        await self._listener.ended.wait()
-
-    def stop(self) -> None:
-        self._listener.stop()
 
 
 @asynccontextmanager
@@ -80,41 +59,45 @@ async def serving(
     async with listener.opening(engine.clock, address, token) as opening:
         knocker = await opening.stack.enter_async_context(unix.listening(extras.data_dir))
         tasks = await opening.tasks()
-        offer = Offer(models=engine.models, listed=listed(engine))
-        hubs = Hubs(engine, offer, tasks)
+        offer = Offer(models=engine.models, listed=listed_models(engine.models, engine.agents))
+        fanout = Fanout(engine, tasks)
         service = Service(
             engine=engine,
             offer=offer,
-            hubs=hubs,
-            news=News(engine.clock),
+            sync_encoder=sync_encoder(offer),
+            fanout=fanout,
             gate=opening.gate,
             keyring=opening.keyring,
             uploads=Uploads(extras.uploads_dir),
             metrics=Metrics(),
-            version=extras.version,
-            page=extras.page,
-            demo_model=extras.demo_model,
+            extras=extras,
             addresses=lambda: reachable(address, opening.port),
         )
-        if extras.sandbox is not None:
-            service.sandbox = extras.sandbox
-        if extras.git_changes is not None:
-            service.git_changes = extras.git_changes
-        opening.observe(engine, service.metrics.observe, service.news.observe)
-        sockets = {name: RpcSockets(engine, make) for name, make in extras.sessions.items()}
-        here = opening.guarded(_app(service, sockets), service.metrics, compress=not address.is_loopback)
-        here.on_stop = [hubs.close, *(one.close for one in sockets.values())]
+        opening.observe(engine, service.metrics.observe, fanout.observe)
+        sockets = {name: _rpc_sockets(engine, make) for name, make in extras.sessions.items()}
+        sync = sync_sockets(service)
+        here = opening.guarded(_app(service, sync, sockets), service.metrics, compress=not address.is_loopback)
+        here.on_stop = [sync.close, *(one.close for one in sockets.values()), fanout.close]
         unix_server = unix.UnixServer(engine, extras.sessions)
         _gauges(service, here, opening.doors, sockets, unix_server)
         service.uploads.sweep()
-        tasks.start_soon(hubs.tick, engine.clock)
-        tasks.start_soon(service.news.run)
+        tasks.start_soon(fanout.tick)
         tasks.start_soon(unix_server.serve, knocker)
         await opening.listen(tasks)
         yield Server(here, service, opening.url)
 
 
-def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Compressing:
+def _rpc_sockets(engine: Engine, make_session: Callable[[], Session]) -> SessionSockets:
+    async def open_session(_scope: Scope) -> Session:
+        return make_session()
+
+    def connect(session: Session, writer: Writer, tasks: TaskGroup) -> Connection:
+        return Connection(engine, session, WaitingOutbox(writer), tasks)
+
+    return SessionSockets(open_session, connect, by_lines=True)
+
+
+def _app(service: Service, sync: SessionSockets, sockets: Mapping[str, SessionSockets]) -> Compressing:
     status = StatusApi(service)
     table = [
         *PromptsApi(service).endpoints(),
@@ -127,7 +110,7 @@ def _app(service: Service, sockets: Mapping[str, RpcSockets]) -> Compressing:
     router = Router(
         routes=[
             *routes(table),
-            WebSocketRoute("/ws", SyncSocket(service)),
+            WebSocketRoute("/ws", sync),
             *(WebSocketRoute(f"/{name}", endpoint) for name, endpoint in sockets.items()),
             # Codex's clients name a host and a port, and no path.
             *(WebSocketRoute("/", endpoint) for name, endpoint in sockets.items() if name == "flint"),
@@ -142,20 +125,20 @@ def _gauges(
     service: Service,
     running: Listener,
     doors: Doors,
-    sockets: Mapping[str, RpcSockets],
+    sockets: Mapping[str, SessionSockets],
     unix_server: unix.UnixServer,
 ) -> None:
-    hubs = service.hubs
+    fanout = service.fanout
     service.metrics.gauges = {
         "hames_connections": ("Open connections.", lambda: len(running.server_state.connections)),
         "hames_connections_silent": ("Connections that have not asked anything yet.", lambda: len(doors.silent)),
         "hames_connections_accepted": ("Connections so far.", lambda: doors.accepted),
-        "hames_sync_clients": ("Clients of sync.", lambda: hubs.clients[0]),
-        "hames_sse_clients": ("Clients of SSE.", lambda: hubs.clients[1]),
+        "hames_sync_clients": ("Clients of sync.", lambda: fanout.follower_count(service.sync_encoder)),
+        "hames_sse_clients": ("Clients of SSE.", lambda: fanout.follower_count(SseEncoder)),
         "hames_rpc_clients": (
             "Clients of the JSON-RPC protocols.",
             lambda: sum(one.count for one in sockets.values()) + unix_server.count,
         ),
-        "hames_threads_watched": ("Threads somebody looks at.", lambda: hubs.count),
-        "hames_frames_told": ("Frames and event blocks, times the clients that got them.", lambda: hubs.told),
+        "hames_threads_watched": ("Threads somebody looks at.", lambda: fanout.thread_count),
+        "hames_frames_told": ("Frames and event blocks, times the clients that got them.", lambda: fanout.sent),
     }

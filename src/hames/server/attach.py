@@ -11,7 +11,7 @@ from anyio.abc import SocketStream
 from hames.domain.errors import Misconfigured
 from hames.server.unix import NAME, short_path
 from hames.stdio.descriptors import Start
-from hames.stdio.pipes import Inbox, Outbox, open_inbox, open_outbox
+from hames.stdio.pipes import Inbox, PipeOutbox, open_inbox, open_outbox
 
 SERVER_GONE = 1
 
@@ -39,7 +39,7 @@ async def attach(directory: Path, protocol: str, start: Start) -> int:
 
 
 class _Bridge:
-    def __init__(self, stream: SocketStream, inbox: Inbox, outbox: Outbox) -> None:
+    def __init__(self, stream: SocketStream, inbox: Inbox, outbox: PipeOutbox) -> None:
         self._stream = stream
         self._inbox = inbox
         self._outbox = outbox

@@ -1,304 +1,337 @@
-"""Fan-out of one thread to many clients: watched once, encoded once, sent to every client that follows it.
+"""Fan-out of one thread to many clients: watched once, encoded once per format, sent to every client that follows it.
 
-After something was told the hub rests for a frame's time, and what happens meanwhile is joined by the watcher: the
-first word leaves at once, and a flood becomes a few messages. Nobody here waits for a client. One that
-does not read costs what its outbox may hold; then sync starts it over with a whole state, and SSE lets it come back.
+It knows no protocol: a session asks to follow with an encoder (`protocols/broadcast.py`), and clients that name the
+same encoder share it. Nobody here waits for a client. One that does not read costs what its outbox may hold.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from hames.codecs.jsontext import encode
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState
-from hames.ports import Clock
-from hames.protocols.sse.stream import Block, block
-from hames.protocols.sync.messages import AppendText, DeltaMessage, Operation
-from hames.protocols.sync.outbound import Projector, snapshot
-from hames.protocols.sync.view import Offer
-from hames.server.clients import SseClient, SyncClient
-from hames.server.websocket.protocol import TextFrame, Wire
-from hames.server.websocket.socket import RESTARTS
+from hames.protocols.broadcast import Encoder, ListEncoder
+from hames.protocols.session import Action, Close, Follow, FollowList, Session, Unfollow
+from hames.server.outbox import Payload, Subscriber, Writer
+from hames.stdio.connection import Connection
 
 log = logging.getLogger(__name__)
 
-FRAME_SECONDS = 0.025
 TICK_SECONDS = 1.0
+MakeEncoder = Callable[[], Encoder]
+MakeListEncoder = Callable[[], ListEncoder]
 
 
-class Hub:
-    """What the clients of one thread have been told, and the next thing they will be."""
+class Channel:
+    """One thread in one format: what its followers have been sent, and the next thing they will be."""
 
-    def __init__(self, engine: Engine, offer: Offer, thread_id: ThreadId) -> None:
+    def __init__(self, engine: Engine, thread_id: ThreadId, make_encoder: MakeEncoder) -> None:
         self.thread_id = thread_id
+        self.followers: dict[Subscriber, FollowerConnection] = {}
         self.users = 0
-        self.told = 0
-        """Frames, times the clients that got them."""
+        """Followers, and those that are about to be."""
+        self.sent = 0
+        """Messages, times the clients that got them."""
+        self.closed = False
         self._engine = engine
         self._clock = engine.clock
-        self._offer = offer
+        self._make_encoder = make_encoder
+        self._encoder = make_encoder()
         self._watcher: Watcher | None = None
         self._state: ThreadState | None = None
-        self._projector = Projector(offer)
-        self._sync: set[SyncClient] = set()
-        self._sse: set[SseClient] = set()
-        self._snapshot: TextFrame | None = None
-        self._blocks: list[Block] | None = None
-        self._fresh: list[Block] | None = None
+        self._first = Payload(b"")
         self._reading = anyio.Lock()
-        self._closing = False
+        self._since_reading: list[Change] | None = None
+        """Changes that were told while the history is read."""
 
     @property
     def state(self) -> ThreadState:
-        """The thread as its clients know it."""
+        """The thread as its followers know it."""
         assert self._state is not None
         return self._state
 
-    @property
-    def closed(self) -> bool:
-        return self._closing
-
-    @property
-    def clients(self) -> tuple[int, int]:
-        return len(self._sync), len(self._sse)
-
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Raises `HarnessError` if the thread cannot be watched."""
-        watcher = self._watcher = await self._engine.watch(self.thread_id, answers=False)
-        self._state = watcher.state
+        watcher = await self._watch()
         task_status.started()
-        why = "the server restarts"
+        why = "the server is restarting"
         try:
-            while not self._closing:
+            while not self.closed:
                 changes = await watcher.next()
                 if changes:
                     self._tell(changes)
-                    await self._clock.sleep(FRAME_SECONDS)
-                elif watcher.cut_off and not self._closing:
-                    watcher = self._watcher = await self._engine.watch(self.thread_id, answers=False)
-                    self._state = watcher.state
+                    await self._clock.sleep(self._encoder.rules.frame_s)
+                elif watcher.cut_off and not self.closed:
+                    watcher = await self._watch()
+                    self.count_answers()
                     self._start_over()
                 else:
                     break
         except HarnessError as error:
             why = str(error)
         except Exception:  # a bug, and the other threads are not to blame for it
-            log.exception("hub.crashed", extra={"thread_id": self.thread_id})
+            log.exception("channel.crashed", extra={"thread_id": self.thread_id})
             why = "internal error"
         finally:
-            self.close(RESTARTS, why)
+            self.close(why)
 
-    def close(self, code: int, why: str) -> None:
-        """Tells everybody that this is the end."""
-        self._closing = True
+    async def _watch(self) -> Watcher:
+        self._watcher = await self._engine.watch(self.thread_id, answers=False)
+        self._state = self._watcher.state
+        return self._watcher
+
+    def close(self, why: str) -> None:
+        self.closed = True
         if self._watcher is not None:
             self._watcher.close()
-        for client in list(self._sync):
-            client.drop(code, why)
-        for client in list(self._sse):
-            client.end(why)
+        for connection in list(self.followers.values()):
+            connection.lose_channel(self.thread_id, why)
 
     def tick(self, now: float) -> None:
-        beat = TextFrame(b'{"type":"delta","operations":[],"rev":%d}' % self.state.seq)
-        for client in list(self._sync):
-            client.tick(now, beat)
-        for client in list(self._sse):
-            client.tick(now)
+        heartbeat = Payload(self._encoder.heartbeat(self.state))
+        for follower in list(self.followers):
+            follower.tick(now, heartbeat)
 
     def count_answers(self) -> None:
-        """Whether anybody here could decide an approval. Who knows only the specification cannot, and must not
-        keep a question open for ever."""
+        """Whether any follower could decide an approval. A question nobody can answer must not stay open for ever."""
         if self._watcher is not None:
-            self._watcher.answers = any(client.answers for client in (*self._sync, *self._sse))
+            self._watcher.answers = any(follower.can_answer for follower in self.followers)
 
-    # -- sync
+    # -- followers
 
-    def attach_sync(self, wire: Wire, *, answers: bool = False) -> SyncClient:
-        """The snapshot leaves, and everything after it follows: no await in between."""
-        if not self._sync:
-            self._projector = Projector(self._offer)
-        client = SyncClient(wire, self.snapshot, self._clock.monotonic())
-        client.answers = answers
-        self._sync.add(client)
-        self.count_answers()
-        return client
-
-    def detach_sync(self, client: SyncClient) -> None:
-        self._sync.discard(client)
+    async def join(self, follower: Subscriber, connection: "FollowerConnection", position: object) -> None:
+        """What the client missed is sent, and everything after it follows: no await in between."""
+        while self._encoder.needs_history(position, self.state):
+            await self._load_history()
+        follower.rules = self._encoder.rules
+        self.begin(follower, position)
+        self.followers[follower] = connection
         self.count_answers()
 
-    def snapshot(self) -> TextFrame:
-        if self._snapshot is None:
-            self._snapshot = TextFrame(encode(snapshot(self.state, self._offer)))
-        return self._snapshot
+    def begin(self, follower: Subscriber, position: object = None) -> None:
+        data = self._encoder.begin(self.state, position)
+        if self._first.data is not data:
+            self._first = Payload(data)
+        follower.offer(self._first, self._clock.monotonic())
 
-    # -- SSE
-
-    def attach_sse(self, *, answers: bool = False) -> SseClient:
-        client = SseClient(self.state.seq, self._clock.monotonic())
-        client.answers = answers
-        self._sse.add(client)
-        self.count_answers()
-        return client
-
-    def detach_sse(self, client: SseClient) -> None:
-        self._sse.discard(client)
+    def leave(self, follower: Subscriber) -> None:
+        self.followers.pop(follower, None)
         self.count_answers()
 
-    async def past(self) -> list[Block]:
-        """Every event of the thread so far. Read once, then kept up to date while anybody looks."""
+    async def _load_history(self) -> None:
+        """Read once, then kept up to date by the encoder."""
         async with self._reading:
-            if self._blocks is None:
-                until, self._fresh = self.state.seq, []
-                history = await self._engine.history(self.thread_id)
-                found = (block(change) for change in history if change.record.seq <= until)
-                self._blocks = [one for one in found if one is not None] + self._fresh
-                self._fresh = None
-            return self._blocks
+            encoder, until = self._encoder, self.state.seq
+            self._since_reading = []
+            history = await self._engine.history(self.thread_id)
+            encoder.load([*(change for change in history if change.record.seq <= until), *self._since_reading])
+            self._since_reading = None
 
-    # -- telling
+    # -- changes
 
     def _tell(self, changes: list[Change]) -> None:
-        now = self._clock.monotonic()
-        self._state, self._snapshot = changes[-1].after, None
-        if self._sync:
-            self._tell_sync(changes, now)
-        if self._sse or self._blocks is not None or self._fresh is not None:
-            self._tell_sse(changes)
-
-    def _tell_sync(self, changes: list[Change], now: float) -> None:
+        self._state = changes[-1].after
+        if self._since_reading is not None:
+            self._since_reading += changes
         try:
-            operations = [operation for change in changes for operation in self._projector.project(change)]
-        except Exception:  # a bug; a whole state heals it
-            log.exception("sync.untold", extra={"thread_id": self.thread_id})
+            data = self._encoder.encode(changes)
+        except Exception:  # a bug; a new beginning heals it
+            log.exception("change.not_encoded", extra={"thread_id": self.thread_id})
             self._start_over()
             return
-        if not operations:
-            return
-        delta = DeltaMessage(operations=tuple(_joined(operations)), rev=self.state.seq)
-        frame = TextFrame(encode(delta))
-        for client in self._sync:
-            client.offer(frame, now)
-        self.told += len(self._sync)
-
-    def _tell_sse(self, changes: list[Change]) -> None:
-        blocks = [one for change in changes if (one := block(change)) is not None]
-        for known in (self._blocks, self._fresh):
-            if known is not None:
-                known.extend(blocks)
-        if blocks:
-            data = b"".join(line for one in blocks for line in one.lines)
-            for client in self._sse:
-                client.offer(data)
-            self.told += len(self._sse)
+        if data:
+            payload, now = Payload(data), self._clock.monotonic()
+            for follower in self.followers:
+                follower.offer(payload, now)
+            self.sent += len(self.followers)
 
     def _start_over(self) -> None:
-        """We lost track: sync clients get a whole state, SSE clients come back to where they were."""
-        self.count_answers()
-        self._projector = Projector(self._offer)
-        self._snapshot = self._blocks = None
-        for client in self._sync:
-            client.start_over()
-        for client in list(self._sse):
-            client.end("too much happened at once; come back")
+        """Changes were missed: followers get a new beginning, or come back for it."""
+        self._encoder = self._make_encoder()
+        for follower, connection in list(self.followers.items()):
+            if self._encoder.rules.when_behind == "restart":
+                follower.start_over()
+            else:
+                connection.lose_channel(self.thread_id, "too many changes at once; reconnect")
 
 
-def _joined(operations: list[Operation]) -> Iterator[Operation]:
-    """Neighbours that append to the same text, as one."""
-    path: tuple[str, ...] | None = None
-    pieces: list[str] = []
-    for operation in operations:
-        if isinstance(operation, AppendText) and operation.path == path:
-            pieces.append(operation.value)
-            continue
-        if path is not None:
-            yield AppendText(path=path, value="".join(pieces))
-            path = None
-        if isinstance(operation, AppendText):
-            path, pieces = operation.path, [operation.value]
-        else:
-            yield operation
-    if path is not None:
-        yield AppendText(path=path, value="".join(pieces))
+class ListChannel:
+    """The thread list in one format."""
+
+    def __init__(self, engine: Engine, make_encoder: MakeListEncoder) -> None:
+        self.followers: set[Subscriber] = set()
+        self._clock = engine.clock
+        self._encoder = make_encoder()
+        self._wake = anyio.Event()
+
+    def observe(self, change: Change) -> None:
+        if self.followers and self._encoder.observe(change):
+            self._wake.set()
+
+    def begin(self, followers: Sequence[Subscriber]) -> None:
+        payload, now = Payload(self._encoder.begin()), self._clock.monotonic()
+        for follower in followers:
+            follower.offer(payload, now)
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            payload, now = Payload(self._encoder.encode()), self._clock.monotonic()
+            for follower in list(self.followers):
+                follower.offer(payload, now)
+            await self._clock.sleep(self._encoder.frame_s)
 
 
-class Hubs:
-    """The threads somebody looks at."""
+class Fanout:
+    """The threads that somebody follows."""
 
-    def __init__(self, engine: Engine, offer: Offer, tasks: TaskGroup) -> None:
+    def __init__(self, engine: Engine, tasks: TaskGroup) -> None:
         self._engine = engine
-        self._offer = offer
         self._tasks = tasks
-        self._hubs: dict[ThreadId, Hub] = {}
+        self._channels: dict[tuple[ThreadId, MakeEncoder], Channel] = {}
+        self._lists: dict[MakeListEncoder, ListChannel] = {}
         self._opening = anyio.Lock()
         self._closed = False
-        self._told_before = 0
+        self._sent_before = 0
 
-    @asynccontextmanager
-    async def looking(self, thread_id: ThreadId) -> AsyncGenerator[Hub]:
-        """Raises `HarnessError` when there is nothing to look at."""
-        hub = await self._open(thread_id)
-        hub.users += 1
-        try:
-            yield hub
-        finally:
-            hub.users -= 1
-            if hub.users == 0:
-                hub.close(RESTARTS, "nobody is left")
-                self._forget(hub)
+    def connect(self, session: Session, writer: Writer, tasks: TaskGroup) -> "FollowerConnection":
+        return FollowerConnection(self._engine, session, writer, tasks, self)
 
-    async def _open(self, thread_id: ThreadId) -> Hub:
-        if (hub := self._hubs.get(thread_id)) and not hub.closed:
-            return hub
+    async def open(self, thread_id: ThreadId, make_encoder: MakeEncoder) -> Channel:
+        """The channel, counted as used: `release` it. Raises `HarnessError` when there is nothing to follow."""
+        key = (thread_id, make_encoder)
         async with self._opening:
-            if (hub := self._hubs.get(thread_id)) and not hub.closed:
-                return hub
-            if self._closed:
-                raise HarnessError("the server is stopping")
-            hub = Hub(self._engine, self._offer, thread_id)
-            await self._tasks.start(hub.run)
-            self._hubs[thread_id] = hub
-            return hub
+            channel = self._channels.get(key)
+            if channel is None or channel.closed:
+                if self._closed:
+                    raise HarnessError("the server is stopping")
+                channel = Channel(self._engine, thread_id, make_encoder)
+                await self._tasks.start(channel.run)
+                self._channels[key] = channel
+            channel.users += 1
+            return channel
 
-    def _forget(self, hub: Hub) -> None:
-        self._told_before += hub.told
-        hub.told = 0
-        if self._hubs.get(hub.thread_id) is hub:
-            del self._hubs[hub.thread_id]
+    def release(self, channel: Channel) -> None:
+        channel.users -= 1
+        if not channel.users:
+            channel.close("no client is left")
+            self._sent_before += channel.sent
+            self._channels = {key: one for key, one in self._channels.items() if one is not channel}
 
-    async def tick(self, clock: Clock) -> None:
+    def open_list(self, make_encoder: MakeListEncoder) -> ListChannel:
+        if make_encoder not in self._lists:
+            self._lists[make_encoder] = ListChannel(self._engine, make_encoder)
+            self._tasks.start_soon(self._lists[make_encoder].run)
+        return self._lists[make_encoder]
+
+    def observe(self, change: Change) -> None:
+        for channel in self._lists.values():
+            channel.observe(change)
+
+    def thread_deleted(self) -> None:
+        """No change tells of it: followers of the list hear that they should look again."""
+        for channel in self._lists.values():
+            channel.begin(list(channel.followers))
+
+    def leave_lists(self, follower: Subscriber) -> None:
+        for channel in self._lists.values():
+            channel.followers.discard(follower)
+
+    async def tick(self) -> None:
         """Heartbeats, and the end of patience."""
         while not self._closed:
-            await clock.sleep(TICK_SECONDS)
-            now = clock.monotonic()
-            for hub in list(self._hubs.values()):
+            await self._engine.clock.sleep(TICK_SECONDS)
+            now = self._engine.clock.monotonic()
+            for channel in list(self._channels.values()):
                 try:
-                    hub.tick(now)
+                    channel.tick(now)
                 except Exception:
-                    log.exception("tick.crashed", extra={"thread_id": hub.thread_id})
+                    log.exception("tick.crashed", extra={"thread_id": channel.thread_id})
 
     def close(self, why: str) -> None:
         self._closed = True
-        for hub in list(self._hubs.values()):
-            hub.close(RESTARTS, why)
+        for channel in list(self._channels.values()):
+            channel.close(why)
 
     @property
-    def count(self) -> int:
-        return len(self._hubs)
+    def thread_count(self) -> int:
+        return len({thread_id for thread_id, _ in self._channels})
+
+    def follower_count(self, make_encoder: MakeEncoder) -> int:
+        return sum(len(channel.followers) for (_, made), channel in self._channels.items() if made is make_encoder)
 
     @property
-    def clients(self) -> tuple[int, int]:
-        """Of sync, of SSE."""
-        pairs = [hub.clients for hub in self._hubs.values()]
-        return sum(sync for sync, _ in pairs), sum(sse for _, sse in pairs)
+    def sent(self) -> int:
+        return self._sent_before + sum(channel.sent for channel in self._channels.values())
 
-    @property
-    def told(self) -> int:
-        return self._told_before + sum(hub.told for hub in self._hubs.values())
+
+class FollowerConnection(Connection):
+    """A connection whose session may follow broadcasts."""
+
+    def __init__(self, engine: Engine, session: Session, writer: Writer, tasks: TaskGroup, fanout: Fanout) -> None:
+        self._subscriber = Subscriber(writer, engine.clock.monotonic())
+        self._subscriber.restart = self._restart
+        super().__init__(engine, session, self._subscriber, tasks)
+        self._fanout = fanout
+        self._channels: dict[ThreadId, Channel] = {}
+
+    async def _follow(self, action: Follow) -> Sequence[Action]:
+        if action.encoder is None:
+            return await super()._follow(action)
+        self._subscriber.can_answer = action.can_answer
+        channel = self._channels.get(action.thread_id)
+        if channel is not None:
+            channel.count_answers()
+        else:
+            channel = await self._fanout.open(action.thread_id, action.encoder)
+            self._channels[action.thread_id] = channel
+            await channel.join(self._subscriber, self, action.position)
+        return self._session.followed(action, channel.state, (), self._now())
+
+    def _follow_list(self, action: FollowList) -> Sequence[Action]:
+        channel = self._fanout.open_list(action.encoder)
+        channel.followers.add(self._subscriber)
+        channel.begin([self._subscriber])
+        return ()
+
+    async def _run(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Unfollow):
+                self._leave(action.thread_id)
+        await super()._run(actions)
+
+    def _close(self, action: Close) -> None:
+        super()._close(action)
+        self._subscriber.send_all()
+
+    def _restart(self) -> None:
+        for channel in self._channels.values():
+            channel.begin(self._subscriber)
+        self._session.restarted()
+        self._flush()
+
+    def lose_channel(self, thread_id: ThreadId, why: str) -> None:
+        self._leave(thread_id)
+        self._lose(thread_id, why)
+
+    def _leave(self, thread_id: ThreadId) -> None:
+        if channel := self._channels.pop(thread_id, None):
+            channel.leave(self._subscriber)
+            self._fanout.release(channel)
+
+    def end(self, why: str) -> None:
+        for thread_id in list(self._channels):
+            self.lose_channel(thread_id, why)
+        super().end(why)
+
+    def close(self) -> None:
+        for thread_id in list(self._channels):
+            self._leave(thread_id)
+        self._fanout.leave_lists(self._subscriber)
+        super().close()

@@ -52,7 +52,8 @@ def check(address: Address, token: str | None) -> None:
     """Raises `Misconfigured` for an address that other machines reach while there is no token."""
     if not address.is_loopback and token is None:
         raise Misconfigured(
-            f"listening on {address.host!r} lets other machines in, and there is no token; add --token, or HAMES_TOKEN"
+            f"listening on {address.host!r} lets other machines connect, which needs a token; add --token, or set"
+            " HAMES_TOKEN"
         )
 
 
@@ -76,7 +77,7 @@ def host_text(address: Address) -> str:
     return f"[{address.host}]" if ":" in address.host else address.host
 
 
-def bound(address: Address) -> socket.socket:
+def bind(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # The protocol by name: asyncio turns Nagle's delay off only where it sees TCP, and 44 ms an answer hang on it.
     door = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, socket.IPPROTO_TCP)
@@ -142,8 +143,23 @@ class Listener(uvicorn.Server):
     def stop(self) -> None:
         if not self.should_exit:
             for tell in self.on_stop:
-                tell("the server restarts")
+                tell("the server is restarting")
         self.should_exit = True
+
+
+class RunningServer:
+    """`url` says where it is."""
+
+    def __init__(self, listener: Listener, url: str) -> None:
+        self._listener = listener
+        self.url = url
+
+    async def wait(self) -> None:
+        """Until somebody stops it."""
+        await self._listener.ended.wait()
+
+    def stop(self) -> None:
+        self._listener.stop()
 
 
 class Opening:
@@ -194,7 +210,7 @@ class Opening:
 async def opening(clock: Clock, address: Address, token: str | None) -> AsyncGenerator[Opening]:
     """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
     check(address, token)
-    door = bound(address)
+    door = bind(address)
     failure: Exception | None = None
     with contextlib.closing(door):
         here = Opening(clock, address, token, door)

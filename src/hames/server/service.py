@@ -1,6 +1,6 @@
 """What every endpoint needs: the engine, the fan-out to clients, uploads, metrics, tokens."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,19 +8,18 @@ import anyio
 
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
-from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
+from hames.domain.value import Value
 from hames.observe.metrics import Metrics
-from hames.ports import Models
-from hames.protocols.sync.messages import Model
+from hames.protocols.session import Session
+from hames.protocols.sync.encoder import SyncEncoder
 from hames.protocols.sync.pages import GitChanges, SandboxReport
 from hames.protocols.sync.view import Offer
-from hames.server.fanout import Hubs
+from hames.server.fanout import Fanout
 from hames.server.guard.gate import Gate
 from hames.server.guard.token import Keyring
 from hames.server.http.uploads import Uploads
-from hames.server.news import News
 
 PAGE = 100
 
@@ -30,26 +29,37 @@ async def _no_report() -> SandboxReport:
 
 
 async def _no_git(_cwd: str) -> GitChanges:
-    return GitChanges(problem="this server cannot ask git")
+    return GitChanges(problem="this server has no git diff")
 
 
-@dataclass
-class Service:
-    engine: Engine
-    offer: Offer
-    hubs: Hubs
-    news: News
-    gate: Gate
-    keyring: Keyring | None
-    uploads: Uploads
-    metrics: Metrics
+class Extras(Value):
+    """What the rest of the program gives the server beside the engine."""
+
+    data_dir: Path
+    """Where threads are kept: the unix socket lies there."""
+    uploads_dir: Path
     version: str
+    sessions: Mapping[str, Callable[[], Session]] = {}
+    """By the name of their path and of their first line on the unix socket."""
     page: Path | None = None
     """Where the built page lies."""
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
     git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
     """What is not committed in a directory."""
+
+
+@dataclass
+class Service:
+    engine: Engine
+    offer: Offer
+    sync_encoder: Callable[[], SyncEncoder]
+    fanout: Fanout
+    gate: Gate
+    keyring: Keyring | None
+    uploads: Uploads
+    metrics: Metrics
+    extras: Extras
     addresses: Callable[[], tuple[str, ...]] = tuple
     """Where other devices may reach this server, as URLs."""
     _creating: anyio.Lock = field(default_factory=anyio.Lock)
@@ -59,7 +69,7 @@ class Service:
         assert isinstance(state, ThreadState)
         return state
 
-    async def newest(self) -> ThreadId | None:
+    async def newest_thread(self) -> ThreadId | None:
         """The newest that this user has written; where there is none, the newest of all.
 
         A thread that came with a repository can say that it is newer than any other.
@@ -75,50 +85,13 @@ class Service:
             if (cursor := page.next_cursor) is None:
                 return first
 
-    async def chosen(self, named: str | None) -> ThreadId:
+    async def choose_thread(self, named: str | None) -> ThreadId:
         """The thread a client means: the one it names, or the newest, or a new one where there is none."""
         if named:
             return ThreadId(named)
         async with self._creating:
-            if (found := await self.newest()) is not None:
+            if (found := await self.newest_thread()) is not None:
                 return found
             created = await self.engine.execute(CreateThread())
             assert isinstance(created, ThreadState)
             return created.id
-
-
-def listed(engine: Engine) -> tuple[Model, ...]:
-    """The models as clients are told of them. A provider that lacks something says what."""
-    models = engine.models
-    problems = dict.fromkeys(engine.agents, "")
-    found: list[Model] = []
-    for card in models.cards():
-        if card.successor:
-            continue
-        if card.provider not in problems:
-            problems[card.provider] = _problem(models, card.id)
-        problem = problems[card.provider]
-        found.append(
-            Model(
-                id=card.id,
-                name=card.display_name,
-                provider=card.provider,
-                description=card.description,
-                context_window=card.context_window,
-                images=card.images,
-                reasoning=card.reasoning,
-                available=not problem,
-                problem=problem,
-            )
-        )
-    return tuple(found)
-
-
-def _problem(models: Models, name: str) -> str:
-    try:
-        models.provider(models.find(name))
-    except (Misconfigured, InvalidCommand) as why:
-        return str(why)
-    except HarnessError as why:
-        return str(why) or "it cannot be used"
-    return ""

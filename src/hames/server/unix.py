@@ -142,7 +142,7 @@ class _StreamOutbox:
 @asynccontextmanager
 async def listening(directory: Path) -> AsyncGenerator[SocketListener]:
     """The socket, for as long as the server runs. Raises `Misconfigured` where another server has it."""
-    door, mine = _bound(directory)
+    door, mine = _bind(directory)
     try:
         async with await SocketListener.from_socket(door) as listener:
             yield listener
@@ -150,7 +150,7 @@ async def listening(directory: Path) -> AsyncGenerator[SocketListener]:
         _remove(directory, mine)
 
 
-def _bound(directory: Path) -> tuple[socket.socket, int]:
+def _bind(directory: Path) -> tuple[socket.socket, int]:
     """A listening socket, and the inode of its name."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -159,7 +159,7 @@ def _bound(directory: Path) -> tuple[socket.socket, int]:
         directory.chmod(0o700)
     with short_path(directory) as path:
         if _answers(path):
-            raise Misconfigured(f"a server runs here already: {str(directory / NAME)!r} answers")
+            raise Misconfigured(f"a server is already running here: {str(directory / NAME)!r} answers")
         Path(path).unlink(missing_ok=True)
         door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         try:

@@ -18,17 +18,19 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from hames.codecs.lines import Line, LineDecoder
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
-from hames.domain.errors import HarnessError
+from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, blank
 from hames.protocols.session import (
     Action,
     ClientReply,
     ClientRequest,
+    Close,
     Crashed,
     Defer,
     Execute,
     Follow,
+    FollowList,
     Session,
     Unfollow,
 )
@@ -37,6 +39,7 @@ log = logging.getLogger(__name__)
 
 QUEUED_ACTIONS = 16
 CHANGES_AT_ONCE = 256
+CLOSING_SECONDS = 5.0
 
 
 class Outbox(Protocol):
@@ -60,6 +63,8 @@ async def read_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[Line]:
 
 class Connection:
     def __init__(self, engine: Engine, session: Session, outbox: Outbox, tasks: TaskGroup) -> None:
+        self.closing: Close | None = None
+        """Why the session ended the connection, if it did."""
         self._engine = engine
         self._session = session
         self._outbox = outbox
@@ -69,21 +74,31 @@ class Connection:
         """By followed thread. `watcher.state` is the state that the client was told last."""
         self._asked: dict[str, MemoryObjectSendStream[ClientReply]] = {}
         self._timer: float | None = None
+        self._reading = anyio.CancelScope()
         self._speaking = anyio.Lock(fast_acquire=True)
         """Held from a command to its answer: what happens on followed threads is told after it."""
 
+    async def open(self) -> None:
+        """What the session does before the client says anything."""
+        async with self._speaking:
+            await self._run(self._session.open(self._now()))
+            self._flush()
+
     async def serve(self, messages: AsyncIterable[Line], *, answered: bytes = b"") -> None:
-        """Returns when no more messages come and every action was carried out.
+        """Returns when no more messages come, or the session closes, and every action was carried out.
 
         `answered` is a message that came before them and has its answer: the session only takes note of it.
         """
         if answered:
             await self._run(self._session.receive(answered, self._now()))
             self._session.take_output()
-        actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
-        async with anyio.create_task_group() as worker, actions:
-            worker.start_soon(self._work, todo)
+        actions: MemoryObjectSendStream[Action] | None = None
+        finished = anyio.Event()
+        with self._reading:
             async for message in messages:
+                if actions is None:  # most clients of a broadcast never say anything
+                    actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
+                    self._tasks.start_soon(self._work, todo, finished)
                 await self._outbox.room()
                 for action in self._session.receive(message, self._now()):
                     if isinstance(action, ClientReply):
@@ -91,6 +106,9 @@ class Connection:
                     else:
                         await actions.send(action)
                 self._flush()
+        if actions is not None:
+            actions.close()
+            await finished.wait()
         for request_id in list(self._asked):
             self._reply(ClientReply(request_id=request_id, error="the client has gone"))
 
@@ -109,29 +127,52 @@ class Connection:
             watcher.close()
         self._watchers.clear()
 
+    async def finish(self) -> None:
+        """`close`, and the commands that the session leaves behind."""
+        self.close()
+        if commands := self._session.closed():
+            with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                await self._run(commands)
+
+    def end(self, why: str) -> None:
+        """Ends every followed thread, as if it told nothing more."""
+        for thread_id in list(self._watchers):
+            self._lose(thread_id, why)
+
     # -- actions
 
-    async def _work(self, todo: MemoryObjectReceiveStream[Action]) -> None:
-        async with todo:
+    async def _work(self, todo: MemoryObjectReceiveStream[Action], finished: anyio.Event) -> None:
+        try:
             async for action in todo:
                 async with self._speaking:
-                    await self._run([action])
-                    self._flush()
+                    if self.closing is None:
+                        await self._run([action])
+                        self._flush()
+        finally:
+            todo.close()
+            finished.set()
 
     async def _run(self, actions: Sequence[Action]) -> None:
         for action in actions:
             match action:
-                case Execute() | Follow() | Defer():
+                case Execute() | Follow() | FollowList() | Defer():
                     await self._run(await self._carry_out(action))
                 case Unfollow(thread_id=thread_id):
                     if watcher := self._watchers.pop(thread_id, None):
                         watcher.close()
+                case Close():
+                    self._close(action)
                 case ClientReply():
                     self._reply(action)
                 case Crashed(error=error, method=method):
                     log.error("request.crashed", exc_info=error, extra={"method": method})
 
-    async def _carry_out(self, action: Execute | Follow | Defer) -> Sequence[Action]:
+    def _close(self, action: Close) -> None:
+        self._flush()
+        self.closing = self.closing or action
+        self._reading.cancel()
+
+    async def _carry_out(self, action: Execute | Follow | FollowList | Defer) -> Sequence[Action]:
         try:
             match action:
                 case Defer():
@@ -140,6 +181,8 @@ class Connection:
                     return self._session.done(action, await self._engine.execute(command))
                 case Follow():
                     return await self._follow(action)
+                case FollowList():
+                    return self._follow_list(action)
         except HarnessError as error:
             log.debug("action.refused", extra={"action": type(action).__name__, "why": str(error)})
             return self._session.failed(action, error)
@@ -160,6 +203,9 @@ class Connection:
         begin = blank(thread_id, foreign=state.foreign)
         history = await self._engine.changes_between(begin, state) if action.replay else ()
         return self._session.followed(action, state, history, self._now())
+
+    def _follow_list(self, _action: FollowList) -> Sequence[Action]:
+        raise InvalidCommand("the thread list cannot be followed on this connection")
 
     def _reply(self, reply: ClientReply) -> None:
         if waiting := self._asked.pop(reply.request_id, None):
@@ -201,16 +247,21 @@ class Connection:
 
     def _lose(self, thread_id: ThreadId, why: str) -> None:
         log.info("thread.lost", extra={"thread_id": thread_id, "why": why})
-        del self._watchers[thread_id]
-        self._session.lost(thread_id, why)
+        if watcher := self._watchers.pop(thread_id, None):
+            watcher.close()
+        if close := self._session.lost(thread_id, why):
+            self._close(close)
 
     def _tell(self, watcher: Watcher, changes: list[Change]) -> None:
+        close = None
         try:
-            self._session.tell(changes, self._now())
+            close = self._session.tell(changes, self._now())
         except Exception:  # a bug, and the client's other threads are not to blame for it
-            log.exception("change.untold", extra={"thread_id": watcher.state.id, "seq": changes[-1].record.seq})
+            log.exception("change.not_told", extra={"thread_id": watcher.state.id, "seq": changes[-1].record.seq})
         watcher.state = changes[-1].after
         self._flush()
+        if close is not None:
+            self._close(close)
 
     def _flush(self) -> None:
         if data := self._session.take_output():

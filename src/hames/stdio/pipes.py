@@ -75,7 +75,7 @@ class Inbox:
         return chunk
 
 
-class Outbox(Protocol):
+class PipeOutbox(Protocol):
     """Where lines leave. `write` never waits and never fails; whoever can wait asks for `room` first."""
 
     def write(self, data: bytes) -> None: ...
@@ -99,7 +99,7 @@ async def open_inbox(descriptor: int, received: bytes = b"") -> Inbox:
     return inbox
 
 
-async def open_outbox(descriptor: int) -> Outbox:
+async def open_outbox(descriptor: int) -> PipeOutbox:
     file = os.fdopen(descriptor, "wb", buffering=0)
     if not _is_pipe(descriptor):
         return _FileWriter(file)

@@ -48,7 +48,7 @@ async def _serve(open_engine: OpenEngine, session: Session, start: Start) -> int
         await tasks.start(ending.watch_signals)
         async with anyio.create_task_group() as followers:  # outlives the engine: clients hear how turns ended
             async with open_engine() as engine:
-                log.info("server.began", extra={"pid": os.getpid()})
+                log.info("server.started", extra={"pid": os.getpid()})
                 connection = Connection(engine, session, outbox, followers)
                 await connection.serve(read_lines(inbox), answered=start.answered)
                 ending.begin()

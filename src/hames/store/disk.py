@@ -7,14 +7,17 @@ through a symbolic link: a cloned repository may bring a `.harness` that points 
 import contextlib
 import errno
 import os
+import secrets
 import stat
+
+from hames.private_files import descriptor
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Disk:
-    """Thin on purpose: each method is one system call, so that each can be made to fail."""
+    """Each method is one system call, so that tests can make each of them fail."""
 
     def write(self, fd: int, data: bytes) -> int:
         return os.write(fd, data)
@@ -48,23 +51,39 @@ def directory(name: str | os.PathLike[str], *, at: int | None = None, create: bo
     return os.open(name, DIRECTORY, dir_fd=at)
 
 
-def write_whole(disk: Disk, name: str, data: bytes, *, at: int) -> None:
-    """Replace a small file so that a reader sees the old or the new content.
+def write_whole(disk: Disk, name: str, data: bytes, *, at: int, sync: bool = False) -> None:
+    """Replace a small file, or a link in its place, so that a reader sees the old or the new content.
 
-    Nobody waits for the disk: after a power cut it may be old or empty, and is then made again from the log.
+    Without `sync` nobody waits for the disk: after a power cut the file may be old or empty.
     """
-    temporary = f".{name}.{os.getpid()}.new"
-    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, at=at)
+    temporary = f".{name}.{secrets.token_hex(8)}.new"
     try:
-        disk.write(fd, data)
-    finally:
-        os.close(fd)
-    disk.rename(temporary, name, at=at)
+        with descriptor(disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, at=at)) as fd:
+            disk.write(fd, data)
+            if sync:
+                disk.sync(fd)
+        disk.rename(temporary, name, at=at)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
+        raise
+    if sync:
+        os.fsync(at)
+
+
+def open_plain(name: str, *, at: int) -> int:
+    """A plain file, to be read. Raises `OSError`."""
+    return plain(os.open(name, os.O_RDONLY | FILE, dir_fd=at))
+
+
+def find_plain(name: str, *, at: int) -> int | None:
+    """The same, or None where it cannot be opened."""
+    try:
+        return open_plain(name, at=at)
+    except OSError:
+        return None
 
 
 def read_small(name: str, *, at: int, limit: int = 1 << 20) -> bytes:
-    fd = plain(os.open(name, os.O_RDONLY | FILE, dir_fd=at))
-    try:
+    with descriptor(open_plain(name, at=at)) as fd:
         return os.read(fd, limit)
-    finally:
-        os.close(fd)

@@ -12,55 +12,51 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
-from hames.domain.json import NOTHING
+from hames.domain.value import Value
+from hames.store.database import containing, open_database
 
 PAGE: Final = 50
 MOST: Final = 1 << 31
 LATEST_MS: Final = 1 << 62
 """More threads than anybody has, a time nobody sees: both are numbers SQLite can hold."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _TABLES = (
     "drop table if exists threads",
     "drop table if exists seen",
-    "create table threads (id text primary key, title text, preview text, cwd text, model text,"
-    " created_at_ms integer, updated_at_ms integer, archived integer, meta text,"
-    " is_foreign integer) without rowid",
+    "create table threads (id text primary key, title text, preview text, updated_at_ms integer, archived integer,"
+    " summary blob) without rowid",
     "create index newest on threads (archived, updated_at_ms desc, id desc)",
     "create table seen (mtime_ns integer)",
 )
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ThreadSummary).decode
+_PUT = "insert or replace into threads values (?,?,?,?,?,?)"
+
+
+class PageQuery(Value):
+    """Which page of the list of threads."""
+
+    limit: int | None
+    cursor: str | None
+    archived: bool
+    search: str
 
 
 class Index:
     """`path` empty: kept in memory, rebuilt in every process."""
 
     def __init__(self, path: str) -> None:
-        if path:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
-        self._db.execute("pragma synchronous=off")  # first: making the file would wait for the disk
-        self._db.execute("pragma journal_mode=wal")
-        if self._version() != _VERSION:
-            self._make()
-
-    def _version(self) -> int:
-        return self._db.execute("pragma user_version").fetchone()[0]
-
-    def _make(self) -> None:
-        """One process makes it, whoever else is about to: nobody sees half of it."""
-        self._db.execute("begin immediate")
-        if self._version() != _VERSION:
-            for statement in (*_TABLES, f"pragma user_version={_VERSION}"):
-                self._db.execute(statement)
-        self._db.execute("commit")
+        self._db = open_database(path, version=_VERSION, tables=_TABLES)
 
     def put(self, summary: ThreadSummary) -> None:
         with contextlib.suppress(sqlite3.OperationalError):  # somebody else writes: `meta.json` has it, too
-            self._db.execute("insert or replace into threads values (?,?,?,?,?,?,?,?,?,?)", _row(summary))
+            self._db.execute(_PUT, _row(summary))
 
     def remove(self, thread_id: ThreadId) -> None:
         with contextlib.suppress(sqlite3.OperationalError):
@@ -79,7 +75,7 @@ class Index:
             mtime = 0  # one of them is just being made: look again next time
         with contextlib.suppress(sqlite3.OperationalError):
             self._db.execute("begin")
-            self._db.executemany("insert or replace into threads values (?,?,?,?,?,?,?,?,?,?)", map(_row, found))
+            self._db.executemany(_PUT, map(_row, found))
             self._db.executemany("delete from threads where id = ?", [(gone,) for gone in here - there])
             self._db.execute("delete from seen")
             self._db.execute("insert into seen values (?)", (mtime,))
@@ -90,69 +86,30 @@ class Index:
         rows = self._db.execute("select id, updated_at_ms from threads order by updated_at_ms desc, id desc")
         return [(ThreadId(row[0]), row[1]) for row in rows]
 
-    def page(
-        self,
-        *,
-        limit: int | None,
-        cursor: str | None,
-        archived: bool,
-        search: str,
-        found: Sequence[ThreadId] = (),
-    ) -> ThreadPage:
+    def page(self, query: PageQuery, found: Sequence[ThreadId] = ()) -> ThreadPage:
         """`found`: threads that belong to the search whatever their title says."""
-        size = min(limit, MOST) if limit is not None else PAGE
-        updated, last = _position(cursor)
-        words = f"%{search.replace(chr(92), chr(92) * 2).replace('%', chr(92) + '%').replace('_', chr(92) + '_')}%"
+        size = min(query.limit, MOST) if query.limit is not None else PAGE
+        updated, last = _position(query.cursor)
+        words = containing(query.search)
         rows = self._db.execute(
-            "select * from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
+            "select updated_at_ms, id, summary from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
             " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\'"
             " or id in (select value from json_each(?)))"
             " order by updated_at_ms desc, id desc limit ?",
-            (archived, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
+            (query.archived, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
         ).fetchall()
-        threads = tuple(_summary(row) for row in rows[:size])
-        more = len(rows) > size
-        return ThreadPage(
-            threads=threads, next_cursor=_cursor(threads[-1].updated_at_ms, threads[-1].id) if more else None
-        )
+        cursor = _cursor(*rows[size - 1][:2]) if len(rows) > size else None
+        return ThreadPage(threads=tuple(_decode(row[2]) for row in rows[:size]), next_cursor=cursor)
 
     def close(self) -> None:
         self._db.close()
 
 
-def _row(summary: ThreadSummary) -> tuple[str | int | None, ...]:
-    return (
-        summary.id,
-        summary.title,
-        summary.preview,
-        summary.cwd,
-        summary.model,
-        _storable(summary.created_at_ms),
-        _storable(summary.updated_at_ms),
-        int(summary.archived),
-        None if summary.meta is NOTHING else msgspec.json.encode(summary.meta).decode(),
-        int(summary.foreign),
-    )
-
-
-def _storable(ms: int) -> int:
-    """A log can say anything, and SQLite holds no number that is larger."""
-    return max(-LATEST_MS, min(ms, LATEST_MS - 1))
-
-
-def _summary(row: tuple[str, str, str, str, str, int, int, int, str | None, int]) -> ThreadSummary:
-    return ThreadSummary(
-        id=ThreadId(row[0]),
-        title=row[1],
-        preview=row[2],
-        cwd=row[3],
-        model=row[4],
-        created_at_ms=row[5],
-        updated_at_ms=row[6],
-        archived=bool(row[7]),
-        meta=NOTHING if row[8] is None else msgspec.json.decode(row[8]),
-        foreign=bool(row[9]),
-    )
+def _row(summary: ThreadSummary) -> tuple[str | int | bytes, ...]:
+    # A log can say anything, and SQLite holds no number that is larger.
+    updated = max(-LATEST_MS, min(summary.updated_at_ms, LATEST_MS - 1))
+    kept = _encode(replace(summary, standing="away", match=""))
+    return summary.id, summary.title, summary.preview, updated, int(summary.archived), kept
 
 
 def _cursor(updated_at_ms: int, thread_id: str) -> str:
@@ -169,4 +126,4 @@ def _position(cursor: str | None) -> tuple[int, str]:
             return int(updated), thread_id
     except ValueError:
         pass
-    raise InvalidCommand(f"no page begins at cursor {cursor!r}")
+    raise InvalidCommand(f"{cursor!r} is not a cursor of this list")

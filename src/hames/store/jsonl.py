@@ -25,12 +25,9 @@ from hames.domain.errors import Misconfigured, StorageFailed, ThreadInUse, Threa
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
+from hames.private_files import descriptor
 from hames.store.disk import Disk, directory, write_whole
-from hames.store.lines import (
-    line,
-    live_line,
-    sealed_line,
-)
+from hames.store.lines import line, live_line, sealed_line
 from hames.store.log_file import TORN, ScannedLog, copy_torn_tail, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.seals import Running
@@ -68,7 +65,7 @@ class JsonlStore:
     async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> "JsonlLog":
         threads = self._threads(create=True)
         assert threads is not None
-        claim = self._claimed()
+        claim = self._claim_directory()
         try:
             os.mkdir(thread_id, 0o700, dir_fd=threads)
             with self.thread(thread_id) as at:
@@ -90,7 +87,7 @@ class JsonlStore:
                 raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
-            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claimed(), running=None)
+            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
         except BaseException:
             os.close(fd)
             raise
@@ -103,8 +100,7 @@ class JsonlStore:
         return log
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
-        found = await self.examine(thread_id)
-        return [each for each in found.records if each.seq > after]
+        return [each for each in (await self.examine(thread_id)).records if each.seq > after]
 
     async def examine(self, thread_id: ThreadId) -> Examined:
         with self.thread(thread_id) as at:
@@ -114,18 +110,17 @@ class JsonlStore:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        from hames.store.index import PageQuery
+        from hames.store.search import search_threads
+
         threads = self._threads()
         index = self.index()
         if threads is not None:
             index.follow(threads, lambda name: load_summary(name, self._claim, at=threads))
+        query = PageQuery(limit=limit, cursor=cursor, archived=archived, search=search)
         if not search.strip() or threads is None:
-            return index.page(limit=limit, cursor=cursor, archived=archived, search=search)
-        from hames.store.search import search_threads
-
-        texts = self._text_index()
-        return await search_threads(
-            index, texts, self._records, limit=limit, cursor=cursor, archived=archived, search=search
-        )
+            return index.page(query)
+        return await search_threads(index, self._text_index(), self._records, query)
 
     async def delete(self, thread_id: ThreadId) -> None:
         try:
@@ -136,18 +131,20 @@ class JsonlStore:
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
         self.index().remove(thread_id)
-        path = self._text_path()
-        if self._texts is not None or (path is not None and path.exists()):
+        if self._has_text_index():
             await to_thread.run_sync(self._text_index().remove, thread_id)
 
     async def close(self) -> None:
-        if self._texts is not None:
-            self._texts.close()
-        if self._index is not None:
-            self._index.close()
+        self._close_indexes()
         if self._threads_fd is not None:
             os.close(self._threads_fd)
-        self._index = self._texts = self._threads_fd = self._claim = None
+        self._threads_fd = self._claim = None
+
+    def _close_indexes(self) -> None:
+        for index in (self._index, self._texts):
+            if index is not None:
+                index.close()
+        self._index = self._texts = None
 
     @contextlib.contextmanager
     def thread(self, thread_id: ThreadId) -> Generator[int]:
@@ -156,21 +153,18 @@ class JsonlStore:
         if threads is None or not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
         try:
-            at = directory(thread_id, at=threads)
+            found = directory(thread_id, at=threads)
         except OSError:
             raise ThreadNotFound(f"no thread {thread_id!r}") from None
-        try:
+        with descriptor(found) as at:
             yield at
-        finally:
-            os.close(at)
 
     def index(self) -> "Index":
         """In the state directory, where no repository can put one; else in memory."""
         if self._index is None:
             from hames.store.index import Index  # SQLite: not for a thread that is only started
 
-            home = claimed_directory(self._claim, "")
-            self._index = Index(str(home / "index.db") if home is not None else "")
+            self._index = Index(self._database("index.db"))
         return self._index
 
     def put_in_index(self, summary: ThreadSummary, *, new: bool) -> None:
@@ -178,23 +172,16 @@ class JsonlStore:
         if self._index is not None or not new:
             self.index().put(summary)
 
-    def _claimed(self) -> Claim:
+    def _claim_directory(self) -> Claim:
         """Whoever writes into a data directory claims it."""
         if self._claim is None:
             try:
-                root = directory(self._root)
+                found = directory(self._root)
             except OSError as failure:
                 raise self._refusal(failure) from failure
-            try:
+            with descriptor(found) as root:
                 self._claim = self._places.claim(root)
-            finally:
-                os.close(root)
-            if self._index is not None:  # there is a better place for it now
-                self._index.close()
-                self._index = None
-            if self._texts is not None:
-                self._texts.close()
-                self._texts = None
+            self._close_indexes()  # there is a better place for them now
         return self._claim
 
     def _text_index(self) -> "TextIndex":
@@ -202,19 +189,21 @@ class JsonlStore:
         if self._texts is None:
             from hames.store.search import TextIndex
 
-            path = self._text_path()
-            self._texts = TextIndex(str(path) if path is not None else "")
+            self._texts = TextIndex(self._database("search.db"))
         return self._texts
 
-    def _text_path(self) -> Path | None:
+    def _has_text_index(self) -> bool:
+        return self._texts is not None or Path(self._database("search.db") or "/dev/null/").is_file()
+
+    def _database(self, name: str) -> str:
+        """Where a database of ours is; nothing: it is kept in memory."""
         home = claimed_directory(self._claim, "")
-        return home / "search.db" if home is not None else None
+        return str(home / name) if home is not None else ""
 
     def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
         try:
             with self.thread(thread_id) as at:
-                found = examine_log(thread_id, self._claim, at=at)
-                return [each for each in found.records if each.seq > after]
+                return [each for each in examine_log(thread_id, self._claim, at=at).records if each.seq > after]
         except (OSError, ThreadNotFound):  # it went while we looked
             return []
 
@@ -248,8 +237,7 @@ class JsonlStore:
     def _refusal(self, failure: OSError) -> Misconfigured:
         if failure.errno in (errno.ELOOP, errno.ENOTDIR):
             return Misconfigured(
-                f"{str(self._root)!r} is not a directory of its own (a link or a file stands there):"
-                " remove it, or name another with --data-dir"
+                f"{str(self._root)!r} is a link or a file, not a directory: remove it, or name another with --data-dir"
             )
         return Misconfigured(f"cannot use {str(self._root)!r}: {failure.strerror}; name another with --data-dir")
 
@@ -292,8 +280,10 @@ class JsonlLog:
             try:
                 await to_thread.run_sync(self._disk.sync, self._fd)
             except OSError as failure:
-                self._dead = f"the disk did not keep it ({failure.strerror}); the thread is read-only until a restart"
-                raise StorageFailed(f"cannot keep thread {self.thread_id!r}: {self._dead}") from failure
+                self._dead = (
+                    f"it could not be saved to disk ({failure.strerror}); the thread is read-only until a restart"
+                )
+                raise StorageFailed(f"cannot save thread {self.thread_id!r}: {self._dead}") from failure
 
     def jot(self, record: Record) -> None:
         if self._dead:
@@ -321,7 +311,7 @@ class JsonlLog:
             await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))
 
     def rest(self) -> None:
-        """Give back what only a running turn needs."""
+        """Close what only a running turn needs."""
         if self._live_fd is not None:
             os.close(self._live_fd)
             self._live_fd = None
@@ -341,13 +331,15 @@ class JsonlLog:
             )
         self._running = verify_seal(self._fd, found, self.thread_id, self._claim)
         with self._store.thread(self.thread_id) as at:
-            self._mend(found, at)
+            self._repair(found, at)
 
-    def _mend(self, found: "ScannedLog", at: int) -> None:
+    def _repair(self, found: "ScannedLog", at: int) -> None:
         if found.good_bytes < self._length:
             copy_torn_tail(self._fd, found.good_bytes, at=at)
             self._disk.truncate(self._fd, found.good_bytes)
-            self.repaired = f"a torn tail of {self._length - found.good_bytes} bytes was cut and put aside in {TORN}"
+            self.repaired = (
+                f"an incomplete end of {self._length - found.good_bytes} bytes was cut off and saved in {TORN}"
+            )
             self._length = found.good_bytes
         if found.bad_lines:
             self.repaired += f"{'; ' if self.repaired else ''}{found.bad_lines} damaged lines were skipped"
@@ -380,12 +372,12 @@ class JsonlLog:
         self._length += len(data)
 
     def _undo(self, done: int) -> None:
-        """Half a batch would be glued to the next one."""
+        """Take back half a batch: the next one would otherwise continue its last line."""
         if done:
             try:
                 self._disk.truncate(self._fd, self._length)
             except OSError as failure:
-                self._dead = f"half a record could not be taken back ({failure.strerror})"
+                self._dead = f"a half-written record could not be removed ({failure.strerror})"
 
 
 def _lock(fd: int, thread_id: ThreadId) -> None:
@@ -398,8 +390,6 @@ def _lock(fd: int, thread_id: ThreadId) -> None:
 
 
 def _ignore_everything(root: int) -> None:
-    fd = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root)
-    try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with descriptor(os.open(".gitignore", flags, 0o600, dir_fd=root)) as fd:
         os.write(fd, b"*\n")
-    finally:
-        os.close(fd)

@@ -54,14 +54,14 @@ def read_live_records(lines: Iterable[bytes], running: Running) -> Iterator[Reco
         body, seal = data[: -_SEAL - 1], data[-_SEAL - 1 : -1]
         further = running.copy()
         further.update(body)
-        if seal == b',"seal":"%b"' % further.hexdigest().encode() and (found := _decoded(data)) is not None:
+        if seal == b',"seal":"%b"' % further.hexdigest().encode() and (found := _decode_record(data)) is not None:
             running = further
             yield found
 
 
 def record(data: bytes) -> Record | None:
     """None for a line that is damaged, or says something this version does not know."""
-    return _decoded(data) if _is_whole(data) else None
+    return _decode_record(data) if _is_whole(data) else None
 
 
 def unknown(data: bytes) -> bool:
@@ -79,7 +79,7 @@ def _is_whole(data: bytes) -> bool:
     return data[-_CRC:-10] == b',"crc":"' and data[-10:-2] == b"%08x" % crc32(data[:-_CRC])
 
 
-def _decoded(data: bytes) -> Record | None:
+def _decode_record(data: bytes) -> Record | None:
     try:
         return _decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from hmac import compare_digest
 
 from hames.domain.events import FORMAT, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
-from hames.store.disk import FILE, plain
+from hames.private_files import descriptor
+from hames.store.disk import find_plain, open_plain
 from hames.store.lines import LINE_BYTES, SEALED_END, merge_deltas, read_live_records, record, seal_of, unknown
 from hames.store.places import EVENTS, LIVE, Claim, live_digest
 from hames.store.seals import Running, chunks
@@ -15,13 +17,13 @@ from hames.store.seals import Running, chunks
 TORN = "events.torn"
 
 
+@dataclass
 class ScannedLog:
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.good_bytes = 0
-        self.last_line = b""
-        self.bad_lines = 0
-        self.newer = False
+    records: list[Record] = field(default_factory=list[Record])
+    good_bytes: int = 0
+    last_line: bytes = b""
+    bad_lines: int = 0
+    newer: bool = False
 
 
 def scan_log(fd: int) -> ScannedLog:
@@ -86,12 +88,10 @@ def unsaved_records(
     found: ScannedLog, thread_id: ThreadId, claim: Claim | None, running: Running | None, *, at: int
 ) -> list[Record]:
     """What was told and is not in the log yet. Beside a log of ours only what we jotted ourselves."""
-    try:
-        fd = plain(os.open(LIVE, os.O_RDONLY | FILE, dir_fd=at))
-    except OSError:
+    live, after = find_plain(LIVE, at=at), found.records[-1].seq if found.records else 0
+    if live is None:
         return []
-    try:
-        after = found.records[-1].seq if found.records else 0
+    with descriptor(live) as fd:
         if running is None or claim is None:
             records = scan_log(fd).records
         elif (adopted := claim.adopted.get(thread_id)) is not None and not seal_of(found.last_line):
@@ -99,26 +99,19 @@ def unsaved_records(
         else:
             records = list(read_live_records((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
         return [each for each in merge_deltas(records) if each.seq > after]
-    finally:
-        os.close(fd)
 
 
 def examine_log(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examined:
     """Nothing is changed."""
-    fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=at))
-    try:
+    with descriptor(open_plain(EVENTS, at=at)) as fd:
         found = scan_log(fd)
         running = verify_seal(fd, found, thread_id, claim)
-    finally:
-        os.close(fd)
     records = found.records + unsaved_records(found, thread_id, claim, running, at=at)
     return Examined(records=records, foreign=running is None)
 
 
 def copy_torn_tail(fd: int, start: int, *, at: int) -> None:
-    side = os.open(TORN, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=at)
-    try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with descriptor(os.open(TORN, flags, 0o600, dir_fd=at)) as side:
         while chunk := os.pread(fd, 1 << 20, start):
             start += os.write(side, chunk)
-    finally:
-        os.close(side)

@@ -1,4 +1,4 @@
-"""Threads in memory: the same contract as on disk, gone with the process."""
+"""Threads in memory: the same contract as on disk. They are gone when the process ends."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from hames.domain.errors import ThreadInUse, ThreadNotFound
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
-from hames.store.index import Index
+from hames.store.index import Index, PageQuery
 from hames.store.lines import merge_deltas
 from hames.store.search import TextIndex, search_threads
 
@@ -31,31 +31,24 @@ class MemoryStore:
         await checkpoint()
         log = self._log(thread_id)
         if log.held:
-            raise ThreadInUse(f"thread {thread_id!r} is being written by somebody else")
+            raise ThreadInUse(f"thread {thread_id!r} is being written by another process")
         log.held = True
         log.recover()
         return log
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
         await checkpoint()
-        return [each for each in self._log(thread_id).everything() if each.seq > after]
+        return self._records(thread_id, after)
 
     async def examine(self, thread_id: ThreadId) -> Examined:
         return Examined(records=await self.read(thread_id), foreign=self._log(thread_id).foreign)
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+        query = PageQuery(limit=limit, cursor=cursor, archived=archived, search=search)
         if not search.strip():
             await checkpoint()
-            return self.index.page(limit=limit, cursor=cursor, archived=archived, search=search)
-        return await search_threads(
-            self.index,
-            self._texts,
-            lambda thread_id, after: [each for each in self._log(thread_id).everything() if each.seq > after],
-            limit=limit,
-            cursor=cursor,
-            archived=archived,
-            search=search,
-        )
+            return self.index.page(query)
+        return await search_threads(self.index, self._texts, self._records, query)
 
     async def delete(self, thread_id: ThreadId) -> None:
         await checkpoint()
@@ -66,6 +59,9 @@ class MemoryStore:
 
     async def close(self) -> None:
         await checkpoint()
+
+    def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
+        return [each for each in self._log(thread_id).everything() if each.seq > after]
 
     def _log(self, thread_id: ThreadId) -> "MemoryLog":
         if thread_id not in self._logs:

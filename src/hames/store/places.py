@@ -17,12 +17,13 @@ import secrets
 from collections.abc import Generator
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from hames.domain.value import Value
-from hames.private_files import open_private, private_directory, write_private
-from hames.store.disk import FILE, directory, plain, read_small
+from hames.private_files import descriptor, open_private, private_directory, write_private
+from hames.store.disk import Disk, directory, find_plain, read_small, write_whole
 from hames.store.seals import CHUNK, Seals, chunks, fingerprint, user_key
 
 log = logging.getLogger(__name__)
@@ -45,14 +46,13 @@ class Adopted(Value):
     live: str = ""
 
 
-class Claim:
+class Claim(NamedTuple):
     """A data directory of ours. `home` is what the state directory keeps for it; None: nothing."""
 
-    def __init__(self, token: str, seals: Seals, adopted: dict[str, Adopted], home: Path | None) -> None:
-        self.token = token
-        self.seals = seals
-        self.adopted = adopted
-        self.home = home
+    token: str
+    seals: Seals
+    adopted: dict[str, Adopted]
+    home: Path | None
 
 
 class Places:
@@ -84,7 +84,7 @@ class Places:
             return found
         key = user_key(self._home) if self._home is not None else None
         if key is None or self._places is None:
-            return _passing()
+            return _temporary_claim()
         try:
             with self._locked():
                 token = self._token(_owner(key), directory_fd)  # another process may have been faster
@@ -93,11 +93,11 @@ class Places:
                     # In this order: a directory that is known has nothing left to adopt.
                     write_private(self._places / f"{token}.adopted", b"{}", sync=True)
                     write_private(self._places / token, _identity(directory_fd).encode(), sync=True)
-                    _replace(_owner(key), token.encode(), at=directory_fd)
+                    write_whole(Disk(), _owner(key), token.encode(), at=directory_fd, sync=True)
             return self._claim(key, token)
         except OSError as problem:
             log.warning("places.unclaimed", extra={"error": str(problem)})
-            return _passing()
+            return _temporary_claim()
 
     def _token(self, name: str, directory_fd: int) -> str:
         """What the directory says its token is, if we know it and it is that directory."""
@@ -138,12 +138,9 @@ class Places:
     def _locked(self) -> Generator[None]:
         """One process at a time, for a moment."""
         assert self._places is not None
-        fd = open_private(self._places / ".lock", os.O_RDWR)
-        try:
+        with descriptor(open_private(self._places / ".lock", os.O_RDWR)) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(fd)
 
 
 def _owner(key: bytes) -> str:
@@ -151,7 +148,7 @@ def _owner(key: bytes) -> str:
     return f"owner-{fingerprint(key)}"
 
 
-def _passing() -> Claim:
+def _temporary_claim() -> Claim:
     token = secrets.token_hex(16)
     return Claim(token, Seals(secrets.token_bytes(32), token), {}, None)
 
@@ -161,21 +158,6 @@ def _identity(directory_fd: int) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def _replace(name: str, data: bytes, *, at: int) -> None:
-    """Whatever stands there, also a link."""
-    fresh = f".{name}.{secrets.token_hex(8)}.new"
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, 0o600, dir_fd=at), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.rename(fresh, name, src_dir_fd=at, dst_dir_fd=at)
-    except OSError:
-        os.unlink(fresh, dir_fd=at)
-        raise
-    os.fsync(at)
-
-
 def _inventory(seals: Seals, directory_fd: int) -> dict[str, Adopted]:
     """Every log that lies here now."""
     found: dict[str, Adopted] = {}
@@ -183,35 +165,27 @@ def _inventory(seals: Seals, directory_fd: int) -> dict[str, Adopted]:
         threads = directory("threads", at=directory_fd)
     except FileNotFoundError:
         return found
-    try:
+    with descriptor(threads):
         for name in sorted(entry.name for entry in os.scandir(threads)):
-            if THREAD_ID.fullmatch(name) and (adopted := _adopted(seals, name, at=threads)) is not None:
+            if THREAD_ID.fullmatch(name) and (adopted := _adopt(seals, name, at=threads)) is not None:
                 found[name] = adopted
-    finally:
-        os.close(threads)
     return found
 
 
-def _adopted(seals: Seals, name: str, *, at: int) -> Adopted | None:
+def _adopt(seals: Seals, name: str, *, at: int) -> Adopted | None:
     try:
-        thread = directory(name, at=at)
+        found = directory(name, at=at)
     except OSError:
         return None
-    try:
-        fd = plain(os.open(EVENTS, os.O_RDONLY | FILE, dir_fd=thread))
-    except OSError:
-        return None
-    else:
-        try:
+    with descriptor(found) as thread:
+        if (events := find_plain(EVENTS, at=thread)) is None:
+            return None
+        with descriptor(events) as fd:
             size = _whole_lines(fd)
             running = seals.log(name)
             for chunk in chunks(fd, 0, size):
                 running.update(chunk)
             return Adopted(size=size, seal=running.hexdigest(), live=live_digest(thread))
-        finally:
-            os.close(fd)
-    finally:
-        os.close(thread)
 
 
 def _whole_lines(fd: int) -> int:
@@ -227,17 +201,13 @@ def _whole_lines(fd: int) -> int:
 
 def live_digest(thread_fd: int) -> str:
     """Of the file of live deltas as it lies there; nothing where there is none."""
-    try:
-        fd = plain(os.open(LIVE, os.O_RDONLY | FILE, dir_fd=thread_fd))
-    except OSError:
+    if (live := find_plain(LIVE, at=thread_fd)) is None:
         return ""
-    try:
+    with descriptor(live) as fd:
         running = blake2b(digest_size=16)
         for chunk in chunks(fd, 0, os.fstat(fd).st_size):
             running.update(chunk)
         return running.hexdigest()
-    finally:
-        os.close(fd)
 
 
 def claimed_directory(claim: Claim | None, name: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""Seals: what shows that we wrote a log ourselves.
+"""Seals: keyed hashes that prove that we wrote a log ourselves.
 
 Each line of a log of ours ends with a keyed hash over everything from the first byte of the file up to it. So the
 last line's seal vouches for all lines before it: one that was changed, left out, inserted or moved breaks it. The
@@ -9,13 +9,14 @@ A seal is only ever written behind a prefix that is ours. A log that is not gets
 """
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 
-from hames.private_files import create_private
+from hames.private_files import create_private, descriptor
 
 Running = blake2b
 """The state of a hash over a file so far."""
@@ -40,23 +41,19 @@ def user_key(home: Path) -> bytes | None:
 
 def _read_key(path: Path) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    try:
+    with descriptor(file) as fd:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
             raise PermissionError(f"{str(path)!r} belongs to somebody else")
         if about.st_mode & 0o077:  # copied or restored without care; nobody else needs it
             os.fchmod(fd, 0o600)
-        key = bytes.fromhex(os.read(fd, 2 * KEY_BYTES + 1).decode("ascii", "replace").strip())
-    except ValueError as damage:
-        raise OSError(f"{str(path)!r} holds no key") from damage
-    finally:
-        os.close(fd)
-    if len(key) != KEY_BYTES:
+        text = os.read(fd, 2 * KEY_BYTES + 1).decode("ascii", "replace").strip()
+    if not re.fullmatch(rf"[0-9a-fA-F]{{{2 * KEY_BYTES}}}", text):
         raise OSError(f"{str(path)!r} holds no key")
-    return key
+    return bytes.fromhex(text)
 
 
 class Seals:

@@ -5,7 +5,6 @@ costs nothing, and the first search after a busy day reads the logs that changed
 """
 
 import contextlib
-import os
 import re
 import sqlite3
 import threading
@@ -20,7 +19,8 @@ from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.events import ItemCompleted, Record
 from hames.domain.ids import ThreadId
 from hames.domain.items import AgentMessage, CommandExecution, TextInput, UserMessage
-from hames.store.index import Index
+from hames.store.database import containing, open_database
+from hames.store.index import Index, PageQuery
 
 LEARN_SECONDS: Final = 1.5
 """How long one search may read logs. What is left is read by the next one, which a page sends by itself."""
@@ -52,18 +52,9 @@ class TextIndex:
     """`path` empty: kept in memory, rebuilt in every process. Any thread may call it."""
 
     def __init__(self, path: str) -> None:
-        if path:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(path or ":memory:", timeout=0.2, isolation_level=None, check_same_thread=False)
-        self._db.execute("pragma synchronous=off")  # first: making the file would wait for the disk
-        self._db.execute("pragma journal_mode=wal")
+        self._db = open_database(path, version=_VERSION, tables=_TABLES)
         self._db.execute("pragma secure_delete=on")  # a deleted thread leaves no words behind
-        if self._db.execute("pragma user_version").fetchone()[0] != _VERSION:
-            self._db.execute("begin immediate")
-            for statement in (*_TABLES, f"pragma user_version={_VERSION}"):
-                self._db.execute(statement)
-            self._db.execute("commit")
 
     def learn(self, threads: Iterable[tuple[ThreadId, int]], load: Load) -> bool:
         """Read what was written since the last search. `threads`: every id with its time of change, newest first.
@@ -134,36 +125,27 @@ class TextIndex:
         """The words around what was found in that message."""
         with self._lock:
             row = self._db.execute("select text from texts where rowid = ?", (number,)).fetchone()
-        return _line(row[0], search) if row else ""
+        return _excerpt(row[0], search) if row else ""
 
     def close(self) -> None:
         with self._lock:
             self._db.close()
 
 
-async def search_threads(
-    index: Index,
-    texts: TextIndex,
-    load: Load,
-    *,
-    limit: int | None,
-    cursor: str | None,
-    archived: bool,
-    search: str,
-) -> ThreadPage:
+async def search_threads(index: Index, texts: TextIndex, load: Load, query: PageQuery) -> ThreadPage:
     """A page of the threads whose title, first words or messages fit. Logs are read in a worker thread."""
     threads = index.threads()
 
     def look() -> tuple[bool, dict[ThreadId, int]]:
-        return texts.learn(threads, load), texts.find(search)
+        return texts.learn(threads, load), texts.find(query.search)
 
     complete, found = await to_thread.run_sync(look)
-    page = index.page(limit=limit, cursor=cursor, archived=archived, search=search, found=list(found))
+    page = index.page(query, found=list(found))
 
-    def described(row: ThreadSummary) -> ThreadSummary:
-        return replace(row, match=texts.excerpt(search, found[row.id])) if row.id in found else row
+    def with_excerpt(row: ThreadSummary) -> ThreadSummary:
+        return replace(row, match=texts.excerpt(query.search, found[row.id])) if row.id in found else row
 
-    rows = await to_thread.run_sync(lambda: tuple(map(described, page.threads)))
+    rows = await to_thread.run_sync(lambda: tuple(map(with_excerpt, page.threads)))
     return replace(page, threads=rows, partial=not complete)
 
 
@@ -186,13 +168,12 @@ def searchable(record: Record) -> str:
 def _condition(search: str) -> tuple[str, str]:
     """A condition with one place in it, and what belongs there. Nothing: there is no word in it."""
     if _UNSPACED.search(search):
-        escaped = search.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        return "text like ? escape '\\'", f"%{escaped}%"
+        return "text like ? escape '\\'", containing(search.strip())
     words = (f'"{word}"{"*" if len(word) >= LEAST_PREFIX else ""}' for word in _WORD.findall(search))
     return "texts match ?", " ".join(words)
 
 
-def _line(text: str, search: str) -> str:
+def _excerpt(text: str, search: str) -> str:
     """One line of the text, around the first of the words that is in it."""
     words = " ".join(text.split())
     if len(words) <= EXCERPT_CHARS:

@@ -1,6 +1,6 @@
 """`meta.json`: the summary of a thread beside its log, sealed if the thread is ours."""
 
-import os
+from contextlib import suppress
 from hmac import compare_digest
 
 import msgspec
@@ -10,6 +10,7 @@ from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
+from hames.private_files import descriptor
 from hames.store.disk import directory, read_small
 from hames.store.log_file import examine_log
 from hames.store.places import THREAD_ID, Claim
@@ -43,23 +44,17 @@ def load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | 
     """From `meta.json`; where that is missing or damaged, from the log itself."""
     if not THREAD_ID.fullmatch(name):
         return None
-    try:
-        thread = directory(name, at=at)
-    except OSError:
-        return None
-    try:
-        data = read_small(META, at=thread)
-        found, sealed = _decode_summary(data), _decode_sealed(data)
-        if found.id != name or not all(0 <= ms <= MOST_MS for ms in (found.created_at_ms, found.updated_at_ms)):
-            return _rebuilt_summary(ThreadId(name), claim, at=thread)
-        return _judged(found, sealed.seal, claim)
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return _rebuilt_summary(ThreadId(name), claim, at=thread)
-    finally:
-        os.close(thread)
+    with suppress(OSError), descriptor(directory(name, at=at)) as thread:
+        with suppress(OSError, msgspec.DecodeError, RecursionError):
+            data = read_small(META, at=thread)
+            found, sealed = _decode_summary(data), _decode_sealed(data)
+            if found.id == name and all(0 <= ms <= MOST_MS for ms in (found.created_at_ms, found.updated_at_ms)):
+                return _with_foreign(found, sealed.seal, claim)
+        return _rebuild_summary(ThreadId(name), claim, at=thread)
+    return None
 
 
-def _judged(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSummary:
+def _with_foreign(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSummary:
     """Whether it is foreign is for us to say. Only for lists: a log is looked at when it is opened."""
     found = replace(found, foreign=False, standing="away")
     if claim is None:
@@ -71,11 +66,9 @@ def _judged(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSumma
     return replace(found, foreign=not ours)
 
 
-def _rebuilt_summary(thread_id: ThreadId, claim: Claim | None, *, at: int) -> ThreadSummary | None:
-    try:
-        found = examine_log(thread_id, claim, at=at)
-    except OSError:
-        return None
+def _rebuild_summary(thread_id: ThreadId, claim: Claim | None, *, at: int) -> ThreadSummary | None:
+    """Raises `OSError`."""
+    found = examine_log(thread_id, claim, at=at)
     state = blank(thread_id, foreign=found.foreign)
     for each in found.records:
         state = apply(state, each)

@@ -8,9 +8,8 @@ from hames.domain.approvals import Harmless
 from hames.domain.items import Artifact, ToolItem, ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import Job, Tell, ToolSpec, Work
-from hames.tools.beneath import Beneath
+from hames.ports.workspace import NotRegular
 from hames.tools.places import PATH, Spot, locate, relative
-from hames.tools.refusals import NotRegular
 from hames.tools.works import off_the_loop
 
 
@@ -64,6 +63,6 @@ def _media_type(path: str) -> str:
 
 
 def _refuse_none(job: Job, spot: Spot) -> None:
-    with Beneath(spot.root) as root:
-        if not stat.S_ISREG(root.look(spot.path).st_mode):
+    with spot.open_root() as root:
+        if not stat.S_ISREG(root.mode(spot.path)):
             raise NotRegular(f"{relative(job.place, spot.absolute)!r} is not a regular file")

@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from hames.domain.value import Value
+from hames.ports.workspace import Denied, FileEdit, FileRefused, LinkInTheWay, Missing, NotRegular, Unsteady
 from hames.tools.beneath import Beneath
-from hames.tools.refusals import Denied, FileRefused, LinkInTheWay, Missing, NotRegular, Unsteady, explained, shown
+from hames.tools.refusals import explained, shown
 
 MAX_BYTES = 8 << 20
 """What is changed is held in memory twice, and shown as a diff."""
@@ -29,16 +30,6 @@ _DESCRIPTORS = "/proc/self/fd"
 _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 
 
-class Change(Value):
-    """One file before and after; None: there is none. `mode` None keeps the mode, or takes the usual one."""
-
-    root: str
-    path: str
-    before: bytes | None
-    after: bytes | None
-    mode: int | None = None
-
-
 class _Traits(Value):
     """What a file keeps when its content is replaced."""
 
@@ -48,18 +39,18 @@ class _Traits(Value):
     attributes: dict[str, bytes] = {}
 
 
-def apply(changes: Sequence[Change]) -> None:
+def apply(edits: Sequence[FileEdit]) -> None:
     """Carries them all out, or none. Raises `FileRefused`: `Unsteady` when a file is not what it was before."""
     staged: list[_Staged] = []
     try:
-        for change in changes:
-            staged.append(_Staged(change))
+        for edit in edits:
+            staged.append(_Staged(edit))
             staged[-1].stage()
         for one in staged:
             one.commit()
     except BaseException as error:
         if stuck := [shown(one.path) for one in reversed(staged) if not one.undo()]:
-            raise Denied(f"{error}; and {', '.join(stuck)} could not be put back") from error
+            raise Denied(f"{error}; and {', '.join(stuck)} could not be restored") from error
         raise
     finally:
         for one in staged:
@@ -69,9 +60,9 @@ def apply(changes: Sequence[Change]) -> None:
 class _Staged:
     """One change on its way: staged (written, unseen), committed (in place), undone."""
 
-    def __init__(self, change: Change, traits: _Traits | None = None) -> None:
-        self.path = change.path
-        self._change = change
+    def __init__(self, edit: FileEdit, traits: _Traits | None = None) -> None:
+        self.path = edit.path
+        self._edit = edit
         self._traits = traits
         self._parent = -1
         self._name = ""
@@ -85,15 +76,15 @@ class _Staged:
             *parents, self._name = self.path.split("/")
             self._parent = self._directory(parents)
             self._compare()
-            if self._change.after is not None:
+            if self._edit.after is not None:
                 _sweep(self._parent)
-                self._write(self._change.after)
+                self._write(self._edit.after)
 
     def commit(self) -> None:
         with _told(self.path):
-            if self._change.after is None:
+            if self._edit.after is None:
                 os.unlink(self._name, dir_fd=self._parent)
-            elif self._change.before is None:
+            elif self._edit.before is None:
                 self._link_as(self._name)
             else:
                 self._replace()
@@ -114,11 +105,11 @@ class _Staged:
         return True
 
     def _restore(self) -> None:
-        change = self._change
-        if change.before is None:
+        edit = self._edit
+        if edit.before is None:
             os.unlink(self._name, dir_fd=self._parent)
             return
-        back = Change(root=change.root, path=change.path, before=change.after, after=change.before)
+        back = FileEdit(root=edit.root, path=edit.path, before=edit.after, after=edit.before)
         restoring = _Staged(back, self._traits)
         try:
             restoring.stage()
@@ -142,7 +133,7 @@ class _Staged:
 
     def _directory(self, parts: list[str]) -> int:
         """The parent, made where it is missing. One component at a time and no links: there is no way out."""
-        with Beneath(self._change.root) as root:
+        with Beneath(self._edit.root) as root:
             here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root.fd)
         for part in parts:
             try:
@@ -161,7 +152,7 @@ class _Staged:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
             raise
         except FileNotFoundError:
-            if self._change.after is None:
+            if self._edit.after is None:
                 raise
             os.mkdir(part, dir_fd=here)
             self._made.append((os.dup(here), part))
@@ -169,7 +160,7 @@ class _Staged:
 
     def _compare(self) -> None:
         """Refuses unless the file is what it was when the change was prepared."""
-        name, before = shown(self.path), self._change.before
+        name, before = shown(self.path), self._edit.before
         try:
             there = os.stat(self._name, dir_fd=self._parent, follow_symlinks=False)
         except FileNotFoundError:
@@ -210,8 +201,8 @@ class _Staged:
             view = view[os.write(self._content, view) :]
         if self._traits:
             _keep(self._content, self._traits, self.path)
-        if self._change.mode is not None:
-            os.fchmod(self._content, self._change.mode & 0o777)
+        if self._edit.mode is not None:
+            os.fchmod(self._content, self._edit.mode & 0o777)
         os.fsync(self._content)
 
     def _unnamed(self) -> int:
@@ -307,7 +298,7 @@ def _keep(fd: int, traits: _Traits, path: str) -> None:
         try:
             os.fchown(fd, traits.owner, traits.group)
         except PermissionError:
-            raise Denied(f"{shown(path)!r} belongs to another user or group, and would not any more") from None
+            raise Denied(f"{shown(path)!r} belongs to another user or group, which the change would lose") from None
     os.fchmod(fd, traits.mode & 0o1777)  # set-id bits do not survive a write anywhere
     for name, value in traits.attributes.items():
         with suppress(OSError):

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from hames.domain.items import FileUpdate
 from hames.domain.value import Value
-from hames.ports import Place, ToolFailed
-from hames.tools.atomic import MAX_BYTES, Change
-from hames.tools.beneath import Beneath
+from hames.ports import FileEdit, Place, ToolFailed
+from hames.ports.workspace import Missing
+from hames.tools.atomic import MAX_BYTES
 from hames.tools.diffs import update
 from hames.tools.places import Spot, protected, relative
-from hames.tools.refusals import Missing
 
 
 class Revision(Value):
@@ -24,7 +23,7 @@ class Revision(Value):
 class Draft(Value):
     """What to do, how it is shown, and what the model reads when it is done."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[FileEdit, ...]
     updates: tuple[FileUpdate, ...]
     protected: bool
     done: str
@@ -35,7 +34,7 @@ def existing(spot: Spot) -> bytes | None:
     if spot.path == ".":
         raise ToolFailed(f"{spot.absolute!r} is a directory")
     try:
-        with Beneath(spot.root) as root:
+        with spot.open_root() as root:
             return root.read(spot.path, limit=MAX_BYTES, follow=False)
     except Missing:
         return None
@@ -49,7 +48,7 @@ def drafted(place: Place, revisions: Sequence[Revision], done: str) -> Draft:
             raise ToolFailed(f"{name!r} would have {len(one.after):,} bytes; the limit is {MAX_BYTES:,}")
     return Draft(
         changes=tuple(
-            Change(root=one.spot.root, path=one.spot.path, before=one.before, after=one.after, mode=one.mode)
+            FileEdit(root=one.spot.root, path=one.spot.path, before=one.before, after=one.after, mode=one.mode)
             for one in revisions
         ),
         updates=tuple(

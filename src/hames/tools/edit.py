@@ -6,10 +6,10 @@ from heapq import nlargest
 from itertools import islice
 
 from hames.ports import Job, ToolFailed, ToolSpec, Work
+from hames.ports.workspace import Missing, NotRegular
 from hames.tools.atomic import MAX_BYTES
 from hames.tools.drafts import Draft, Revision, drafted, existing
 from hames.tools.places import PATH, Spot, locate, relative
-from hames.tools.refusals import Missing, NotRegular
 from hames.tools.texts import Text, decoded, lines_of
 from hames.tools.works import Changing, Seen, off_the_loop
 

@@ -2,8 +2,7 @@
 
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
-from hames.ports import Job, ToolSpec, Work
-from hames.tools.beneath import Beneath, Entry
+from hames.ports import DirectoryEntry, Job, ToolSpec, Work
 from hames.tools.places import PATH, Spot, locate, relative
 from hames.tools.refusals import shown
 from hames.tools.works import Looking, off_the_loop
@@ -47,7 +46,7 @@ class ListTool:
 
 def _listed(job: Job, spot: Spot) -> ToolResult:
     depth = int(job.arguments.get("depth", 1))
-    with Beneath(spot.root) as root:
+    with spot.open_root() as root:
         entries = list(root.walk(spot.path, depth=depth, limit=MAX_ENTRIES + 1, skip=NOT_ENTERED))
     lines = [_line(entry) for entry in entries[:MAX_ENTRIES]]
     if len(entries) > MAX_ENTRIES:
@@ -55,7 +54,7 @@ def _listed(job: Job, spot: Spot) -> ToolResult:
     return ToolResult(text="\n".join(lines) or f"[{relative(job.place, spot.absolute)} is empty]")
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: DirectoryEntry) -> str:
     indent, name = "  " * entry.path.count("/"), shown(entry.path.rpartition("/")[2])
     match entry.kind:
         case "directory":

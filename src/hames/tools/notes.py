@@ -10,8 +10,9 @@ import stat
 from pathlib import Path
 
 from hames.domain.notes import Note
+from hames.ports.workspace import FileRefused, LinkInTheWay, Missing, NotRegular, Outside
 from hames.tools.beneath import Beneath
-from hames.tools.refusals import FileRefused, LinkInTheWay, Missing, NotRegular, Outside, shown
+from hames.tools.refusals import shown
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_BYTES = 32 << 10
@@ -182,7 +183,9 @@ def _within(notes: list[Note]) -> tuple[Note, ...]:
     for note in reversed(notes):
         size = len(note.text.encode())
         if size > left:
-            problem = f"the notes are too much: together they may have {ALL_BYTES:,} bytes, and nearer ones come first"
+            problem = (
+                f"the notes are too long: together they may have {ALL_BYTES:,} bytes, and more specific ones come first"
+            )
             kept.append(Note(path=note.path, problem=problem))
         else:
             left -= size

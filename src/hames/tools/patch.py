@@ -4,7 +4,6 @@ import re
 import stat
 
 from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
-from hames.tools.beneath import Beneath
 from hames.tools.drafts import Draft, Revision, drafted, existing
 from hames.tools.patches import begin_patch, unified
 from hames.tools.patches.hunks import FilePatch, apply_hunks
@@ -106,7 +105,7 @@ def _changed(content: bytes, part: FilePatch) -> bytes:
 
 def _file(files: dict[str, Revision], place: Place, path: str) -> Revision:
     if not path or path.startswith("/") or _FOREIGN.search(path) or ".." in path.split("/"):
-        raise ToolFailed(f"{path!r} is no path for a patch: it is relative, with `/` and without `..`")
+        raise ToolFailed(f"{path!r} is not a path for a patch: use a relative path, with `/` and without `..`")
     spot = locate(place, path)
     if spot.absolute not in files:
         before = existing(spot)
@@ -128,8 +127,8 @@ def _mode(file: Revision, wanted: int | None) -> int | None:
 
 
 def _mode_of(spot: Spot) -> int:
-    with Beneath(spot.root) as root:
-        return stat.S_IMODE(root.look(spot.path, follow=False).st_mode)
+    with spot.open_root() as root:
+        return stat.S_IMODE(root.mode(spot.path, follow=False))
 
 
 def _verb(file: Revision) -> str:

@@ -6,15 +6,16 @@ are only taken apart here; what they lead to on disk is decided when they are op
 
 import os.path
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import pairwise
 
 from hames.domain.guardrails import is_guarded
 from hames.domain.json import Json
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.value import Value
-from hames.ports import Place, ToolFailed
-from hames.tools.beneath import Beneath
-from hames.tools.refusals import Outside, folded, shown
+from hames.ports import Directory, Place, ToolFailed, Workspace
+from hames.ports.workspace import Outside
+from hames.tools.refusals import folded, shown
 
 PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
 """The schema of a path, without its description."""
@@ -36,10 +37,14 @@ GUARDED_PAIRS = frozenset({(".config", name) for name in ("fish", "git", "hames"
 class Spot(Value):
     """`path` is below `root`, without `..`; `.` is the root itself. `absolute` is what people are shown."""
 
+    files: Workspace
     root: str
     path: str
     absolute: str
     guarded: bool = False
+
+    def open_root(self) -> AbstractContextManager[Directory]:
+        return self.files.open(self.root)
 
 
 def locate(place: Place, path: str) -> Spot:
@@ -57,6 +62,7 @@ def locate(place: Place, path: str) -> Spot:
                 # A root of its own may lie inside a guarded directory; the workspace is where the user chose to be.
                 judged = below if root == place.workspace else wanted
                 return Spot(
+                    files=place.files,
                     root=root,
                     path="/".join(below) or ".",
                     absolute="/".join((root.rstrip("/"), *below)) or "/",
@@ -90,12 +96,12 @@ def protected(spot: Spot, together: Iterable[Spot] = ()) -> bool:
     if spot.guarded:
         return True
     changed = [other.path.split("/") for other in (spot, *together) if other.root == spot.root]
-    with Beneath(spot.root) as root:
+    with spot.open_root() as root:
         parts = spot.path.split("/")
         return any(_is_git(root, parts[:count], changed) for count in range(len(parts)))
 
 
-def _is_git(root: Beneath, above: list[str], changed: list[list[str]]) -> bool:
+def _is_git(root: Directory, above: list[str], changed: list[list[str]]) -> bool:
     """Whether git takes the directory for a repository, now or after the change."""
     directory, depth = "/".join(above) or ".", len(above)
     there = {name for name in _GIT_NAMES if _holds(root, f"{directory}/{name}")}
@@ -105,9 +111,9 @@ def _is_git(root: Beneath, above: list[str], changed: list[list[str]]) -> bool:
     return "HEAD" in there and ({"objects", "refs"} <= there or "commondir" in there)
 
 
-def _holds(root: Beneath, path: str) -> bool:
+def _holds(root: Directory, path: str) -> bool:
     try:
-        root.look(path, follow=False)
+        root.mode(path, follow=False)
     except ToolFailed:
         return False
     return True

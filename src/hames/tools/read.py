@@ -7,9 +7,8 @@ from hames.domain.pictures import shape
 from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
 from hames.ports import Job, ToolSpec, Work
-from hames.tools.beneath import Beneath
+from hames.ports.workspace import NotRegular, TooLarge
 from hames.tools.places import PATH, Spot, locate, relative
-from hames.tools.refusals import NotRegular, TooLarge
 from hames.tools.texts import Text, decoded, lines_of
 from hames.tools.works import Looking, Seen, off_the_loop
 
@@ -69,7 +68,7 @@ class ReadTool:
 
     def _read(self, job: Job, spot: Spot) -> tuple[bytes, ToolResult]:
         name = relative(job.place, spot.absolute)
-        with Beneath(spot.root) as root:
+        with spot.open_root() as root:
             content = root.read(spot.path, limit=WALL_BYTES)
         if seen := shape(content):
             if seen.complaint:

@@ -1,53 +1,10 @@
-"""Why a file was left alone. Every one is a sentence the model reads and acts on.
-
-* ToolFailed
-  · FileRefused
-    - Outside        the path leaves the workspace, by its name or through a link
-    - LinkInTheWay   a change would go through a symbolic link
-    - Missing
-    - NotRegular     a directory, FIFO, socket or device, or a file the kernel makes up
-    - TooLarge
-    - Unsteady       it changes while it is read, or has changed since
-    - Denied         the system said no: permissions, a full disk, a failing one
-"""
+"""Why a file was left alone, from the system's answer, and names as they are shown and compared."""
 
 import errno
 import os
 import unicodedata
 
-from hames.ports import ToolFailed
-
-
-class FileRefused(ToolFailed):
-    """The base of all refusals."""
-
-
-class Outside(FileRefused):
-    pass
-
-
-class LinkInTheWay(FileRefused):
-    pass
-
-
-class Missing(FileRefused):
-    pass
-
-
-class NotRegular(FileRefused):
-    pass
-
-
-class TooLarge(FileRefused):
-    pass
-
-
-class Unsteady(FileRefused):
-    pass
-
-
-class Denied(FileRefused):
-    pass
+from hames.ports.workspace import Denied, FileRefused, LinkInTheWay, Missing, NotRegular, Outside, Unsteady
 
 
 def shown(name: str) -> str:
@@ -83,6 +40,6 @@ def explained(error: OSError, path: str) -> FileRefused:
         case errno.EEXIST:
             return Unsteady(f"{name} has appeared in the meantime")
         case errno.EAGAIN:
-            return Unsteady(f"the way to {name} keeps changing")
+            return Unsteady(f"the path to {name} keeps changing")
         case _:
             return Denied(f"{name}: {(error.strerror or str(error)).lower()}")

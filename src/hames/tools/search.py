@@ -5,7 +5,6 @@ import os
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import Job, ToolFailed, ToolSpec, Work
-from hames.tools.beneath import Beneath
 from hames.tools.places import PATH, Spot, encodable, locate, named
 from hames.tools.refusals import shown
 from hames.tools.ripgrep import Found, Ripgrep
@@ -132,7 +131,7 @@ class GlobTool:
 
 
 def _refuse_missing(spot: Spot, *, directory: bool = False) -> None:
-    with Beneath(spot.root) as root:
+    with spot.open_root() as root:
         is_directory = root.is_directory(spot.path)
     if directory and not is_directory:
         raise ToolFailed(f"{shown(spot.path)!r} is not a directory")

@@ -16,7 +16,6 @@ from hames.domain.items import CommandExecution, ToolItem, ToolResult
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
-from hames.tools.beneath import Beneath
 from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.headtail import HeadTail
 from hames.tools.places import PATH, encodable, locate, relative
@@ -219,7 +218,7 @@ class _Command:
 
 def _directory(job: Job, cwd: str) -> str:
     spot = locate(job.place, cwd)
-    with Beneath(spot.root) as root:
+    with spot.open_root() as root:
         if not root.is_directory(spot.path):
             raise ToolFailed(f"`cwd` {relative(job.place, spot.absolute)!r} is not a directory")
     return spot.absolute

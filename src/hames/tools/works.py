@@ -15,7 +15,6 @@ from hames.domain.approvals import ChangeFiles, Harmless, Intent
 from hames.domain.items import FileChange, ToolCall, ToolItem, ToolResult
 from hames.domain.policy import ReadOnly, SandboxPolicy
 from hames.ports import Job, Tell, ToolFailed
-from hames.tools.atomic import apply
 from hames.tools.drafts import Draft
 
 T = TypeVar("T")
@@ -71,6 +70,7 @@ class Changing:
     """Files that change together, or do not."""
 
     def __init__(self, job: Job, draft: Draft, seen: Seen) -> None:
+        self._files = job.place.files
         self._draft = draft
         self._seen = seen
         self.item = FileChange(id=job.item_id, step=job.step, call_id=job.call.id, changes=draft.updates)
@@ -85,7 +85,7 @@ class Changing:
             await tell(update.diff)
         try:
             # Not abandoned: a change that has begun is finished, or undone, before a stop is heeded.
-            await anyio.to_thread.run_sync(apply, self._draft.changes)
+            await anyio.to_thread.run_sync(self._files.apply, self._draft.changes)
         except ToolFailed as refusal:
             return self._failed(f"{refusal}. Nothing was changed")
         for change, update in zip(self._draft.changes, self._draft.updates, strict=True):

@@ -1,16 +1,29 @@
-"""The files of this machine, for the engine."""
+"""The files of this machine, for the engine and the tools."""
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from anyio import to_thread
 
 from hames.domain.errors import InvalidCommand
+from hames.ports import FileEdit
+from hames.tools.atomic import apply
+from hames.tools.beneath import Beneath
 
 
 class LocalWorkspace:
-    """Implements `ports.Workspace`. It reads whatever the user of this process may read: a person named the path."""
+    """Implements `ports.Workspace`.
+
+    What people name is read wherever it is, if the user of this process may; what tools touch lies below a root.
+    """
+
+    def open(self, root: str) -> Beneath:
+        return Beneath(root)
+
+    def apply(self, edits: Sequence[FileEdit]) -> None:
+        apply(edits)
 
     async def resolve_directory(self, path: str) -> str:
         if "\0" in path or not Path(path).is_absolute():

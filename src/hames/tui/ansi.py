@@ -84,7 +84,7 @@ def _allowed(parameters: str) -> str:
 
 
 def _without_hiding(text: Text) -> Text:
-    """A link is a sequence of its own, and conceal hides: neither comes from a decoder we fed, and neither may."""
+    """Removes links and concealed text from the styles. `only_colours` lets neither through; this makes sure."""
     for index, span in enumerate(text.spans):
         if isinstance(span.style, Style) and (span.style.link or span.style.conceal):
             text.spans[index] = span._replace(style=Style(color=span.style.color, bgcolor=span.style.bgcolor))

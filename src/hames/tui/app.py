@@ -18,19 +18,18 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import OptionList
 
 from hames.domain.display import printable
-from hames.tui import editor
 from hames.tui.approval import Answered
 from hames.tui.commands import Commands
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.first_frame import FirstFrame
-from hames.tui.help import BARE_COMMANDS, COMMANDS, help_text
+from hames.tui.help import BARE_COMMANDS, COMMANDS
 from hames.tui.keys import BINDINGS
 from hames.tui.modes import next_mode
 from hames.tui.pickers import Help, Picker
 from hames.tui.screen import ConversationScreen
-from hames.tui.server_process import ConnectToServer, Unreachable
-from hames.tui.session import Wishes
+from hames.tui.server_process import OpenConnection, Unreachable
+from hames.tui.session import NewThreadSettings
 from hames.tui.shell_commands import UserCommands
 from hames.tui.terminal_driver import ENDING, TerminalDriver, end_anyway, stop_until_foreground
 from hames.tui.text import shown_input
@@ -46,14 +45,14 @@ class HamesApp(ConversationScreen):
 
     def __init__(
         self,
-        reach: ConnectToServer,
+        reach: OpenConnection,
         *,
         cwd: Path,
         state_dir: Path | None = None,
         dark: bool = True,
         resume: str | None = None,
         prompt: str = "",
-        wishes: Wishes | None = None,
+        new_settings: NewThreadSettings | None = None,
         check: Callable[[], str] | None = None,
         mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
@@ -61,29 +60,29 @@ class HamesApp(ConversationScreen):
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
-        `wishes` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
+        `new_settings` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
         `mcp_servers` describes those that are configured, with the states it is given;
         `first_frame` is on the screen already;
         `warnings` are shown at once.
         """
-        super().__init__(cwd, wishes or Wishes(), state_dir=state_dir, dark=dark)
+        super().__init__(cwd, new_settings or NewThreadSettings(), state_dir=state_dir, dark=dark)
         self.first_frame = first_frame
         self._reach = reach
         self._resume = resume
         self._prompt = prompt
         self._check = check
-        self._mcp_servers = mcp_servers
+        self.mcp_servers = mcp_servers or self.mcp_servers
         self._user_commands = UserCommands(lambda ran: self.session.outputs.append(ran))  # noqa: PLW0108 - the list is replaced
         self._warnings = warnings
         self.session.known = frozenset(warnings)
         self.unreachable: Unreachable | None = None
-        """Why there never was an agent to talk to."""
+        """Why the server could not be reached at all."""
         self._leaving_at = 0.0
         self._touched = 0.0
         self._met = False
         self._changing_mode = anyio.Lock()
         self._begun = anyio.Event()
-        """Set once there is somebody to talk to, or certainly nobody."""
+        """Set once the connection is open or has failed."""
         self.commands = Commands(self, self.session)
 
     def get_driver_class(self) -> type[Driver]:
@@ -97,7 +96,7 @@ class HamesApp(ConversationScreen):
         self.composer.commands = dict(COMMANDS)
         self.composer.focus()
         self.show_welcome()
-        self.show_terms()
+        self.show_status()
         self._converse()
         self._find_files()
         self.set_interval(TIDY_SECONDS, self._tidy)
@@ -110,7 +109,7 @@ class HamesApp(ConversationScreen):
         await super().on_event(event)
 
     def _watch_signals(self) -> None:
-        """Told to end, it leaves the terminal as it was."""
+        """Restores the terminal when a signal ends the process."""
         if isinstance(self._driver, TerminalDriver):
             loop = asyncio.get_running_loop()
             for number in ENDING:
@@ -127,10 +126,10 @@ class HamesApp(ConversationScreen):
         except SuspendNotSupported:
             return
         if not stopped:
-            self.notify("No shell to return to, so Hames goes on", markup=False)
+            self.notify("There is no shell to return to, so Hames was not suspended", markup=False)
 
     def _tidy(self) -> None:
-        """Looking through everything takes a tenth of a second, so it is not done while words pour in or keys come."""
+        """Collects garbage while idle: it takes a tenth of a second, which would hold up streaming and keys."""
         if not self.talk.running and time.monotonic() - self._touched > REST_SECONDS:
             gc.collect()
 
@@ -145,7 +144,7 @@ class HamesApp(ConversationScreen):
                 with client.events() as heard:
                     self._begin()
                     async for event in heard:
-                        self.session.hear(event)
+                        self.session.handle_event(event)
         except Unreachable as failure:
             if not self._met:
                 # Nothing can be done here, and the shell is the place to do something about it.
@@ -156,7 +155,7 @@ class HamesApp(ConversationScreen):
         self._begun.set()
         if self.talk.running:
             self.talk.turn_id = ""
-            self.show_terms()
+            self.show_status()
 
     @work
     async def _begin(self) -> None:
@@ -165,9 +164,9 @@ class HamesApp(ConversationScreen):
             await session.learn_models()
             if self._resume:
                 await session.open(self._resume)
-                await session.apply_wishes()
+                await session.apply_new_settings()
             else:
-                await session.fresh()
+                await session.start_new_thread()
             for warning in self._warnings:
                 self.note(warning, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
@@ -181,7 +180,7 @@ class HamesApp(ConversationScreen):
         self._begun.set()
 
     def _keep_prompt(self) -> None:
-        """A prompt of the command line that cannot be sent yet waits in the composer."""
+        """Puts the prompt of the command line into the composer when it cannot be sent yet."""
         if self._prompt and not self.composer.text:
             self.composer.put(self._prompt)
 
@@ -192,7 +191,7 @@ class HamesApp(ConversationScreen):
         await self.report_failure(self.session.answer(message.asked, message.decision, message.word))
         self.show_question()
 
-    # -- what is said
+    # -- prompts and answers
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
@@ -207,7 +206,7 @@ class HamesApp(ConversationScreen):
             await self.report_failure(self.commands.run(command))
             return
         if self.session.client is None and self._begun.is_set():
-            # It died. Another one goes on where it stood: nothing that was seen is lost.
+            # The server died: start another one and reopen the thread there.
             self._begun, self._resume, self._prompt = anyio.Event(), self.talk.thread_id or None, ""
             self._converse()
         await self._begun.wait()  # somebody may type faster than an agent starts
@@ -220,9 +219,6 @@ class HamesApp(ConversationScreen):
             self.composer.put(message.text)
 
     # -- keys
-
-    def action_help(self) -> None:
-        self.push_screen(Help(lambda width: help_text(self.palette, width)))
 
     def action_fold(self) -> None:
         self.transcript.open_all(everything=not self.transcript.everything_open)
@@ -296,12 +292,6 @@ class HamesApp(ConversationScreen):
 
     # -- looks
 
-    def leave(self) -> None:
-        self.exit(0)
-
-    def mcp_servers(self, states: Mapping[str, str]) -> str:
-        return self._mcp_servers(states) if self._mcp_servers is not None else "No MCP servers are configured"
-
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if isinstance(event.option_list, Suggestions):
             self.composer.complete_with(event.option_list.names[event.option_index])
@@ -311,16 +301,3 @@ class HamesApp(ConversationScreen):
 
     def on_composer_editor_wanted(self) -> None:
         self.edit_message()
-
-    def edit_message(self) -> None:
-        """In the user's own editor, which has the terminal for as long as it runs."""
-        try:
-            command = editor.editor_command()
-            with self.suspend():
-                text = editor.edit_text(command, self.composer.expanded)
-        except editor.NoEditor as why:
-            self.note(str(why), meaning="warn")
-        except SuspendNotSupported:
-            self.note("This terminal cannot be handed to an editor", meaning="warn")
-        else:
-            self.composer.put(text)

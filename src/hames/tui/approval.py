@@ -27,8 +27,8 @@ from hames.tui.text import json_on_one_line
 
 ARM_SECONDS = 0.3
 BURST_SECONDS = 0.15
-"""A letter that is followed by another one within this time is part of a word, not an answer."""
-A_WORD = "why not, or what to do instead; enter rejects and sends it, esc goes back"
+"""A letter followed by another one within this time is part of a word, not an answer."""
+REJECTION_PLACEHOLDER = "why not, or what to do instead; enter rejects and sends it, esc goes back"
 
 
 KEYS = {
@@ -38,6 +38,7 @@ KEYS = {
     "r": "reject and tell the agent why",
     "esc": "stop the turn",
 }
+DECISIONS: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession", "n": "decline", "escape": "cancel"}
 
 
 class Answered(Message):
@@ -50,7 +51,7 @@ class Answered(Message):
         self.word = word
 
 
-class Overheard(Message):
+class TypedLetters(Message):
     """Letters that were typed at a question and belong to the message."""
 
     def __init__(self, text: str) -> None:
@@ -76,22 +77,22 @@ class ApprovalPanel(Vertical, can_focus=True):
         """What is wrong with the form as it was filled in."""
         self._form: Form | None = None
         self._pending: events.Key | None = None
-        """An answer that counts unless another letter follows at once."""
+        """A key that becomes an answer unless another letter follows within BURST_SECONDS."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="why", markup=False)
         with VerticalScroll(id="what", can_focus=False):
             yield Static(id="exact", markup=False)
-        yield Input(id="word", placeholder=A_WORD, compact=True, select_on_focus=False)
+        yield Input(id="word", placeholder=REJECTION_PLACEHOLDER, compact=True, select_on_focus=False)
         yield Static(id="keys", markup=False)
 
     def focus_on_click(self) -> bool:
-        """A click changes nothing of who has the keys."""
+        """Overrides Textual: a click does not move the focus."""
         return False
 
     @property
     def keyboard(self) -> Widget:
-        """Who gets the keys: the line that is being typed, or the panel itself."""
+        """The widget for the keyboard: the open text line, or the panel itself."""
         word = self.query_one("#word", Input)
         return word if word.display else self
 
@@ -120,11 +121,11 @@ class ApprovalPanel(Vertical, can_focus=True):
         why = f"In {visible(self._elsewhere)}: {visible(reason)}" if self._elsewhere else visible(reason)
         why = visible(self._complaint) or why
         self.query_one("#why", Static).update(Text("\n").join(paragraphs(why, palette.warn, width)))
-        self.query_one("#exact", Static).update(Text("\n").join(exact(asked, width, palette)))
+        self.query_one("#exact", Static).update(Text("\n").join(request_lines(asked, width, palette)))
         self.query_one("#keys", Static).update(self._keys())
 
     def listen(self) -> None:
-        """Takes the keys; they count after a moment."""
+        """Takes the keyboard. Keys count after ARM_SECONDS."""
         self._shown_at = time.monotonic()
         self._pending = None
         self.focus()
@@ -182,7 +183,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             event.prevent_default()
             before, self._pending = self._pending, None
             self._shown_at = time.monotonic()  # the letters that follow belong to the same word
-            self.post_message(Overheard((before.character or "" if before else "") + letter))
+            self.post_message(TypedLetters((before.character or "" if before else "") + letter))
         elif not self.armed:
             event.stop()
         elif letter is not None and letter != " ":
@@ -194,7 +195,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             self._act(event)
 
     def _settle(self, event: events.Key) -> None:
-        """Behind the keys that came meanwhile: first those that the application has, then those that wait here."""
+        """Runs after the keys that are already queued in the application and in this panel."""
 
         def settle() -> None:
             if self._pending is event:
@@ -207,12 +208,6 @@ class ApprovalPanel(Vertical, can_focus=True):
         asked = self.asked
         if asked is None:
             return
-        decisions: dict[str, m.ApprovalWord] = {
-            "y": "accept",
-            "a": "acceptForSession",
-            "n": "decline",
-            "escape": "cancel",
-        }
         what = self.query_one("#what", VerticalScroll)
         event.stop()
         event.prevent_default()
@@ -223,12 +218,10 @@ class ApprovalPanel(Vertical, can_focus=True):
             case "f" if self._form is not None and fillable:
                 self._form.again()
                 self._type(self._form.wanted)
-            case "y" | "n" | "escape":
-                self.post_message(Answered(asked, decisions[event.key]))
-            case "a" if asked.offers_always:
-                self.post_message(Answered(asked, decisions["a"]))
+            case key if key in DECISIONS and (key != "a" or asked.offers_always):
+                self.post_message(Answered(asked, DECISIONS[key]))
             case "r":
-                self._type(A_WORD)
+                self._type(REJECTION_PLACEHOLDER)
             case "down" | "pagedown" | "space":
                 what.scroll_relative(y=1 if event.key == "down" else 8, animate=False)
             case "up" | "pageup":
@@ -245,7 +238,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         event.stop()
         if self.asked is None:
             return
-        if self._form is None or event.input.placeholder == A_WORD:
+        if self._form is None or event.input.placeholder == REJECTION_PLACEHOLDER:
             self.post_message(Answered(self.asked, "decline", event.value.strip()))
         else:
             self._filled_in(self.asked, self._form, event.value.strip())
@@ -283,7 +276,7 @@ def question(asked: ApprovalAsked) -> str:
             assert_never(never)
 
 
-def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
+def request_lines(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
     """What would happen, whole."""
     match asked.params:
         case m.CommandApprovalParams(command=command, cwd=cwd):
@@ -293,18 +286,11 @@ def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
             return [*indented(rows, line(("$ ", palette.accent))), where, *size]
         case m.FileChangeApprovalParams(changes=changes):
             return [row for change in changes for row in change_lines(change, width, palette, whole=True)]
-        case m.McpApprovalParams(server=server, tool=tool, arguments=arguments):
-            head = line(("· ", palette.accent), (visible(f"{server}/{tool}"), palette.strong))
-            return [
-                head,
-                *indented(paragraphs(described(json_on_one_line(arguments)), palette.text, width - 2), Text("  ")),
-            ]
-        case m.ToolApprovalParams(name=name, arguments=arguments):
+        case m.McpApprovalParams() | m.ToolApprovalParams() as params:
+            name = f"{params.server}/{params.tool}" if isinstance(params, m.McpApprovalParams) else params.name
+            said = described(json_on_one_line(params.arguments))
             head = line(("· ", palette.accent), (visible(name), palette.strong))
-            return [
-                head,
-                *indented(paragraphs(described(json_on_one_line(arguments)), palette.text, width - 2), Text("  ")),
-            ]
+            return [head, *indented(paragraphs(said, palette.text, width - 2), Text("  "))]
         case m.ElicitationParams() as params:
             return _form(Form(params), width, palette)
         case _ as never:
@@ -312,7 +298,7 @@ def exact(asked: ApprovalAsked, width: int, palette: Palette) -> list[Text]:
 
 
 def _form(form: Form, width: int, palette: Palette) -> list[Text]:
-    """Who asks, what, and what each field takes. An address is text: nobody opens it."""
+    """The server, its question, and what each field takes. An address is shown as text and never opened."""
     asked = form.elicit
     head = line(("· ", palette.accent), (visible(asked.server), palette.strong))
     said = [part for row in asked.message.split("\n") for part in paragraphs(visible(row), palette.text, width - 2)]

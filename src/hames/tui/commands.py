@@ -1,23 +1,18 @@
 """The slash commands."""
 
 import time
-from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol, get_args
-
-from textual.screen import ModalScreen
-from textual.theme import Theme
+from typing import get_args
 
 from hames.client.appserver.client import text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed
+from hames.config.project import other_agents_files
 from hames.domain.display import printable, visible
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import FileChangeItem
 from hames.tui.blocks.actions import WorkspaceChanges
-from hames.tui.blocks.block import Block
-from hames.tui.composer import Composer
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.git_changes import NoDiff, uncommitted_changes
 from hames.tui.help import COMMANDS, POINTERS
@@ -36,12 +31,11 @@ from hames.tui.modes import (
     writable_roots,
 )
 from hames.tui.pickers import Line, Picked, Picker, PickerChoice
-from hames.tui.prompt_history import PromptHistory
+from hames.tui.screen import ConversationScreen
 from hames.tui.session import Session
-from hames.tui.status import tokens
-from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group
+from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group, tokens
 
-OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "quit"}
+OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "exit", "quit": "exit", "clear": "new"}
 
 
 INIT = """\
@@ -61,34 +55,8 @@ ctrl+_ undoes typing in the message box."""
 THEMES = {"light": "hames-light", "dark": "hames-dark"}
 
 
-class Face(Protocol):
-    """What a command needs of the screen."""
-
-    remembered: PromptHistory
-
-    @property
-    def composer(self) -> Composer: ...
-    @property
-    def theme_name(self) -> str: ...
-    @property
-    def available_themes(self) -> dict[str, Theme]: ...
-
-    def note(self, words: str, *, meaning: str = ...) -> None: ...
-    def show_theme(self, name: str) -> None: ...
-    def action_help(self) -> None: ...
-    def leave(self) -> None: ...
-    def say(self, words: str) -> None: ...
-    def show_blocks(self, blocks: Iterable[Block]) -> None: ...
-    def show_change(self, block: Block) -> None: ...
-    def show_end(self) -> None: ...
-    def edit_message(self) -> None: ...
-    def mcp_servers(self, states: Mapping[str, str]) -> str: ...
-    def copy_to_clipboard(self, text: str) -> None: ...
-    async def choose(self, screen: ModalScreen[Any]) -> Any: ...
-
-
 class Commands:
-    def __init__(self, app: Face, session: Session) -> None:
+    def __init__(self, app: ConversationScreen, session: Session) -> None:
         self._app = app
         self._session = session
 
@@ -107,23 +75,19 @@ class Commands:
             return
         await method(words[0].strip() if words else "")
 
-    async def _pick(self, picker: Picker) -> Picked | None:
-        return await self._app.choose(picker)
+    async def _picked(self, title: str, choices: list[PickerChoice]) -> str:
+        """The id of what was chosen; empty: the list was closed."""
+        picked = await self._app.push_screen_wait(Picker(title, choices))
+        return picked.id if picked else ""
 
     async def _help(self, _: str) -> None:
         self._app.action_help()
 
     async def _new(self, _: str) -> None:
-        await self._session.fresh()
-
-    async def _clear(self, _: str) -> None:
-        await self._session.fresh()
-
-    async def _quit(self, _: str) -> None:
-        self._app.leave()
+        await self._session.start_new_thread()
 
     async def _exit(self, _: str) -> None:
-        self._app.leave()
+        self._app.exit(0)
 
     # -- threads
 
@@ -140,17 +104,17 @@ class Commands:
 
         keys = {"ctrl+f": "fork", "ctrl+e": "rename", "ctrl+x": "archive"}
         while True:
-            picked = await self._pick(Picker("Threads", await search(""), search=search, keys=keys))
+            picked = await self._app.push_screen_wait(Picker("Threads", await search(""), search=search, keys=keys))
             match picked:
                 case None:
                     return
                 case Picked(id=thread_id, key="ctrl+e"):
-                    if name := await app.choose(Line("Name of the thread")):
+                    if name := await app.push_screen_wait(Line("Name of the thread")):
                         await client.rename_thread(thread_id, name)
                 case Picked(id=thread_id, key="ctrl+x"):
                     await client.archive_thread(thread_id)
                     if thread_id == session.talk.thread_id:
-                        await session.fresh()
+                        await session.start_new_thread()
                 case Picked(id=thread_id, key=key):
                     await session.open(thread_id, fork=key == "ctrl+f")
                     return
@@ -161,7 +125,7 @@ class Commands:
         return PickerChoice(
             id=thread.id,
             label=cut(printable(thread.name or thread.preview or "(no messages yet)"), 50),
-            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written here' if thread.foreign else ''}",
+            detail=f"{when:<11} {thread.id} · {thread.model}{' · not written by you' if thread.foreign else ''}",
             current=thread.id == self._session.talk.thread_id,
         )
 
@@ -183,14 +147,14 @@ class Commands:
 
     async def _rename(self, rest: str) -> None:
         if thread_id := self._thread_id():
-            name = rest or await self._app.choose(Line("Name of the thread", self._session.talk.title))
+            name = rest or await self._app.push_screen_wait(Line("Name of the thread", self._session.talk.title))
             if name:
                 await self._session.connected.rename_thread(thread_id, name)
 
     async def _archive(self, _: str) -> None:
         if thread_id := self._thread_id():
             await self._session.connected.archive_thread(thread_id)
-            await self._session.fresh()
+            await self._session.start_new_thread()
             self._app.note("Archived. To list archived threads: hames threads --archived")
 
     # -- terms
@@ -209,8 +173,7 @@ class Commands:
                 )
                 for model in models
             ]
-            picked = await self._pick(Picker("Model", choices))
-            rest = picked.id if picked else ""
+            rest = await self._picked("Model", choices)
         if rest:
             await session.change(model=rest)
 
@@ -227,11 +190,9 @@ class Commands:
                 )
                 for option in offered
             ]
-            picked = await self._pick(Picker("Options", choices))
-            if picked is None:
+            if not (picked := await self._picked("Options", choices)):
                 return
-            option = next(option for option in offered if option.id == picked.id)
-            await self._choose(option)
+            await self._choose(next(option for option in offered if option.id == picked))
 
     def _value(self, option: m.ConfigOption) -> str:
         value = self._session.talk.config.get(option.id, option.value)
@@ -244,9 +205,8 @@ class Commands:
             PickerChoice(id=one.id, label=one.name, detail=one.description or "", current=one.id == value)
             for one in option.options
         ]
-        picked = await self._pick(Picker(option.name, choices))
-        if picked is not None:
-            await session.set_option(option.id, picked.id)
+        if picked := await self._picked(option.name, choices):
+            await session.set_option(option.id, picked)
 
     async def _plan(self, rest: str) -> None:
         """On or off; with more words, on, and they are the message."""
@@ -272,8 +232,7 @@ class Commands:
                 PickerChoice(id=name, label=f"{label} · {name}", detail=detail, current=name == current)
                 for name, (label, detail) in APPROVAL_MODES.items()
             ]
-            picked = await self._pick(Picker("Approvals", choices))
-            rest = picked.id if picked else ""
+            rest = await self._picked("Approvals", choices)
         policy = next((name for name in get_args(ApprovalPolicy) if name == rest), None)
         if rest == "plan":
             await self._session.change_mode("plan", None)
@@ -295,8 +254,7 @@ class Commands:
                 )
                 for name, words in SANDBOXES.items()
             ]
-            picked = await self._pick(Picker("Sandbox", choices))
-            rest = picked.id if picked else ""
+            rest = await self._picked("Sandbox", choices)
         if rest in SANDBOXES:
             await self._session.change(sandbox=sandbox_of(rest, now))
         elif rest:
@@ -306,16 +264,13 @@ class Commands:
         app = self._app
         if not rest:
             names = {THEMES.get(name, name): name for name in (*THEMES, *app.available_themes)}
-            choices = [
-                PickerChoice(id=name, label=label, current=name == app.theme_name) for name, label in names.items()
-            ]
-            picked = await self._pick(Picker("Theme", choices))
-            rest = picked.id if picked else ""
+            choices = [PickerChoice(id=name, label=label, current=name == app.theme) for name, label in names.items()]
+            rest = await self._picked("Theme", choices)
         name = THEMES.get(rest, rest)
         if name in app.available_themes:
-            app.show_theme(name)
+            app.theme = name
         elif rest:
-            app.note(f"Unknown theme {rest!r}. There are light, dark and others: /theme lists them", meaning="warn")
+            app.note(f"Unknown theme {rest!r}. Choose light or dark; /theme lists more", meaning="warn")
 
     # -- turns
 
@@ -351,7 +306,7 @@ class Commands:
         app = self._app
         block = WorkspaceChanges(FileChangeItem(id="", changes=[], status="inProgress"))
         app.show_blocks([block])
-        app.show_end()
+        app.transcript.to_end()
         try:
             changes = await uncommitted_changes(Path(self._session.talk.cwd or Path.cwd()))
             block.finish(FileChangeItem(id="", changes=changes, status="completed"))
@@ -375,15 +330,15 @@ class Commands:
         choices = [
             PickerChoice(id=str(number), label=prompt.replace("\n", " ")) for number, prompt in enumerate(prompts)
         ]
-        if picked := await self._pick(Picker("Earlier messages", choices)):
-            self._app.composer.put(prompts[int(picked.id)])
+        if picked := await self._picked("Earlier messages", choices):
+            self._app.composer.put(prompts[int(picked)])
 
     async def _copy(self, _: str) -> None:
         if thread_id := self._thread_id():
             thread = await self._session.connected.read_thread(thread_id)
             said = next((words for turn in reversed(thread.turns) if (words := text_of(turn))), "")
             self._app.copy_to_clipboard(printable(said))
-            self._app.say(f"Copied {len(said)} characters")
+            self._app.notify(f"Copied {len(said)} characters", markup=False)
 
     async def _status(self, _: str) -> None:
         talk = self._session.talk
@@ -410,6 +365,8 @@ class Commands:
         if talk.spent.window:
             lines.append(f"context    {tokens(talk.spent.context)} of {tokens(talk.spent.window)} tokens used")
         lines.append(f"cost       {self._cost()}")
+        if unread := other_agents_files(Path(talk.cwd or Path.cwd())):
+            lines.append(f"unread     {unread}")
         self._app.note("\n".join(lines))
 
     def _cost(self) -> str:

@@ -4,23 +4,26 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
+from hames.domain.file_list import CACHE_DIRECTORIES, COMPILED_FILES, RIPGREP_LIST
 from hames.domain.value import Value
 from hames.executables import find_ripgrep
 from hames.protocols.flint.items import FileInput, LocalImageInput, TextInput, UserInput
 
 MOST_FILES = 20_000
 MOST_SHOWN = 8
-SKIPPED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".harness", "target", "dist"})
+UNKNOWN_IGNORES = ("venv", "target", "dist")
+"""Left out as well where no ripgrep reads the project's ignore files."""
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 LIST_SECONDS = 5
 _MENTIONED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
 
 
-class Wanted(Value):
+class CompletionQuery(Value):
     """A word that can be completed: from `start` to the cursor."""
 
     kind: Literal["command", "file"]
@@ -28,28 +31,28 @@ class Wanted(Value):
     start: int
 
 
-def word_to_complete(text: str, cursor: int) -> Wanted | None:
+def word_to_complete(text: str, cursor: int) -> CompletionQuery | None:
     """
     >>> wanted("/mo", 3)
-    Wanted(kind='command', query='mo', start=0)
+    CompletionQuery(kind='command', query='mo', start=0)
     >>> wanted("look at @src/ma", 15)
-    Wanted(kind='file', query='src/ma', start=8)
+    CompletionQuery(kind='file', query='src/ma', start=8)
     >>> wanted("a@b", 3)
     """
     before = text[:cursor]
     start = max(before.rfind(" "), before.rfind("\n")) + 1
     word = before[start:]
     if start == 0 and word.startswith("/") and "/" not in word[1:]:
-        return Wanted(kind="command", query=word[1:], start=0)
+        return CompletionQuery(kind="command", query=word[1:], start=0)
     if word.startswith("@"):
-        return Wanted(kind="file", query=word[1:], start=start)
+        return CompletionQuery(kind="file", query=word[1:], start=start)
     return None
 
 
-def best(query: str, names: Iterable[str], *, most: int = MOST_SHOWN) -> list[str]:
+def rank_matches(query: str, names: Iterable[str], *, most: int = MOST_SHOWN) -> list[str]:
     """Those that contain the letters in order; the start of a name counts most, and a short one before a long one.
 
-    >>> best("ap", ["src/map.py", "app.py", "tests/x.py"])
+    >>> rank_matches("ap", ["src/map.py", "app.py", "tests/x.py"])
     ['app.py', 'src/map.py']
     """
     if not query:
@@ -78,12 +81,12 @@ def _in_order(letters: str, name: str) -> bool:
     return all(letter in rest for letter in letters)
 
 
-def files_below(root: Path) -> list[str]:
-    """Paths relative to the workspace, ignored ones left out where ripgrep is there to know. Blocks: use a thread."""
+def list_files(root: Path) -> list[str]:
+    """Relative paths of the files. Ignore files count only where ripgrep is installed. Blocks: use a thread."""
     if program := find_ripgrep(str(root)):
         try:
             found = subprocess.run(
-                [program, "--no-config", "--files", "--hidden", "-g", "!.git", "-g", "!.harness"],
+                [program, *RIPGREP_LIST],
                 cwd=root,
                 capture_output=True,
                 timeout=LIST_SECONDS,
@@ -91,7 +94,7 @@ def files_below(root: Path) -> list[str]:
                 stdin=subprocess.DEVNULL,
             )
             if found.returncode in (0, 1):
-                return sorted(found.stdout.decode(errors="replace").splitlines()[:MOST_FILES])
+                return sorted(found.stdout.decode(errors="replace").split("\0")[:-1][:MOST_FILES])
         except (OSError, subprocess.TimeoutExpired):
             pass
     return _walked(root)
@@ -100,9 +103,10 @@ def files_below(root: Path) -> list[str]:
 def _walked(root: Path) -> list[str]:
     found: list[str] = []
     for directory, below, names in os.walk(root):
-        below[:] = sorted(name for name in below if name not in SKIPPED)
+        below[:] = sorted(name for name in below if name not in (*CACHE_DIRECTORIES, *UNKNOWN_IGNORES))
         base = os.path.relpath(directory, root)
-        found += [name if base == "." else f"{base}/{name}" for name in sorted(names)]
+        kept = [name for name in sorted(names) if not any(fnmatch(name, pattern) for pattern in COMPILED_FILES)]
+        found += [name if base == "." else f"{base}/{name}" for name in kept]
         if len(found) > MOST_FILES:
             break
     return found[:MOST_FILES]
@@ -154,7 +158,7 @@ def pasted_picture(text: str) -> str | None:
     return line if line.lower().endswith(PICTURES) else None
 
 
-def replace_word(text: str, cursor: int, found: Wanted, choice: str) -> tuple[str, int]:
+def replace_word(text: str, cursor: int, found: CompletionQuery, choice: str) -> tuple[str, int]:
     """The text with the word replaced, and where the cursor goes."""
     word = f"/{choice} " if found.kind == "command" else f"{file_mention(choice)} "
     return text[: found.start] + word + text[cursor:], found.start + len(word)

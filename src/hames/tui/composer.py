@@ -18,7 +18,14 @@ from textual.widgets.option_list import Option
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from hames.domain.display import printable, visible
-from hames.tui.completing import Wanted, best, file_mention, pasted_picture, replace_word, word_to_complete
+from hames.tui.completing import (
+    CompletionQuery,
+    file_mention,
+    pasted_picture,
+    rank_matches,
+    replace_word,
+    word_to_complete,
+)
 from hames.tui.lines import cut
 from hames.tui.pastes import Pastes
 from hames.tui.prompt_history import PromptHistory
@@ -127,12 +134,12 @@ class Composer(TextArea):
         self.running = False
         self._suggestions = suggestions
         self._remembered = remembered
-        self._suggested_for: tuple[str, Wanted | None] = ("", None)
+        self._suggested_for: tuple[str, CompletionQuery | None] = ("", None)
         self._prefixed = False
         """Whether the last key was the first of the two that open the editor."""
 
     def put(self, text: str) -> None:
-        """Instead of what is there, with the cursor at the end."""
+        """Replaces the text and puts the cursor at its end."""
         self.text = self._pastes.fold(text)
         self.move_cursor(self.document.end)
 
@@ -231,7 +238,7 @@ class Composer(TextArea):
 
     # -- completion
 
-    def _wanted(self) -> Wanted | None:
+    def _wanted(self) -> CompletionQuery | None:
         return word_to_complete(self.text, self._offset())
 
     def _offset(self) -> int:
@@ -249,7 +256,7 @@ class Composer(TextArea):
         self._close_suggestions()
 
     def complete_with(self, choice: str) -> None:
-        """The suggestion somebody clicked."""
+        """Takes the suggestion that was clicked."""
         if choice in self._suggestions.names:
             self._suggestions.highlighted = self._suggestions.names.index(choice)
             self._complete()
@@ -269,9 +276,9 @@ class Composer(TextArea):
         if found is None:
             names: list[str] = []
         elif found.kind == "command":
-            names = best(found.query, self.commands, most=len(self.commands))
+            names = rank_matches(found.query, self.commands, most=len(self.commands))
         else:
-            names = best(found.query, self.files, most=MOST_FILES_OFFERED)
+            names = rank_matches(found.query, self.files, most=MOST_FILES_OFFERED)
         if found is not None and names == [found.query]:
             names = []
         mark = "/" if found is not None and found.kind == "command" else "@"

@@ -1,11 +1,10 @@
-"""What the terminal knows of one thread: a fold of the client's events, with no widget in sight."""
+"""The state of one thread for the terminal, folded from the client's events. No widgets here."""
 
 from collections.abc import Mapping
 
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.domain.cost import cost
 from hames.domain.foreign import FOREIGN
-from hames.domain.models import Price
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
@@ -14,6 +13,7 @@ from hames.protocols.flint.items import PlanEntry
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.by_item import block_of
 from hames.tui.blocks.messages import NoteBlock
+from hames.tui.text import listed_price
 
 AGENT_OPTION = "agent"
 """The server's option that says which agent works: `code`, `plan` or `review`."""
@@ -40,15 +40,15 @@ class Spent:
     def cost(self, prices: Prices) -> float | None:
         """None while nothing is spent, and when the price of a model is not known."""
         spent = {model: _usage(count) for model, count in self._by_model.items()}
-        return cost(spent, lambda model: _price(prices.get(model))) if spent else None
+        return cost(spent, lambda model: listed_price(prices.get(model))) if spent else None
 
     def without_price(self, prices: Prices) -> set[str]:
-        """The models that were used and whose price nobody here knows."""
+        """The models that were used and have no known price."""
         return set(self._by_model) - set(prices)
 
 
 def _usage(count: m.TokenCount) -> Usage:
-    """What came from a cache is part of the input on the wire."""
+    """On the wire, cached tokens are part of the input; in `Usage` they are not."""
     return Usage(
         input_tokens=count.input_tokens - count.cached_input_tokens - count.cache_write_input_tokens,
         output_tokens=count.output_tokens,
@@ -57,16 +57,8 @@ def _usage(count: m.TokenCount) -> Usage:
     )
 
 
-def _price(listed: Mapping[str, float] | None) -> Price | None:
-    if listed is None:
-        return None
-    usual = listed.get("input", 0.0)
-    cache_read, cache_write = listed.get("cacheRead", usual), listed.get("cacheWrite", usual)
-    return Price(input=usual, output=listed.get("output", 0.0), cache_read=cache_read, cache_write=cache_write)
-
-
 class Conversation:
-    """One thread. `hear` says which block changed, and whether it is new."""
+    """One thread. `handle_event` says which block changed, and whether it is new."""
 
     def __init__(self, thread_id: str = "") -> None:
         self.thread_id = thread_id
@@ -85,6 +77,8 @@ class Conversation:
         self.waiting: list[m.QueuedPrompt] = []
         self.held = False
         self.plan: list[PlanEntry] = []
+        self.starting: dict[str, None] = {}
+        """MCP servers that are waited for, the first first."""
         self.spent = Spent()
         self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
@@ -129,10 +123,10 @@ class Conversation:
             if turn.status == "inProgress":
                 self.turn_id = turn.id
         if thread.foreign:  # below its history, where the next prompt is typed
-            made.append(NoteBlock(FOREIGN, meaning="warn"))
+            made.append(NoteBlock(f"{FOREIGN} If you continue, the agent works in {self.cwd}", meaning="warn"))
         return made
 
-    def grow(self, delta: told.ItemDelta) -> Block | None:
+    def grow(self, delta: agent_events.ItemDelta) -> Block | None:
         """The block that has something new to show."""
         block = self._blocks.get(delta.item_id)
         if block is not None:
@@ -147,39 +141,42 @@ class Conversation:
             block.waiting = waiting
         return block
 
-    def hear(self, event: told.AgentEvent) -> tuple[Block | None, bool]:
+    def handle_event(self, event: agent_events.AgentEvent) -> tuple[Block | None, bool]:
         match event:
-            case told.ItemDelta():
+            case agent_events.ItemDelta():
                 return self.grow(event), False
-            case told.ItemStarted(item=item):
+            case agent_events.ItemStarted(item=item):
+                if not isinstance(item, wire.UserMessageItem):
+                    self.starting.clear()
                 return self._item(item.id, item, done=False)
-            case told.ItemCompleted(item=item):
+            case agent_events.ItemCompleted(item=item):
                 return self._item(item.id, item, done=True)
-            case told.TurnStarted(turn=turn):
+            case agent_events.TurnStarted(turn=turn):
                 self.turn_id = turn.id
                 self.plan = []
                 return None, False
-            case told.TurnCompleted(turn=turn):
+            case agent_events.TurnCompleted(turn=turn):
                 self.turn_id = ""
+                self.starting.clear()
                 ending = self._ended(turn)
                 return (ending[0], True) if ending else (None, False)
-            case told.PlanUpdated(plan=plan):
+            case agent_events.PlanUpdated(plan=plan):
                 self.plan = plan
-            case told.UsageUpdated(token_usage=m.TokenUsage() as usage):
+            case agent_events.UsageUpdated(token_usage=m.TokenUsage() as usage):
                 self.spent.count(usage)
-            case told.UsageUpdated(usage=usage):
+            case agent_events.UsageUpdated(usage=usage):
                 self.spent.context = usage.input_tokens + usage.output_tokens
-            case told.SettingsChanged(settings=settings):
+            case agent_events.SettingsChanged(settings=settings):
                 self.model, self.cwd = settings.model, settings.cwd
                 self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
                 self.config = dict(settings.config)
-            case told.NotesChanged(paths=paths):
+            case agent_events.NotesChanged(paths=paths):
                 self.notes = paths
-            case told.QueueChanged(queue=queue, held=held):
+            case agent_events.QueueChanged(queue=queue, held=held):
                 self.waiting, self.held = queue, held
-            case told.ThreadRenamed(name=name):
+            case agent_events.ThreadRenamed(name=name):
                 self.title = name
-            case told.Unknown(method=method, params=params):
+            case agent_events.Unknown(method=method, params=params):
                 return self._notice(method, params)
             case _:
                 pass
@@ -198,6 +195,13 @@ class Conversation:
         return block, fresh
 
     def _notice(self, method: str, params: object) -> tuple[Block | None, bool]:
+        match params:
+            case {"data": {"server": str(server), "state": "starting"}}:
+                self.starting[server] = None
+            case {"data": {"server": str(server), "state": str()}}:
+                self.starting.pop(server, None)
+            case _:
+                pass
         words = params.get("message") if isinstance(params, dict) else None
         if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
             return None, False  # told by the turn that failed, and by the thread itself when it was opened

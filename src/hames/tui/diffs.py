@@ -14,7 +14,7 @@ HEADERS = ("--- ", "+++ ", "diff ", "index ", "new file mode", "deleted file mod
 
 
 def count_changes(diff: str) -> tuple[int, int]:
-    """How many lines came and went."""
+    """The number of added and removed lines."""
     rows = _body(diff)
     return sum(row.startswith("+") for row in rows), sum(row.startswith("-") for row in rows)
 
@@ -28,7 +28,7 @@ def diff_lines(diff: str, width: int, palette: Palette) -> list[Text]:
             if made:
                 made.append(line(("   ⋮", palette.faint)))
             continue
-        mark, text = row[:1], _judged(row[1:])
+        mark, text = row[:1], _visible_row(row[1:])
         if mark == "+":
             made += _rows(new, ("+", text), palette.added, width, palette)
             new += 1
@@ -43,7 +43,7 @@ def diff_lines(diff: str, width: int, palette: Palette) -> list[Text]:
     return made
 
 
-def _judged(row: str) -> str:
+def _visible_row(row: str) -> str:
     """A person decides on it, so nothing in it is hidden; indentation stays what it looks like."""
     row = row.removesuffix("\r").expandtabs(4)
     code = row.lstrip(" ")

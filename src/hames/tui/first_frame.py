@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 BACKGROUND_SECONDS = 0.5
-"""Terminals answer at once, over a slow line within this: an answer must not become keys."""
+"""How long the terminal's answer is awaited; a later one would be read as keys."""
 QUERY = b"\x1b]11;?\x07\x1b[c"
 """The background's colour. Primary attributes are asked for as well: every terminal answers at least that."""
 ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l\x1b[2J\x1b[H", b"\x1b[?25h\x1b[?1049l"
@@ -76,7 +76,7 @@ class FirstFrame:
         self.typed = _ATTRIBUTES.sub(b"", _COLOUR.sub(b"", heard))
 
     def close(self) -> None:
-        """The terminal as it was, on the normal screen. Safe to call again, and when the terminal is gone."""
+        """Restores the terminal and the normal screen. Safe to call twice, and when the terminal is gone."""
         if not self._closed:
             self._closed = True
             restore_terminal(self.attributes)
@@ -132,7 +132,7 @@ def frame(columns: int, rows: int, directory: str, version: str, status: str) ->
 
 
 def _write(data: bytes) -> None:
-    """To whatever of the two is the terminal; a terminal that is gone is no error."""
+    """Writes to stdout or stderr, whichever is the terminal. Ignores a terminal that is gone."""
     descriptor = 1 if os.isatty(1) else sys.__stderr__.fileno() if sys.__stderr__ else 2
     try:
         while data:

@@ -8,7 +8,7 @@ from hames.protocols.flint import messages as m
 
 
 class Form:
-    """What an MCP server asks for. Nothing typed leaves a field as it stands."""
+    """The form of an MCP server. An empty answer keeps a field's default."""
 
     def __init__(self, params: m.ElicitationParams) -> None:
         url = params.url if isinstance(params.url, str) else ""

@@ -38,7 +38,7 @@ COMMANDS = {
 }
 
 BARE_COMMANDS = {"exit": "/exit", "quit": "/exit", ":q": "/exit", "help": "/help"}
-"""Whole messages that nobody means for the agent."""
+"""Messages without a slash that are commands, too."""
 
 POINTERS = {
     "add-dir": "Writable directories are set in config.toml: "
@@ -55,7 +55,7 @@ POINTERS = {
     "memory": "Notes for the agent are in AGENTS.md (or CLAUDE.md) in the project; /init writes a first version",
     "mention": "Type @ and the name of a file",
     "output-style": "Say in AGENTS.md how the agent should write",
-    "rewind": "Files and conversation cannot be rewound here yet. /undo says what you can do",
+    "rewind": "Files and conversation cannot be rewound yet. /undo says what you can do",
     "sessions": "/threads lists the threads",
     "skills": "There are no skills. Notes for the agent are in AGENTS.md",
     "tokens": "/status shows tokens and cost",

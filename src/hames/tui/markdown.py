@@ -43,13 +43,13 @@ def load() -> None:
     import_module("rich.table")
 
 
-class Growing:
+class StreamingMarkdown:
     """A text, and its lines at one width, set in by `indent` blanks."""
 
     def __init__(self, *, indent: int = 0) -> None:
         self._source = ""
         self._fresh: list[str] = []
-        """Pieces that nobody has looked at: joining each to a long text would copy it a thousand times a second."""
+        """Pieces not yet joined: joining each at once would copy a long text a thousand times a second."""
         self._indent = Text(" " * indent)
         self._upto = 0
         self._done: list[Text] = []

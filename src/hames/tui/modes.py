@@ -27,7 +27,7 @@ SANDBOX_DETAILS: dict[str, str] = {
     "readOnly": "Commands can read files. No writing, no network",
     "workspaceWrite": "Commands can write in the workspace. No network",
     "dangerFullAccess": "Commands run with all your rights",
-    "externalSandbox": "This machine is a sandbox already; Hames adds none",
+    "externalSandbox": "Something else isolates this machine; Hames adds no sandbox",
 }
 SHIFT_TAB: tuple[tuple[str, ApprovalPolicy | None], ...] = (
     ("code", "unlessTrusted"),
@@ -40,7 +40,7 @@ MODES: dict[str, str] = {"plan": "Plan mode", "review": "Review mode"}
 MODE_DETAILS: dict[str, str] = {
     "code": "Reads, writes and runs commands",
     "plan": "Reads and plans, changes nothing",
-    "review": "Reads and judges, changes nothing",
+    "review": "Reviews, changes nothing",
 }
 APPROVAL_MODES: dict[str, tuple[str, str]] = {
     "unlessTrusted": (POLICIES["unlessTrusted"], POLICY_DETAILS["unlessTrusted"]),

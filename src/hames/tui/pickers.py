@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from hames.domain.display import visible
 from hames.domain.value import Value
-from hames.tui.completing import best
+from hames.tui.completing import rank_matches
 from hames.tui.lines import cut, paragraphs
 
 STYLE = """
@@ -134,7 +134,7 @@ class Picker(ModalScreen[Picked | None]):
             self._ask(event.value)
             return
         names = {f"{choice.label} {choice.detail}": choice for choice in self._choices}
-        found = [names[name] for name in best(event.value, names, most=500)] if event.value else self._choices
+        found = [names[name] for name in rank_matches(event.value, names, most=500)] if event.value else self._choices
         groups = list(dict.fromkeys(choice.group for choice in self._choices))
         self._show(sorted(found, key=lambda choice: groups.index(choice.group)))
 

@@ -1,4 +1,4 @@
-"""Prompts of earlier days, for the up arrow. Kept in the user's state directory, readable to nobody else."""
+"""Earlier prompts for the up arrow, in a file of the user's state directory that only the user can read."""
 
 import os
 from pathlib import Path

@@ -2,36 +2,36 @@
 
 import os
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from textual import events, work
-from textual.app import App, ComposeResult
-from textual.screen import ModalScreen
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.widget import Widget
 
 from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
-from hames.tui import markdown
-from hames.tui.approval import ApprovalPanel, Overheard
+from hames.tui import editor, markdown
+from hames.tui.approval import ApprovalPanel, TypedLetters
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.messages import NoteBlock
-from hames.tui.completing import files_below
+from hames.tui.completing import list_files
 from hames.tui.composer import Composer, Suggestions
 from hames.tui.conversation import Conversation
+from hames.tui.help import help_text
 from hames.tui.palette import DARK, LIGHT, palette
+from hames.tui.pickers import Help
 from hames.tui.prompt_history import PromptHistory
-from hames.tui.session import Session, Wishes
-from hames.tui.status import Activity, Header, Terms
+from hames.tui.session import NewThreadSettings, Session
+from hames.tui.status import Activity, Header, StatusLine
 from hames.tui.transcript import Transcript
 from hames.tui.welcome import Welcome
 
 QUIET_SECONDS = 0.7
-"""How long somebody must have stopped typing before a question takes the keys."""
+"""A question takes the keyboard only after this long without typing."""
 LONG_TURN_MS = 10_000
-"""After a longer one a bell calls back whoever went for coffee."""
+"""A turn that took longer rings the bell at its end."""
 
 
 class ConversationScreen(App[int]):
@@ -43,12 +43,14 @@ class ConversationScreen(App[int]):
     Toast { padding: 0 1; }
     """
 
-    def __init__(self, cwd: Path, wishes: Wishes, *, state_dir: Path | None, dark: bool) -> None:
+    def __init__(self, cwd: Path, new_settings: NewThreadSettings, *, state_dir: Path | None, dark: bool) -> None:
         super().__init__()
         self.cwd = cwd
-        self.session = Session(self, cwd=cwd, wishes=wishes)
+        self.session = Session(self, cwd=cwd, new_settings=new_settings)
         self.remembered = PromptHistory(state_dir)
         self._laid_out = False
+        self.mcp_servers: Callable[[Mapping[str, str]], str] = lambda _: "No MCP servers are configured"
+        """Describes those that are configured, with the states it is given."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name if dark else LIGHT.name
@@ -63,7 +65,7 @@ class ConversationScreen(App[int]):
         suggestions = Suggestions()
         yield suggestions
         yield Composer(suggestions, self.remembered)
-        yield Terms(self.palette)
+        yield StatusLine(self.palette)
 
     transcript: Transcript
     """Asked for with every piece of an answer, so it is not looked up."""
@@ -77,7 +79,7 @@ class ConversationScreen(App[int]):
         return self.session.talk
 
     def _focus_keyboard(self) -> None:
-        """A key goes to whoever should have it, whatever was clicked before."""
+        """Gives the keyboard to the message box or the open question, whatever was clicked before."""
         if not self._laid_out or not self.is_screen_top:
             return
         asking = not self.composer.display
@@ -91,10 +93,10 @@ class ConversationScreen(App[int]):
             self.composer.paste_text(printable(event.text))
 
     def action_focus_next(self) -> None:
-        """Tab moves the focus nowhere: letters would go to nobody."""
+        """Overrides Textual: Tab must not take the focus away from the message box."""
 
     def action_focus_previous(self) -> None:
-        """As Tab."""
+        """Overrides Textual, as above."""
 
     async def report_failure(self, doing: Awaitable[None]) -> bool:
         """Whether it went well; if not, it is said."""
@@ -112,16 +114,16 @@ class ConversationScreen(App[int]):
     @work(thread=True, exit_on_error=False, exclusive=True, group="files")
     def _find_files(self) -> None:
         markdown.load()
-        found = files_below(self.cwd)
+        found = list_files(self.cwd)
         self.call_from_thread(setattr, self.composer, "files", found)
 
     def show_thread(self, before: Conversation) -> None:
         self.transcript.clear()
         if before.thread_id and not before.running:
             self._unfollow(before.thread_id)
-        self.show_terms()
+        self.show_status()
         if self.session.asked:
-            # The same question, told apart from what is on the screen now.
+            # Shown again: the question may belong to the thread that is now on the screen.
             self.query_one(ApprovalPanel).asked = None
             self.show_question()
 
@@ -161,7 +163,7 @@ class ConversationScreen(App[int]):
             self._take_keys()
 
     def _take_keys(self) -> None:
-        """Somebody in the middle of a word keeps the keys until they pause."""
+        """Moves the keyboard to the question once the user pauses typing."""
         panel = self.query_one(ApprovalPanel)
         if panel.asked is None or not self.composer.display:
             return
@@ -175,8 +177,8 @@ class ConversationScreen(App[int]):
             self.composer.display = False
             panel.listen()
 
-    def on_overheard(self, message: Overheard) -> None:
-        """Somebody types: the message box gets the letters, and the question waits until they pause."""
+    def on_typed_letters(self, message: TypedLetters) -> None:
+        """Puts letters typed at a question into the message box; the question waits until the user pauses."""
         composer = self.composer
         composer.display = True
         composer.focus()
@@ -189,37 +191,39 @@ class ConversationScreen(App[int]):
     def is_screen_top(self) -> bool:
         return len(self.screen_stack) == 1
 
-    @property
-    def theme_name(self) -> str:
-        return self.theme
+    def action_help(self) -> None:
+        self.push_screen(Help(lambda width: help_text(self.palette, width)))
 
-    def show_theme(self, name: str) -> None:
-        self.theme = name
+    def edit_message(self) -> None:
+        """In the user's own editor, which has the terminal for as long as it runs."""
+        try:
+            command = editor.editor_command()
+            with self.suspend():
+                text = editor.edit_text(command, self.composer.expanded)
+        except editor.NoEditor as why:
+            self.note(str(why), meaning="warn")
+        except SuspendNotSupported:
+            self.note("An editor cannot be opened in this terminal", meaning="warn")
+        else:
+            self.composer.put(text)
 
-    def say(self, words: str) -> None:
-        """A notice that goes away by itself."""
-        self.notify(words, markup=False)
-
-    async def choose(self, screen: ModalScreen[Any]) -> Any:
-        return await self.push_screen_wait(screen)
-
-    def show_terms(self) -> None:
+    def show_status(self) -> None:
         if not self._laid_out:
             return
         talk = self.talk
         self.composer.running = talk.running
-        self.query_one(Terms).show(talk)
+        self.query_one(StatusLine).show(talk)
         self.query_one(Activity).follow(talk)
         self.query_one(Header).show(talk.title)
 
     def _recolour(self) -> None:
         theme = self.current_theme
         self.palette = palette(theme.to_color_system().generate(), dark=theme.dark)
-        for part in (Activity, ApprovalPanel, Header, Terms):
+        for part in (Activity, ApprovalPanel, Header, StatusLine):
             self.query_one(part).palette = self.palette
         self.query_one(Header).refresh()
         self.transcript.repaint(self.palette)
-        self.show_terms()
+        self.show_status()
 
 
 def _home(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""How the terminal reaches an agent: a process of its own, which is a server or the way to one that runs already."""
+"""Starts the app server of the terminal as a child process, or a proxy to one that runs already (`--attach`)."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,7 +16,7 @@ CLOSE_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
 QUICK_READS, QUICK_SECONDS, GULP_SECONDS = 20, 0.004, 0.016
 
-ConnectToServer = Callable[[], AbstractAsyncContextManager[AppServerClient]]
+OpenConnection = Callable[[], AbstractAsyncContextManager[AppServerClient]]
 """Opens a connection; leaving it closes it."""
 
 
@@ -24,7 +24,7 @@ ConnectToServer = Callable[[], AbstractAsyncContextManager[AppServerClient]]
 async def spawn_server(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "hames-tui", version: str = "1"
 ) -> AsyncGenerator[AppServerClient]:
-    """A server that ends with us. What it says on stderr is kept for the day it dies: the screen is ours.
+    """A server process that ends with the terminal. Its stderr is kept, to explain its end if it dies.
 
     In a session of its own: Ctrl+C in this terminal is a key for us and no signal for it.
     Raises `Unreachable` when it does not come up.
@@ -56,7 +56,7 @@ async def spawn_server(
 
 
 class _Pipes(StapledByteStream):
-    """A process's own, which at its end says why it ended."""
+    """The pipes of the server process; at the end of the stream they say why it ended."""
 
     def __init__(self, process: Process, words: bytearray) -> None:
         assert process.stdin is not None
@@ -66,7 +66,7 @@ class _Pipes(StapledByteStream):
         self._process = process
         self._words = words
         self._quick = 0
-        """How many reads in a row found something at once."""
+        """Consecutive reads that did not have to wait."""
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         # An answer that pours in is taken in gulps: waking up for each of a thousand pieces a second costs more than
@@ -85,7 +85,7 @@ class _Pipes(StapledByteStream):
             raise
 
     async def ending(self) -> tuple[str, int]:
-        """Its last words, and its exit code."""
+        """The last line of its stderr, and its exit code."""
         with anyio.move_on_after(LAST_WORDS_SECONDS):
             await self._process.wait()
         said = self._words.decode(errors="replace").strip()

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import anyio
 
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Filled
 from hames.domain.value import Value
@@ -22,6 +22,12 @@ from hames.tui.user_shell import Ran, as_context
 
 MCP_START_SECONDS = 20.0
 MCP_LOOK_SECONDS = 0.2
+ELICITATION_ENDINGS: dict[m.ApprovalWord, str] = {
+    "accept": "You answered the MCP server",
+    "acceptForSession": "You answered the MCP server",
+    "cancel": "You left the question unanswered: it was asked by the MCP server",
+    "decline": "You declined to answer the MCP server",
+}
 
 
 class SessionView(Protocol):
@@ -34,18 +40,18 @@ class SessionView(Protocol):
     def show_welcome(self) -> None: ...
     def show_blocks(self, blocks: Iterable[Block]) -> None: ...
     def show_change(self, block: Block) -> None: ...
-    def show_terms(self) -> None: ...
+    def show_status(self) -> None: ...
     def show_question(self) -> None: ...
     def show_end(self) -> None:
-        """Whoever says something wants to see what comes of it."""
+        """Scrolls to the end: the user has sent something."""
         ...
 
     def show_ending(self, turn: m.Turn) -> None: ...
     def note(self, words: str, *, meaning: str = ...) -> None: ...
 
 
-class Wishes(Value):
-    """Terms of new threads; None leaves one to the server."""
+class NewThreadSettings(Value):
+    """StatusLine of new threads; None leaves one to the server."""
 
     model: str | None = None
     policy: m.ApprovalPolicy | None = None
@@ -53,42 +59,42 @@ class Wishes(Value):
 
 
 class Session:
-    def __init__(self, view: SessionView, *, cwd: Path, wishes: Wishes) -> None:
+    def __init__(self, view: SessionView, *, cwd: Path, new_settings: NewThreadSettings) -> None:
         self.client: AppServerClient | None = None
         self.talk = Conversation()
         self.models: list[m.Model] = []
-        self.asked: list[told.ApprovalAsked] = []
-        """Questions nobody has answered, of any thread, the oldest first."""
+        self.asked: list[agent_events.ApprovalAsked] = []
+        """Unanswered questions of all threads, the oldest first."""
         self.known: frozenset[str] = frozenset()
         """Warnings that are on the screen already."""
         self._view = view
         self._cwd = cwd
-        self._wishes = wishes
+        self._new_settings = new_settings
         self._prices: Prices = {}
         self._titled = ""
         self._opening = 0
         self.outputs: list[Ran] = []
         """What the user's own commands printed since the last message."""
-        self._backlog: list[told.AgentEvent] = []
-        """What was heard while a thread was being opened."""
+        self._backlog: list[agent_events.AgentEvent] = []
+        """Events that arrived while a thread was being opened."""
 
     @property
     def connected(self) -> AppServerClient:
-        """Raises `ConnectionClosed` when nobody is there."""
+        """Raises `ConnectionClosed` without a server."""
         if self.client is None:
             raise ConnectionClosed("not connected to the agent")
         return self.client
 
     # -- threads
 
-    async def fresh(self) -> None:
+    async def start_new_thread(self) -> None:
         """A thread that will exist with its first prompt."""
         config = await self.connected.read_config()
         talk = Conversation()
         talk.config = {option.id: option.value for option in config.options if option.id == AGENT_OPTION}
-        talk.model, talk.cwd = self._wishes.model or config.model, str(self._cwd)
-        talk.policy = self._wishes.policy or config.approval_policy
-        talk.sandbox = self._wishes.sandbox or config.sandbox_policy
+        talk.model, talk.cwd = self._new_settings.model or config.model, str(self._cwd)
+        talk.policy = self._new_settings.policy or config.approval_policy
+        talk.sandbox = self._new_settings.sandbox or config.sandbox_policy
         self._turn_to(talk)
         self._view.show_welcome()
 
@@ -97,7 +103,7 @@ class Session:
         client = self.connected
         if thread_id == "last":
             if (found := await client.latest_thread()) is None:
-                await self.fresh()
+                await self.start_new_thread()
                 self._view.note("No earlier thread found. This is a new one")
                 return
             thread_id = found.id
@@ -114,13 +120,13 @@ class Session:
             self._view.show_blocks(talk.opened(opened))
         finally:
             self._caught_up()
-        self._view.show_terms()
+        self._view.show_status()
 
-    async def apply_wishes(self) -> None:
+    async def apply_new_settings(self) -> None:
         """To a thread that has terms already."""
-        wishes = self._wishes
-        if self.talk.thread_id and wishes != Wishes():
-            await self.change(model=wishes.model, policy=wishes.policy, sandbox=wishes.sandbox)
+        new_settings = self._new_settings
+        if self.talk.thread_id and new_settings != NewThreadSettings():
+            await self.change(model=new_settings.model, policy=new_settings.policy, sandbox=new_settings.sandbox)
 
     async def begin_thread(self) -> None:
         """The thread on the screen begins to exist, with what was chosen for it."""
@@ -159,58 +165,58 @@ class Session:
         self._opening -= 1
         backlog, self._backlog = self._backlog, []
         for event in backlog:
-            self.hear(event)
+            self.handle_event(event)
 
-    # -- what is heard
+    # -- events of the server
 
-    def hear(self, event: told.AgentEvent) -> None:
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
         match event:
-            case told.ItemDelta(thread_id=thread_id) if not self._opening:  # a thousand a second
+            case agent_events.ItemDelta(thread_id=thread_id) if not self._opening:  # a thousand a second
                 if thread_id == self.talk.thread_id and (block := self.talk.grow(event)) is not None:
                     self._view.show_change(block)
-            case told.ApprovalAsked():
+            case agent_events.ApprovalAsked():
                 self.asked.append(event)
                 self._mark(event, waiting=True)
                 self._view.show_question()
-            case told.ApprovalSettled(request_id=request_id):
+            case agent_events.ApprovalSettled(request_id=request_id):
                 for asked in self.asked:
                     if asked.request_id == request_id:
                         self._mark(asked, waiting=False)
                 self.asked = [asked for asked in self.asked if asked.request_id != request_id]
                 self._view.show_question()
-            case told.Closed(why=why):
+            case agent_events.Closed(why=why):
                 self._view.note(why, meaning="bad")
             case _ if self._opening:
                 self._backlog.append(event)
-            case _ if told.thread_of(event) == self.talk.thread_id:
-                self._hear(event)
+            case _ if agent_events.thread_of(event) == self.talk.thread_id:
+                self._handle_thread_event(event)
             case _:
                 pass
 
-    def _hear(self, event: told.AgentEvent) -> None:
-        if isinstance(event, told.Unknown) and event.message in self.known:
+    def _handle_thread_event(self, event: agent_events.AgentEvent) -> None:
+        if isinstance(event, agent_events.Unknown) and event.message in self.known:
             return
-        block, fresh = self.talk.hear(event)
+        block, fresh = self.talk.handle_event(event)
         if block is not None and fresh:
             self._view.show_blocks([block])
         elif block is not None:
             self._view.show_change(block)
-        if isinstance(event, told.TurnCompleted):
+        if isinstance(event, agent_events.TurnCompleted):
             self._view.show_ending(event.turn)
         # Items come by the thousand and say nothing of the terms, except the first, which gives a thread its title.
-        of_items = isinstance(event, told.ItemDelta | told.ItemStarted | told.ItemCompleted)
+        of_items = isinstance(event, agent_events.ItemDelta | agent_events.ItemStarted | agent_events.ItemCompleted)
         if not of_items or self.talk.title != self._titled:
             self._titled = self.talk.title
-            self._view.show_terms()
+            self._view.show_status()
 
-    def _mark(self, asked: told.ApprovalAsked, *, waiting: bool) -> None:
+    def _mark(self, asked: agent_events.ApprovalAsked, *, waiting: bool) -> None:
         """The item that a question is about says that it waits."""
         if asked.thread_id == self.talk.thread_id:
             block = self.talk.set_waiting(asked.params.item_id, waiting=waiting)
             if block is not None:
                 self._view.show_change(block)
 
-    # -- what is said
+    # -- prompts and answers
 
     async def send(self, text: str, *, queued: bool, typed: str | None = None) -> None:
         """Start a turn; while one runs, steer it or wait behind it. `typed` is the text without long pasted parts."""
@@ -241,17 +247,19 @@ class Session:
                     await client.delete_thread(thread_id)
                 raise
 
-    async def answer(self, asked: told.ApprovalAsked, decision: m.ApprovalWord | Filled, word: str) -> None:
+    async def answer(self, asked: agent_events.ApprovalAsked, decision: m.ApprovalWord | Filled, word: str) -> None:
         client = self.connected
         self._mark(asked, waiting=False)
         self.asked = [other for other in self.asked if other is not asked]
         if word:
-            # First the word, then the answer: the model reads both before it goes on.
+            # The message goes first, so that the model reads it together with the answer.
             await client.steer_turn(asked.thread_id, word)
         knows = decision != "cancel" or "cancel" in asked.params.available_decisions
         await client.answer(asked.request_id, decision if knows else "decline")
         if not knows:
             await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
+        if isinstance(asked.params, m.ElicitationParams) and not isinstance(decision, Filled):
+            self._view.note(f"{ELICITATION_ENDINGS[decision]} {asked.params.server_name}")
 
     async def start_review(self, target: m.ReviewTarget) -> None:
         if not self.talk.thread_id:
@@ -259,7 +267,7 @@ class Session:
         talk = self.talk
         turn = await self.connected.start_review(talk.thread_id, target)
         talk.review_turn_id = turn.id
-        self._view.show_terms()
+        self._view.show_status()
 
     async def set_mode(self, mode: str) -> None:
         """`code`, `plan` or `review`, for the turns to come."""
@@ -278,7 +286,7 @@ class Session:
         if talk.thread_id:
             await self.connected.set_config(option_id, value, thread_id=talk.thread_id)
         talk.config[option_id] = value
-        self._view.show_terms()
+        self._view.show_status()
 
     async def interrupt(self) -> None:
         await self.connected.interrupt_turn(self.talk.thread_id, self.talk.turn_id)
@@ -299,7 +307,7 @@ class Session:
         talk.model = model or talk.model
         talk.policy = policy or talk.policy
         talk.sandbox = sandbox or talk.sandbox
-        self._view.show_terms()
+        self._view.show_status()
 
 
 def _state(server: m.McpServerStatus) -> str:

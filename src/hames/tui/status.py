@@ -19,29 +19,11 @@ from hames.tui.conversation import Conversation
 from hames.tui.lines import cut
 from hames.tui.modes import MODES, POLICIES, effective_sandbox, shown_sandbox
 from hames.tui.palette import Palette
-from hames.tui.text import shown_input
+from hames.tui.text import dollars, shown_input, tokens
 
 DOT = " · "
 MOST_QUEUED = 3
 """Of more, the number is shown."""
-
-
-def tokens(count: int) -> str:
-    """
-    >>> tokens(950), tokens(12_345), tokens(2_500_000)
-    ('950', '12.3k', '2.5M')
-    """
-    if count < 1000:
-        return str(count)
-    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
-
-
-def dollars(cost: float) -> str:
-    """
-    >>> dollars(1.234), dollars(0.002)
-    ('$1.23', '<$0.01')
-    """
-    return f"${cost:.2f}" if cost >= 0.01 else "<$0.01"
 
 
 class Header(Widget):
@@ -69,10 +51,10 @@ class Header(Widget):
         return row.append(directory, self.palette.faint)
 
 
-class Terms(Widget):
+class StatusLine(Widget):
     """Model, mode, approvals, sandbox; context, tokens, money."""
 
-    DEFAULT_CSS = "Terms { height: 1; padding: 0 1; }"
+    DEFAULT_CSS = "StatusLine { height: 1; padding: 0 1; }"
 
     def __init__(self, palette: Palette) -> None:
         super().__init__(id="terms")
@@ -84,10 +66,10 @@ class Terms(Widget):
         self.refresh()
 
     def render(self) -> Text:
-        return terms(self._talk, self.palette, width=self.size.width + 2)
+        return status_line(self._talk, self.palette, width=self.size.width + 2)
 
 
-def terms(talk: Conversation, palette: Palette, *, width: int) -> Text:
+def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
     """The status line. In a narrow terminal the model's provider goes, then the labels, then the meter shrinks."""
     room = width - 2
     model = visible(talk.model or "starting …")
@@ -169,7 +151,9 @@ class Activity(Static):
     def _working(self, width: int) -> Text:
         frame = self._spinner.render(time.monotonic())
         row = Text(frame.plain if isinstance(frame, Text) else "·", self.palette.accent, no_wrap=True)
-        row.append(f" working {time.monotonic() - self._since:.0f} s", self.palette.text)
+        servers = ", ".join(self._talk.starting)
+        doing = f"starting MCP server {cut(visible(servers), max(8, width - 74))}" if servers else "working"
+        row.append(f" {doing} {time.monotonic() - self._since:.0f} s", self.palette.text)
         row.append_text(self._step(width))
         return row.append("  esc stop · enter send to this turn · tab queue", self.palette.faint)
 

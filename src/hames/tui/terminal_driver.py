@@ -19,7 +19,7 @@ ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 ALTERNATE_SCREEN = "\x1b[?1049h"
 STOP_SECONDS = 0.05
 END_SECONDS = 8.0
-"""After a signal the process ends within this, whatever hangs. An agent that is told to end takes five at most."""
+"""After a signal the process ends within this time even if something hangs. The server takes five seconds at most."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -29,6 +29,7 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, **options)
         self._file = _output()
         self._active = False
+        self._continuing = False
         self._frame: FirstFrame | None = getattr(app, "first_frame", None)
         self._drawn = self._frame is not None
 
@@ -48,6 +49,17 @@ class TerminalDriver(LinuxDriver):
             return
         super().write(data)
 
+    def disable_input(self) -> None:
+        if not self._continuing:
+            super().disable_input()
+            return
+        # Textual throws away what was typed and not read yet. Here the user has not left: those keys are for us.
+        self._disable_mouse_support()
+        self.exit_event.set()
+        if self._key_thread is not None:
+            self._key_thread.join()
+        self.exit_event.clear()
+
     def suspend_application_mode(self) -> None:
         self._active = False
         super().suspend_application_mode()
@@ -58,9 +70,11 @@ class TerminalDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._continue)
 
     def _continue(self) -> None:
-        """After a stop that nobody announced the terminal is as the shell left it."""
+        """Sets the terminal up again after a SIGSTOP, which cannot be prepared for."""
         if self._auto_restart and self._active:
+            self._continuing = True
             self.suspend_application_mode()
+            self._continuing = False
         super()._sigcont_application()
         if self._auto_restart:
             self._app.call_later(self._app.refresh, layout=True)
@@ -102,7 +116,7 @@ def stop_until_foreground() -> bool:
 
 
 def end_anyway(number: int) -> None:
-    """A process that was told to end is gone soon, and the terminal is restored, even if something hangs."""
+    """Restores the terminal and ends the process after END_SECONDS, even if something hangs."""
 
     def end() -> None:
         restore_terminal(None)

@@ -1,11 +1,13 @@
 """What items say, as plain text: shared by the screen and the command line. Not yet safe to print."""
 
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import assert_never
 
 import msgspec
 
 from hames.domain.json import Json
+from hames.domain.models import Price
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 
@@ -44,7 +46,7 @@ def described_model(model: m.Model) -> str:
 
 
 def model_group(model: m.Model) -> str:
-    """The heading a model stands under in a list. Those that a provider has retired come last."""
+    """The heading of a model's group in a list. Retired models come last."""
     details = model.details if isinstance(model.details, dict) else {}
     if not is_usable(model):
         return NOT_SET_UP
@@ -92,3 +94,30 @@ def json_on_one_line(value: Json) -> str:
 
 def _json(value: Json) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def tokens(count: int) -> str:
+    """
+    >>> tokens(950), tokens(12_345), tokens(2_500_000)
+    ('950', '12.3k', '2.5M')
+    """
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def dollars(cost: float) -> str:
+    """
+    >>> dollars(1.234), dollars(0.002)
+    ('$1.23', '<$0.01')
+    """
+    return f"${cost:.2f}" if cost >= 0.01 else "<$0.01"
+
+
+def listed_price(listed: Mapping[str, float] | None) -> Price | None:
+    """A price as the list of models has it: dollars for a million tokens, by what they were used for."""
+    if listed is None:
+        return None
+    usual = listed.get("input", 0.0)
+    cache_read, cache_write = listed.get("cacheRead", usual), listed.get("cacheWrite", usual)
+    return Price(input=usual, output=listed.get("output", 0.0), cache_read=cache_read, cache_write=cache_write)

@@ -19,7 +19,7 @@ from hames.domain.items import OUTPUT_HEAD
 from hames.domain.value import Value
 
 SHOWN_CHARACTERS = 1 << 20
-"""More is not kept for the screen; the command goes on."""
+"""Output beyond this is not shown; the command keeps running."""
 SENT_CHARACTERS = 16_000
 """Of a longer output the model gets the beginning and the end."""
 PIPE_SECONDS = 0.5

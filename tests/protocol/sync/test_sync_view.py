@@ -52,10 +52,10 @@ from hames.domain.options import Choice, Selector, Settings
 from hames.domain.state import Change, ThreadState, apply, blank
 from hames.domain.usage import Usage
 from hames.protocols.sync import messages as m
-from hames.protocols.sync.apply import applied
 from hames.protocols.sync.outbound import Projector, snapshot
 from hames.protocols.sync.view import Offer, view
 from hames.testing.fakes.model import OneModel, ScriptedModel
+from sync_apply import applied
 
 THREAD, TURN = ThreadId("ses_1"), TurnId("turn_1")
 CARD = ModelCard(

@@ -16,7 +16,7 @@ from hames.agents.codex.history import told
 from hames.agents.codex.requests import opening, thread_settings
 from hames.agents.codex.thread_map import Known, ThreadMap
 from hames.agents.codex.turn import STEER_SECONDS, CodexTurn, codex_notice
-from hames.agents.process import AgentProcess, Refused
+from hames.agents.process import AgentProcess, ProgramRefused
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.items import UserMessage
 from hames.domain.json import Json
@@ -76,7 +76,7 @@ class CodexThread:
                 await self._agent.list_models(process)
                 thread = await self._thread(process, turn)
                 turn_id = await self._begin(process, task, turn, thread)
-            except Refused as refusal:
+            except ProgramRefused as refusal:
                 raise ProviderError(f"Codex refused: {refusal}") from None
             running = self._turn = CodexTurn(process, turn, thread["thread"]["id"], turn_id)
             self._started.set()
@@ -119,7 +119,7 @@ class CodexThread:
         if known is not None:
             thread = await _granted(process, "thread/resume", threadId=known.thread, excludeTurns=True, **settings)
             if thread is None:
-                lost = "Codex no longer has this thread; it is told what was said and done so far"
+                lost = "Codex no longer has this thread, so it gets the conversation so far as text"
                 await turn.emit(codex_notice(turn, "history_lost", lost))
         elif state.forked_from is not None and not state.foreign:  # a foreign log could name any thread of Codex's
             known = self._agent.threads.known(state.forked_from)
@@ -147,5 +147,5 @@ async def _granted(process: AgentProcess, method: str, **params: Json) -> Json:
     """What Codex answers; None when it refuses."""
     try:
         return await process.call(method, params)
-    except Refused:
+    except ProgramRefused:
         return None

@@ -13,7 +13,7 @@ import msgspec
 
 from hames.agents.codex.command import NAME
 from hames.agents.codex.requests import DEFAULT, PERSONALITIES, REVIEW
-from hames.agents.process import AgentProcess, Refused, running
+from hames.agents.process import AgentProcess, ProgramRefused, running
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
@@ -57,7 +57,7 @@ async def _answering(
     program = await stack.enter_async_context(running(command, name="Codex", cwd=cwd, environment=environment))
     try:
         await _greet(program)
-    except Refused as refusal:
+    except ProgramRefused as refusal:
         raise ProviderError(f"Codex refused: {refusal}") from None
     except ProviderError:
         # Two that start at once in a home that is new get in each other's way, and one of them ends at once.
@@ -79,7 +79,7 @@ async def learn(program: AgentProcess, path: Path) -> Catalog:
     """Codex's own list, kept in a file. A Codex that has none has its old one."""
     try:
         told = await program.call("model/list", {"limit": 200})
-    except Refused:
+    except ProgramRefused:
         return recall(path)
     rows: list[Json] = told.get("data") or [] if isinstance(told, dict) else []
     listed = tuple(one for row in rows if isinstance(row, dict) and (one := _listed(row)) is not None)
@@ -188,7 +188,7 @@ class CodexLister:
         self._environment = dict(environment)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        raise ProviderError(f"Codex runs whole turns; {request.model!r} cannot be asked for a reply alone")
+        raise ProviderError(f"Codex runs whole turns; {request.model!r} cannot answer a single model request")
         yield
 
     async def models(self) -> bytes:

@@ -23,7 +23,7 @@ from hames.agents.codex.items import (
     streamed,
 )
 from hames.agents.codex.requests import inputs
-from hames.agents.process import AgentProcess, Refused
+from hames.agents.process import AgentProcess, ProgramRefused
 from hames.codecs.jsonrpc import ServerRequest
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.events import Noticed, UsageReported
@@ -104,14 +104,14 @@ class CodexTurn:
         try:
             with anyio.fail_after(STEER_SECONDS):
                 await self._program.call_beside("turn/steer", asked)
-        except Refused as refusal:
+        except ProgramRefused as refusal:
             raise InvalidCommand(f"Codex cannot be steered now: {refusal}") from None
         except (TimeoutError, ProviderError):
-            raise InvalidCommand("Codex did not take the message: its turn may be ending") from None
+            raise InvalidCommand("Codex did not accept the message; its turn may be ending") from None
 
     async def interrupt(self) -> None:
         """Tell Codex to stop, so that its own log knows; then the process goes, whatever it says."""
-        with anyio.move_on_after(INTERRUPT_SECONDS, shield=True), contextlib.suppress(Refused, ProviderError):
+        with anyio.move_on_after(INTERRUPT_SECONDS, shield=True), contextlib.suppress(ProgramRefused, ProviderError):
             await self._program.call("turn/interrupt", {"threadId": self._thread_id, "turnId": self._turn_id})
 
     async def _start(self, theirs: dict[str, Json]) -> None:
@@ -159,7 +159,7 @@ class CodexTurn:
             return
         wanted = intent(method, params, item, self._turn.settings.cwd)
         if wanted is None or item is None:
-            await self._program.refuse(number, f"nobody here answers {method}")
+            await self._program.refuse(number, f"hames does not support {method}")
             return
         decision = (await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))).decision
         if WORDS[decision] == "decline":

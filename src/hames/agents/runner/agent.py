@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from hames.agents.asking import Answering, read_beside_questions
 from hames.agents.runner.events import EventParser, Told
-from hames.agents.runner.models import NAME
 from hames.codecs.sse import EventTooLong
 from hames.domain.approvals import Answer
 from hames.domain.errors import ErrorInfo, InvalidCommand, ProviderError
@@ -54,7 +53,7 @@ RunnerTool = CommandExecution | FileChange | ToolCall
 class RunnerAgent:
     """Implements `ports.Agent`."""
 
-    name = NAME
+    name = "runner"
 
     def __init__(self, url: str, *, token: str = "", stall_s: float = STALL_SECONDS) -> None:
         """`stall_s`: after so much silence, heartbeats included, the run is given up."""
@@ -91,7 +90,7 @@ class RunnerThread:
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
         if not isinstance(task, Prompt):
-            raise ProviderError("the runner runs prompts and nothing else")
+            raise ProviderError("the runner supports only prompts")
         return await read_beside_questions(partial(self._follow, turn, task.message))
 
     async def steer(self, message: UserMessage) -> None:  # noqa: ARG002
@@ -104,7 +103,7 @@ class RunnerThread:
         import httpx2
 
         if told.intent is None:
-            answer = Answer(decision="reject", note="this question cannot be passed on")
+            answer = Answer(decision="reject", note="this kind of question cannot be shown to you")
         else:
             answer = await turn.ask(item.id, told.intent, told.reason)
         try:
@@ -136,7 +135,7 @@ class RunnerThread:
                                 return translation.stop_reason
         except httpx2.ReadTimeout:
             raise ProviderError(
-                f"the runner said nothing for {self._agent.stall_s:g} s; the run was given up",
+                f"the runner sent nothing for {self._agent.stall_s:g} s, so the run was stopped",
                 info="ResponseStreamDisconnected",
             ) from None
         except httpx2.ConnectError as why:
@@ -145,9 +144,9 @@ class RunnerThread:
             ) from None
         except (httpx2.HTTPError, EventTooLong) as why:
             raise ProviderError(
-                f"the connection to the runner broke: {why or type(why).__name__}", info="ResponseStreamDisconnected"
+                f"the connection to the runner was lost: {why or type(why).__name__}", info="ResponseStreamDisconnected"
             ) from None
-        raise ProviderError("the runner ended before the run did", info="ResponseStreamDisconnected")
+        raise ProviderError("the runner closed the connection before the run ended", info="ResponseStreamDisconnected")
 
 
 async def _refused(response: "httpx2.Response") -> ProviderError:
@@ -197,7 +196,7 @@ class _Translation:
                     await self._turn.emit(UsageReported(turn_id=self._turn.turn_id, model=model, usage=told.usage))
                 self.ended, self.stop_reason = True, told.stop_reason
             case "run.error":
-                message = told.message or _words(told.error) or "it gave no reason"
+                message = told.message or _words(told.error) or "no reason given"
                 raise ProviderError(f"the runner failed: {message}")
             case _:
                 pass  # `run.started`: the turn has started already; and what other runners may say

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from hames.cli.output.terminal import Ending
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import messages as m
@@ -15,8 +15,8 @@ from hames.protocols.flint.items import ThreadItem, UnknownItem
 OUTCOMES = {0: "completed", 1: "failed", 3: "needsApproval", 130: "interrupted"}
 
 
-class EventLines:
-    """Nobody answers questions here, and nothing moves."""
+class JsonLinesView:
+    """`RunView` for programs: no questions are answered and no progress is shown."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -38,29 +38,29 @@ class EventLines:
                 "notice", method="hames/foreign_thread", params={"threadId": opened.thread.id, "message": FOREIGN}
             )
 
-    def hear(self, event: told.AgentEvent) -> None:
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
         match event:
-            case told.TurnStarted(turn=turn):
+            case agent_events.TurnStarted(turn=turn):
                 self._write("turn.started", turnId=turn.id)
-            case told.ItemStarted(turn_id=turn_id, item=item):
+            case agent_events.ItemStarted(turn_id=turn_id, item=item):
                 self._write("item.started", turnId=turn_id, item=_item(item))
-            case told.ItemCompleted(turn_id=turn_id, item=item):
+            case agent_events.ItemCompleted(turn_id=turn_id, item=item):
                 self._write("item.completed", turnId=turn_id, item=_item(item))
-            case told.ItemDelta(turn_id=turn_id, item_id=item_id, channel=channel, text=text):
+            case agent_events.ItemDelta(turn_id=turn_id, item_id=item_id, channel=channel, text=text):
                 self._write("item.delta", turnId=turn_id, itemId=item_id, channel=channel, text=text)
-            case told.PlanUpdated(turn_id=turn_id, plan=plan):
+            case agent_events.PlanUpdated(turn_id=turn_id, plan=plan):
                 self._write("plan", turnId=turn_id, plan=plan)
-            case told.UsageUpdated(turn_id=turn_id, usage=usage):
+            case agent_events.UsageUpdated(turn_id=turn_id, usage=usage):
                 self._write("usage", turnId=turn_id, usage=usage)
-            case told.ApprovalAsked(params=params, method=method):
+            case agent_events.ApprovalAsked(params=params, method=method):
                 self._write("approval.needed", method=method, params=params)
-            case told.Unknown(method="hames/foreign_thread"):
+            case agent_events.Unknown(method="hames/foreign_thread"):
                 pass  # said when the thread was opened
-            case told.Unknown(method=method, params={"severity": "warning", "message": str(message)} as params):
+            case agent_events.Unknown(method=method, params={"severity": "warning", "message": str(message)} as params):
                 self._write("warning", message=message, method=method, params=params)
-            case told.Unknown(method=method, params=params):
+            case agent_events.Unknown(method=method, params=params):
                 self._write("notice", method=method, params=params)
-            case told.TurnCompleted(turn=turn):
+            case agent_events.TurnCompleted(turn=turn):
                 error = turn.error.message if turn.error else None
                 self._write(
                     "turn.completed", turnId=turn.id, status=turn.status, error=error, durationMs=turn.duration_ms
@@ -68,7 +68,7 @@ class EventLines:
             case _:
                 pass
 
-    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:  # noqa: ARG002 - a promise of `Shows`
+    async def decide(self, asked: agent_events.ApprovalAsked) -> m.ApprovalWord | None:  # noqa: ARG002 - a promise of `RunView`
         return None
 
     def answer(self, answer: Json) -> None:

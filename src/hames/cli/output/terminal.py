@@ -10,9 +10,8 @@ import msgspec
 
 from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
-from hames.cli.usage import in_dollars, short_count
 from hames.cli.wrapping import columns, fold
-from hames.client.appserver import events as told
+from hames.client.appserver import events as agent_events
 from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
 from hames.domain.items import NOT_RUN
@@ -20,6 +19,7 @@ from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
+from hames.tui.text import dollars, tokens
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.12
@@ -48,20 +48,20 @@ class Ending(Value):
             return ""
         cached = (self.usage.cache_read_tokens, self.usage.cache_write_tokens)
         count = self.usage.input_tokens + sum(part for part in cached if isinstance(part, int))
-        words = f"{short_count(count)} tokens in, {short_count(self.usage.output_tokens)} out"
-        return words if self.cost is None else f"{words} · {in_dollars(self.cost)}"
+        words = f"{tokens(count)} tokens in, {tokens(self.usage.output_tokens)} out"
+        return words if self.cost is None else f"{words} · {dollars(self.cost)}"
 
 
-class Shows(Protocol):
+class RunView(Protocol):
     """Where a run is shown."""
 
     def opened(self, opened: m.ThreadOpened) -> None: ...
-    def hear(self, event: told.AgentEvent) -> None: ...
+    def handle_event(self, event: agent_events.AgentEvent) -> None: ...
     def answer(self, answer: Json) -> None: ...
     def ended(self, ending: "Ending") -> None: ...
 
-    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
-        """None: nobody is here to answer."""
+    async def decide(self, asked: agent_events.ApprovalAsked) -> m.ApprovalWord | None:
+        """None where no person can answer."""
         ...
 
     async def progress(self) -> None:
@@ -71,12 +71,12 @@ class Shows(Protocol):
 
 def next_step(info: str, thread_id: str) -> str:
     """What to do about a failed turn. `info` is the error's kind in flint."""
-    again = f"go on with: hames run --thread {thread_id} PROMPT"
+    again = f"continue with: hames run --thread {thread_id} PROMPT"
     match info:
         case "Unauthorized":
             return f"`hames config` shows where the key comes from; with the right one {again}"
         case "ModelNotFound":
-            return f"`hames models` lists the models there are; {again} --model MODEL"
+            return f"`hames models` lists the models; {again} --model MODEL"
         case "UsageLimitExceeded" | "ServerOverloaded":
             return f"wait a while, or choose another model: hames run --thread {thread_id} PROMPT --model MODEL"
         case "ContextWindowExceeded":
@@ -87,14 +87,15 @@ def next_step(info: str, thread_id: str) -> str:
             return f"{again}; `max_steps` in config.toml allows more model calls"
         case "NeedsApproval":
             return (
-                f"to decide yourself, go on in the terminal: hames --thread {thread_id}; to go on without questions,"
+                f"to answer yourself, continue in the terminal: hames --thread {thread_id}; to continue without"
+                f" questions,"
                 f" in the sandbox: hames run --thread {thread_id} --approval-policy never PROMPT"
             )
         case _:
             return again
 
 
-class Readable:
+class TerminalView:
     def __init__(self, out: TextIO | None, aside: TextIO | None, *, paint: Paint, asks: bool) -> None:
         """`out` gets the agent's words, `aside` the rest; None is silence. `asks`: a person can answer."""
         self._out = out
@@ -118,32 +119,32 @@ class Readable:
         if opened.thread.foreign:
             self._always(f"! {FOREIGN}", self._paint.warn)
 
-    def hear(self, event: told.AgentEvent) -> None:
+    def handle_event(self, event: agent_events.AgentEvent) -> None:
         match event:
-            case told.ItemStarted(item=item):
+            case agent_events.ItemStarted(item=item):
                 self._started(item)
-            case told.ItemDelta(channel="agentMessage/delta", text=text):
+            case agent_events.ItemDelta(channel="agentMessage/delta", text=text):
                 self._say(printable(text))
-            case told.ItemDelta(channel="commandExecution/outputDelta", text=text):
+            case agent_events.ItemDelta(channel="commandExecution/outputDelta", text=text):
                 for line in printable(text).splitlines():
                     self._line(self._paint.dim(f"  {line}"))
-            case told.ItemCompleted(item=item):
+            case agent_events.ItemCompleted(item=item):
                 self._completed(item)
-            case told.PlanUpdated(plan=plan):
+            case agent_events.PlanUpdated(plan=plan):
                 marks = {"completed": "✓", "inProgress": "→", "failed": "✗", "pending": "·"}
                 for entry in plan:
                     self._line(self._paint.dim(f"  {marks[entry.status]} {visible(entry.step)}"))
-            case told.Unknown(method="hames/foreign_thread"):
+            case agent_events.Unknown(method="hames/foreign_thread"):
                 pass  # said when the thread was opened
-            case told.Unknown(params={"message": str(words), "severity": "warning"}):
+            case agent_events.Unknown(params={"message": str(words), "severity": "warning"}):
                 self._line(self._paint.warn(f"! {visible(words)}"))
-            case told.Unknown(params={"message": str(words)}) if words:
+            case agent_events.Unknown(params={"message": str(words)}) if words:
                 self._doing = visible(words)
                 self._line(self._paint.dim(f"· {printable(words)}"))
             case _:
                 pass
 
-    async def decide(self, asked: told.ApprovalAsked) -> m.ApprovalWord | None:
+    async def decide(self, asked: agent_events.ApprovalAsked) -> m.ApprovalWord | None:
         self._line(self._paint.warn(f"? {visible(asked.params.reason or 'this needs an approval')}"))
         match asked.params:
             case m.CommandApprovalParams(command=command, cwd=cwd):

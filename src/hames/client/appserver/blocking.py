@@ -9,15 +9,14 @@ with SyncAppServerClient(["hames", "app-server"], on_approval=ask) as client:
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar, Unpack
 
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from hames.client.appserver.client import AppServerClient, Inputs
+from hames.client.appserver.client import AppServerClient, ClientName, Inputs, ThreadOptions
 from hames.client.appserver.events import AgentEvent, ApprovalAsked, Closed, TurnCompleted
 from hames.client.appserver.link import ConnectionClosed, Events, Filled
-from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 
 P = ParamSpec("P")
@@ -36,16 +35,13 @@ class SyncAppServerClient:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         on_approval: Decides | None = None,
-        name: str = "hames-client",
-        version: str = "1",
+        **who: Unpack[ClientName],
     ) -> None:
         """`on_approval` runs in a thread of its own; without one every question is declined."""
         self._on_approval = on_approval
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
-        self._spawn = partial(
-            AppServerClient.spawn, command, cwd=cwd, env=env, on_approval=self._decide, name=name, version=version
-        )
+        self._spawn = partial(AppServerClient.spawn, command, cwd=cwd, env=env, on_approval=self._decide, **who)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -64,15 +60,8 @@ class SyncAppServerClient:
             raise ConnectionClosed("not entered yet")
         return self._portal.call(partial(method, *args, **kwargs))
 
-    def start_thread(
-        self,
-        *,
-        model: str | None = None,
-        cwd: str | None = None,
-        approval_policy: ApprovalPolicy | None = None,
-        sandbox: m.SandboxPolicy | None = None,
-    ) -> m.ThreadOpened:
-        return self.call(self.aio.start_thread, model=model, cwd=cwd, approval_policy=approval_policy, sandbox=sandbox)
+    def start_thread(self, **options: Unpack[ThreadOptions]) -> m.ThreadOpened:
+        return self.call(self.aio.start_thread, **options)
 
     def resume_thread(self, thread_id: str) -> m.ThreadOpened:
         return self.call(self.aio.resume_thread, thread_id)

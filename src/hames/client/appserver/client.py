@@ -11,14 +11,14 @@ specification's are read where they are and missed where they are not.
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Self, TypeVar
+from typing import Self, TypedDict, TypeVar, Unpack
 
 import anyio
 import msgspec
 from anyio.streams.stapled import StapledByteStream
 
 from hames.client.appserver.events import TurnCompleted, with_items
-from hames.client.appserver.link import ConnectionClosed, Link, OnApproval, Stream
+from hames.client.appserver.link import AppServerConnection, ConnectionClosed, OnApproval, Stream
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.value import Value
@@ -34,8 +34,35 @@ CLOSE_SECONDS = 5.0
 PAGE = 100
 
 
-class AppServerClient(Link):
-    """One connection. Make it with `spawn` or `connect`: both shake hands and clean up."""
+class ClientName(TypedDict, total=False):
+    """Who the client says it is."""
+
+    name: str
+    version: str
+    title: str | None
+
+
+class TurnSettings(TypedDict, total=False):
+    """What the next turn runs with, and every later one."""
+
+    model: str | None
+    cwd: str | None
+    approval_policy: ApprovalPolicy | None
+    sandbox_policy: m.SandboxPolicy | None
+    config: dict[str, str] | None
+
+
+class ThreadOptions(TypedDict, total=False):
+    """What a new thread runs with."""
+
+    model: str | None
+    cwd: str | None
+    approval_policy: ApprovalPolicy | None
+    sandbox: m.SandboxPolicy | None
+
+
+class AppServerClient(AppServerConnection):
+    """One connection. Make it with `spawn` or `connect`: both initialize and clean up."""
 
     agent: m.InitializeResult
     """What the agent said of itself."""
@@ -43,20 +70,14 @@ class AppServerClient(Link):
     @classmethod
     @asynccontextmanager
     async def connect(
-        cls,
-        stream: Stream,
-        *,
-        on_approval: OnApproval | None = None,
-        name: str = "hames-client",
-        version: str = "1",
-        title: str | None = None,
+        cls, stream: Stream, *, on_approval: OnApproval | None = None, **who: Unpack[ClientName]
     ) -> AsyncGenerator[Self]:
         """Over streams that exist. Raises `AppServerError` or `ConnectionClosed` when the handshake fails."""
         async with anyio.create_task_group() as tasks:
             client = cls(stream, tasks, on_approval)
             tasks.start_soon(client.listen)
             try:
-                await client._shake_hands(name, version, title)
+                await client._initialize(**who)
                 yield client
             finally:
                 client.end("closed by this side")
@@ -73,9 +94,7 @@ class AppServerClient(Link):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         on_approval: OnApproval | None = None,
-        name: str = "hames-client",
-        version: str = "1",
-        title: str | None = None,
+        **who: Unpack[ClientName],
     ) -> AsyncGenerator[Self]:
         """Over the pipes of a new process, which ends with the client. Its stderr is ours."""
         process = await anyio.open_process(list(command), cwd=cwd, env=env, stderr=None)
@@ -83,7 +102,7 @@ class AppServerClient(Link):
         assert process.stdout is not None
         pipes = StapledByteStream(process.stdin, process.stdout)
         try:
-            async with cls.connect(pipes, on_approval=on_approval, name=name, version=version, title=title) as client:
+            async with cls.connect(pipes, on_approval=on_approval, **who) as client:
                 yield client
         finally:
             with anyio.CancelScope(shield=True):
@@ -95,16 +114,8 @@ class AppServerClient(Link):
 
     # -- threads
 
-    async def start_thread(
-        self,
-        *,
-        model: str | None = None,
-        cwd: str | None = None,
-        approval_policy: ApprovalPolicy | None = None,
-        sandbox: m.SandboxPolicy | None = None,
-    ) -> m.ThreadOpened:
-        given = m.ThreadStartParams(model=model, cwd=cwd, approval_policy=approval_policy, sandbox=sandbox)
-        return await self._call("thread/start", given, m.ThreadOpened)
+    async def start_thread(self, **options: Unpack[ThreadOptions]) -> m.ThreadOpened:
+        return await self._call("thread/start", m.ThreadStartParams(**options), m.ThreadOpened)
 
     async def resume_thread(
         self, thread_id: str, *, model: str | None = None, cwd: str | None = None
@@ -161,51 +172,17 @@ class AppServerClient(Link):
         """Hear no more of it; it goes on."""
         await self._call("thread/unsubscribe", m.ThreadIdParams(thread_id=thread_id), m.ThreadUnsubscribeResult)
 
-    async def change_settings(
-        self,
-        thread_id: str,
-        *,
-        model: str | None = None,
-        cwd: str | None = None,
-        approval_policy: ApprovalPolicy | None = None,
-        sandbox_policy: m.SandboxPolicy | None = None,
-        config: dict[str, str] | None = None,
-    ) -> None:
-        given = m.ThreadSettingsUpdateParams(
-            thread_id=thread_id,
-            model=model,
-            cwd=cwd,
-            approval_policy=approval_policy,
-            sandbox_policy=sandbox_policy,
-            config=config,
-        )
+    async def change_settings(self, thread_id: str, **settings: Unpack[TurnSettings]) -> None:
+        given = m.ThreadSettingsUpdateParams(thread_id=thread_id, **settings)
         await self._call("thread/settings/update", given, m.Empty)
 
     # -- turns
 
     async def start_turn(
-        self,
-        thread_id: str,
-        inputs: Inputs,
-        *,
-        model: str | None = None,
-        cwd: str | None = None,
-        approval_policy: ApprovalPolicy | None = None,
-        sandbox_policy: m.SandboxPolicy | None = None,
-        config: dict[str, str] | None = None,
-        meta: Json = msgspec.UNSET,
+        self, thread_id: str, inputs: Inputs, *, meta: Json = msgspec.UNSET, **settings: Unpack[TurnSettings]
     ) -> m.Turn:
         """Returns as it begins; events tell the rest. What is given here holds for later turns, too."""
-        given = m.TurnStartParams(
-            thread_id=thread_id,
-            input=_inputs(inputs),
-            model=model,
-            cwd=cwd,
-            approval_policy=approval_policy,
-            sandbox_policy=sandbox_policy,
-            config=config,
-            meta=meta,
-        )
+        given = m.TurnStartParams(thread_id=thread_id, input=_inputs(inputs), meta=meta, **settings)
         return (await self._call("turn/start", given, m.TurnResult)).turn
 
     async def run(self, thread_id: str, inputs: Inputs, *, config: dict[str, str] | None = None) -> m.Turn:
@@ -264,20 +241,22 @@ class AppServerClient(Link):
     # -- the wire
 
     async def _call(self, method: str, params: Wire, shape: type[R]) -> R:
-        result = await self.request(method, _given(msgspec.to_builtins(params)))
+        result = await self.request(method, _without_none(msgspec.to_builtins(params)))
         return msgspec.convert(with_items(result), shape, from_attributes=True)
 
-    async def _shake_hands(self, name: str, version: str, title: str | None) -> None:
+    async def _initialize(self, name: str = "hames-client", version: str = "1", title: str | None = None) -> None:
         who = m.InitializeParams(client_info=m.ClientInfo(name=name, version=version, title=title))
         self.agent = await self._call("initialize", who, m.InitializeResult)
         await self.notify("initialized", {})
 
 
-def _given(value: Json) -> Json:
+def _without_none(value: Json) -> Json:
     """None is "as it was": such members are left out, for servers that know no null."""
     if not isinstance(value, dict):
         return value
-    return {name: inner if name == "_meta" else _given(inner) for name, inner in value.items() if inner is not None}
+    return {
+        name: inner if name == "_meta" else _without_none(inner) for name, inner in value.items() if inner is not None
+    }
 
 
 def _inputs(inputs: Inputs) -> list[UserInput]:

@@ -128,7 +128,7 @@ class ApprovalAsked(Value):
 
     @property
     def always_covers(self) -> str:
-        """What would be allowed for good, as a sentence without a subject; empty if that is not offered or unknown."""
+        """What `acceptForSession` would allow, as a phrase; empty if it is not offered or unknown."""
         if isinstance(self.params, m.ElicitationParams) or self.params.always_covers is None or not self.offers_always:
             return ""
         return self.params.always_covers.text

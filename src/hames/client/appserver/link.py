@@ -16,7 +16,8 @@ from hames.client.appserver.events import (
     read_question,
     thread_of,
 )
-from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, Notification, Reply, ServerRequest
+from hames.client.unreachable import ConnectionClosed
+from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
 from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.value import Value
@@ -44,10 +45,6 @@ class AppServerError(Exception):
         self.code = code
         self.message = message
         self.data = data
-
-
-class ConnectionClosed(Exception):
-    """The agent is gone; nobody will answer."""
 
 
 class Stream(Protocol):
@@ -87,7 +84,7 @@ class Events:
         self.close()
 
 
-class Link:
+class AppServerConnection:
     """One connection, before and beside the typed methods."""
 
     def __init__(self, stream: Stream, tasks: TaskGroup, on_approval: OnApproval | None) -> None:
@@ -119,7 +116,7 @@ class Link:
         A form is accepted with `Filled`; a plain `accept` hands it in as it stands.
         """
         if self._asked.pop(request_id, ...) is not ...:
-            result = _elicited(decision) if request_id in self._forms else {"decision": _word(decision)}
+            result = _elicitation_result(decision) if request_id in self._forms else {"decision": _word(decision)}
             self._forms.discard(request_id)
             await self._send(self._caller.result(request_id, result))
 
@@ -146,7 +143,7 @@ class Link:
             async with self._sending:
                 await self._stream.send(line)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            self.end("the agent does not listen any more")
+            self.end("the agent no longer reads messages")
             raise ConnectionClosed(self.closed) from None
 
     async def listen(self) -> None:
@@ -174,10 +171,10 @@ class Link:
     def _hear(self, line: Line) -> None:
         match self._caller.read(line):
             case ServerRequest() as asked:
-                self._tasks.start_soon(self._be_asked, asked)
+                self._tasks.start_soon(self._answer_request, asked)
             case Notification(method=method, params=params):
                 self._tell(read_event(method, params))
-            case Reply(number=number) as reply if number in self._waiting:
+            case JsonRpcReply(number=number) as reply if number in self._waiting:
                 self._waiting[number].settle(reply)
             case _:
                 return
@@ -196,7 +193,7 @@ class Link:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 self._feeds.remove((feed, thread_id))
 
-    async def _be_asked(self, asked: ServerRequest) -> None:
+    async def _answer_request(self, asked: ServerRequest) -> None:
         question = read_question(asked.id, asked.method, asked.params) if isinstance(asked.id, str) else None
         if question is not None and isinstance(question.params, ElicitationParams):
             self._forms.add(question.request_id)
@@ -230,7 +227,7 @@ def _word(decision: ApprovalWord | Filled) -> ApprovalWord:
     return "accept" if isinstance(decision, Filled) else decision
 
 
-def _elicited(decision: ApprovalWord | Filled) -> Json:
+def _elicitation_result(decision: ApprovalWord | Filled) -> Json:
     if isinstance(decision, Filled):
         return {"action": "accept", "content": decision.content}
     return {"action": "accept" if decision == "acceptForSession" else decision}
@@ -242,7 +239,7 @@ class _Answer:
         self.result: Json = None
         self.error: AppServerError | ConnectionClosed | None = None
 
-    def settle(self, reply: Reply) -> None:
+    def settle(self, reply: JsonRpcReply) -> None:
         if reply.error is not None:
             self.error = AppServerError(reply.error.code, reply.error.message, reply.error.data)
         self.result = reply.result

@@ -79,7 +79,7 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
     content = [_part(part) for part in params.input]
     said = tuple(part for part in content if not (isinstance(part, TextInput) and not part.text.strip()))
     if not said:
-        raise InvalidCommand("input says nothing - at `$.input`")
+        raise InvalidCommand("input is empty - at `$.input`")
     model = params.model
     if model is not UNSET and not (model.provider_id and model.model_id):
         raise InvalidCommand("providerID and modelID must not be empty - at `$.model`")

@@ -45,59 +45,35 @@ Tool = items.CommandExecution | items.FileChange | items.McpToolCall | items.Web
 
 
 def _tool(tool: Tool) -> messages.ToolExecData:
+    return messages.ToolExecData(status=tool.status, reason=items.reason_of(tool) or UNSET, **_tool_members(tool))
+
+
+def _tool_members(tool: Tool) -> dict[str, Json]:
     match tool:
-        case items.CommandExecution():
-            return messages.ToolExecData(
-                tool="bash",
-                input={"command": tool.command, "cwd": tool.cwd},
-                status=tool.status,
-                exit_code=_or_unset(tool.exit_code),
-                duration_ms=_or_unset(tool.duration_ms),
-                result=_result(tool.result, streamed=tool.output),
-                reason=items.reason_of(tool) or UNSET,
-            )
-        case items.FileChange():
-            return messages.ToolExecData(
-                tool="edit",
-                input={"paths": [change.path for change in tool.changes]},
-                status=tool.status,
-                changes=_changes(tool.changes),
-                result=_result(tool.result, streamed=tool.output),
-                reason=items.reason_of(tool) or UNSET,
-            )
-        case items.McpToolCall():
-            return messages.ToolExecData(
-                tool=f"{tool.server}/{tool.tool}",
-                input=_input(tool.arguments),
-                status=tool.status,
-                result=_result(tool.result, streamed=tool.output),
-                reason=items.reason_of(tool) or UNSET,
-            )
-        case items.ToolCall():
-            return messages.ToolExecData(
-                tool=tool.name,
-                input=_input(tool.arguments),
-                status=tool.status,
-                result=_result(tool.result, streamed=tool.output),
-                reason=items.reason_of(tool) or UNSET,
-            )
-        case items.WebSearch():
-            return messages.ToolExecData(
-                tool="web_search",
-                input={"query": tool.query},
-                status=tool.status,
-                result=_result(tool.result, streamed=""),
-                reason=items.reason_of(tool) or UNSET,
-            )
-        case items.Plan():
-            return messages.ToolExecData(
-                tool="plan",
-                input={},
-                status=tool.status,
-                text=tool.text,
-                entries=tool.entries,
-                reason=items.reason_of(tool) or UNSET,
-            )
+        case items.CommandExecution(command=command, cwd=cwd):
+            return {
+                "tool": "bash",
+                "input": {"command": command, "cwd": cwd},
+                "exit_code": _or_unset(tool.exit_code),
+                "duration_ms": _or_unset(tool.duration_ms),
+                "result": _result(tool.result, streamed=tool.output),
+            }
+        case items.FileChange(changes=changes):
+            return {
+                "tool": "edit",
+                "input": {"paths": [change.path for change in changes]},
+                "changes": _changes(changes),
+                "result": _result(tool.result, streamed=tool.output),
+            }
+        case items.McpToolCall(server=server, tool=name, arguments=given):
+            result = _result(tool.result, streamed=tool.output)
+            return {"tool": f"{server}/{name}", "input": _input(given), "result": result}
+        case items.ToolCall(name=name, arguments=given):
+            return {"tool": name, "input": _input(given), "result": _result(tool.result, streamed=tool.output)}
+        case items.WebSearch(query=query):
+            return {"tool": "web_search", "input": {"query": query}, "result": _result(tool.result, streamed="")}
+        case items.Plan(text=text, entries=entries):
+            return {"tool": "plan", "input": {}, "text": text, "entries": entries}
         case _ as never:
             assert_never(never)
 

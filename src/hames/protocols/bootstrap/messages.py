@@ -17,7 +17,6 @@ from hames.domain.value import Value
 from hames.protocols.schema import Published
 
 TurnStatus = Literal["running", "completed", "cancelled", "error"]
-ItemType = Literal["user_message", "assistant_message", "tool_exec", "tool_log", "approval", "artifact"]
 
 # What a client sends.
 
@@ -32,7 +31,7 @@ class InitializeParams(Value, rename="camel"):
 
 
 class ThreadCreateParams(Value):
-    """`directory` is absolute and exists; without it the thread works where the server does."""
+    """`directory` must be absolute and exist. The default is the server's working directory."""
 
     title: str | UnsetType = UNSET
     directory: str | UnsetType = UNSET
@@ -58,7 +57,7 @@ class ImagePart(Value, tag_field="type", tag="image"):
 
 
 class FilePart(Value, tag_field="type", tag="file"):
-    """A file the prompt points at; relative paths start at the thread's directory."""
+    """A file that the prompt refers to; relative paths start at the thread's directory."""
 
     path: str
 
@@ -72,7 +71,7 @@ class Model(Value):
 
 
 class TurnStartParams(Value, rename="camel"):
-    """`model` and `agent` hold for this turn and those after it."""
+    """`model` and `agent` apply to this turn and all later ones."""
 
     thread_id: str
     input: tuple[InputPart, ...]
@@ -85,7 +84,7 @@ class TurnCancelParams(Value, rename="camel"):
 
 
 class ApprovalRespondParams(Value, rename="camel"):
-    """`content` is what an `elicitation` asks for, as its `requestedSchema` has it."""
+    """`content` is the completed form of an `elicitation`, as its `requestedSchema` describes."""
 
     request_id: str
     decision: Literal["once", "always", "reject"]
@@ -101,7 +100,7 @@ class ThreadTime(Value):
 
 
 class Thread(Value, rename="camel"):
-    """`notice` is what a client should tell its user about the thread, where there is something to tell."""
+    """`notice` is a sentence about the thread that a client should show to its user, if there is one."""
 
     thread_id: str
     title: str
@@ -130,7 +129,7 @@ class UserMessageData(Value):
 
 
 class AssistantMessageData(Value):
-    """`kind` tells the answer from the thinking, and from a summary that replaces older history for the model."""
+    """`kind` distinguishes the answer, the reasoning, and a summary that replaces older history for the model."""
 
     kind: Literal["text", "reasoning", "compaction"]
     text: str
@@ -147,7 +146,7 @@ class FileChange(Value):
 
 
 class ToolExecData(Value, rename="camel"):
-    """`result` is what the model reads of a tool that streamed nothing; streamed output is in the `tool_log`.
+    """`result` is the result of a tool that streamed no output; streamed output is in the `tool_log`.
 
     `reason` says why it was refused, failed or skipped.
     """
@@ -173,7 +172,7 @@ class ToolLogData(Value, rename="camel"):
 
 
 class ApprovalData(Value, rename="camel"):
-    """The question, and once it is answered the `decision`. `void`: it ended before anyone answered."""
+    """The question, and after it was answered the `decision`. `void`: the turn ended before anyone answered."""
 
     request_id: str
     tool_item_id: str
@@ -255,7 +254,8 @@ class ThreadListResult(Value):
 
 
 class ThreadGetResult(Value):
-    """An event is a notification as it was sent, with its method as `type`. Streamed text comes in larger pieces."""
+    """An event is a notification as it was sent, with its method as `type`. Streamed text is joined to larger
+    pieces."""
 
     thread: Thread
     events: tuple[Json, ...]
@@ -295,7 +295,7 @@ class TurnFailure(Value, rename="camel"):
 
 
 class TurnFailed(Value, rename="camel"):
-    """`status` tells a failure (`error`) from a turn that was stopped (`cancelled`)."""
+    """`status` is `error` if the turn failed, `cancelled` if it was stopped."""
 
     thread_id: str
     turn_id: str
@@ -328,7 +328,8 @@ class ItemDelta(Value, rename="camel"):
 
 
 class ApprovalRequested(Value, rename="camel"):
-    """`itemId` is the `tool_exec` that waits; answer with `approval.respond`. Sent again to a client that returns."""
+    """`itemId` is the `tool_exec` that waits; answer with `approval.respond`. Sent again to a client that
+    reconnects."""
 
     request_id: str
     thread_id: str
@@ -347,7 +348,8 @@ class ApprovalRequested(Value, rename="camel"):
 
 
 class Notice(Value, rename="camel"):
-    """A warning: something is missing from now on. `message` says what, why, and what to do. An extension of ours."""
+    """A warning: something does not work from now on. `message` says what, why, and what to do. An extension of
+    ours."""
 
     thread_id: str
     seq: int

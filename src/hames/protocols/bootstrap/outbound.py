@@ -15,7 +15,7 @@ from hames.domain.commands import ThreadSummary
 from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
-from hames.domain.state import Change, ThreadState, Turn
+from hames.domain.state import Change, ThreadState, Turn, summary
 from hames.protocols.bootstrap import items as shown
 from hames.protocols.bootstrap import messages
 from hames.protocols.rpc import Notify
@@ -106,22 +106,16 @@ def pending_approvals(history: Sequence[Change]) -> list[Notify]:
 
 
 def thread_of_state(state: ThreadState) -> messages.Thread:
-    return messages.Thread(
-        thread_id=state.id,
-        title=state.title or state.preview,
-        directory=state.settings.cwd,
-        time=messages.ThreadTime(created=state.created_at_ms, updated=state.updated_at_ms),
-        notice=FOREIGN if state.foreign else UNSET,
-    )
+    return thread_of_summary(summary(state))
 
 
-def thread_of_summary(summary: ThreadSummary) -> messages.Thread:
+def thread_of_summary(thread: ThreadSummary) -> messages.Thread:
     return messages.Thread(
-        thread_id=summary.id,
-        title=summary.title or summary.preview,
-        directory=summary.cwd,
-        time=messages.ThreadTime(created=summary.created_at_ms, updated=summary.updated_at_ms),
-        notice=FOREIGN if summary.foreign else UNSET,
+        thread_id=thread.id,
+        title=thread.title or thread.preview,
+        directory=thread.cwd,
+        time=messages.ThreadTime(created=thread.created_at_ms, updated=thread.updated_at_ms),
+        notice=FOREIGN if thread.foreign else UNSET,
     )
 
 

@@ -6,7 +6,7 @@ notifications after it can neither overlap nor leave a gap.
 
 from collections.abc import Sequence
 
-from hames.codecs.jsonrpc import Request, Rules
+from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcRules
 from hames.domain.commands import Command, CreateThread, ReadThread, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
@@ -15,7 +15,7 @@ from hames.protocols.bootstrap import errors, greeting, inbound, messages, outbo
 from hames.protocols.rpc import Notify, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome
 
-RULES = Rules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
+RULES = JsonRpcRules(version=True, batches=True, loose_ids=True, scalar_params=-32600)
 METHODS = frozenset(messages.REQUESTS)
 
 
@@ -23,7 +23,7 @@ class BootstrapSession(RpcSession):
     def __init__(self) -> None:
         super().__init__(RULES, METHODS)
 
-    def request(self, request: Request) -> Sequence[Action]:
+    def request(self, request: JsonRpcRequest) -> Sequence[Action]:
         match inbound.decode(request.method, request.params):
             case inbound.Initialize():
                 self.answer(request, greeting.RESULT)

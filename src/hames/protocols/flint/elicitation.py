@@ -3,7 +3,7 @@
 An answer is a response, and a response cannot be refused: a form that does not fit is a decline that says why.
 """
 
-from hames.codecs.jsonrpc import Response
+from hames.codecs.jsonrpc import JsonRpcResponse
 from hames.domain.approvals import Elicit
 from hames.domain.commands import ResolveApproval
 from hames.domain.forms import members, misfit
@@ -16,7 +16,7 @@ _OF_SCHEMAS = ("$schema", "type", "properties", "required")
 """What Codex's clients accept of a form. They refuse one with a title."""
 
 
-def asked_codex(approval_id: ApprovalId, elicit: Elicit) -> dict[str, Json]:
+def codex_question(approval_id: ApprovalId, elicit: Elicit) -> dict[str, Json]:
     """What is asked, as Codex's own clients read it."""
     told: dict[str, Json] = {"serverName": elicit.server, **members(elicit), "_meta": None}
     if elicit.url:
@@ -28,7 +28,7 @@ def asked_codex(approval_id: ApprovalId, elicit: Elicit) -> dict[str, Json]:
     return told
 
 
-def answered(response: Response, elicit: Elicit) -> ResolveApproval:
+def decode_answer(response: JsonRpcResponse, elicit: Elicit) -> ResolveApproval:
     """Only the exact words agree, as everywhere. `cancel` puts the question aside and the turn goes on."""
     result: Json = response.result if isinstance(response.result, dict) and response.error is None else {}
     if result.get("action") == "cancel":
@@ -37,6 +37,6 @@ def answered(response: Response, elicit: Elicit) -> ResolveApproval:
         return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="reject")
     content = result.get("content")
     if complaint := misfit(elicit, content):
-        note = f"declined: the form cannot be handed in: {complaint}"
+        note = f"declined: the form is not valid: {complaint}"
         return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="reject", note=note)
     return ResolveApproval(approval_id=ApprovalId(response.request_id), decision="once", content=content)

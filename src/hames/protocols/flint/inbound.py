@@ -1,4 +1,4 @@
-"""From the wire to the engine's words. Pure; `InvalidCommand` is all it raises.
+"""From the wire to commands. Raises `InvalidCommand` and nothing else.
 
 A request is either a `Command`, or a `Local` that the session answers itself. Where several
 requests lead to the same command (`thread/read`, `config/read` of a thread, …) the session knows
@@ -96,6 +96,10 @@ class Fixed(Local):
     result: Json
 
 
+class EmptyPage(Local):
+    """A list of what we never have: threads in sections, threads of other programs."""
+
+
 def read(params: Params, shape: type[V]) -> V:
     """Raises `InvalidCommand` that names the member."""
     try:
@@ -165,7 +169,7 @@ def sandbox(given: m.SandboxPolicy | None) -> policy.SandboxPolicy | None:
             assert_never(never)
 
 
-def chosen(config: dict[str, str] | None) -> tuple[dict[str, str] | None, AgentName | None]:
+def split_config(config: dict[str, str] | None) -> tuple[dict[str, str] | None, AgentName | None]:
     """What a `config` map asks for: the provider's options, and our own."""
     if config is None:
         return None, None
@@ -186,7 +190,7 @@ def content(inputs: Sequence[wire.UserInput]) -> tuple[domain.UserInput, ...]:
     parts = [_part(part, f"input[{index}]") for index, part in enumerate(inputs)]
     said = tuple(part for part in parts if not (isinstance(part, domain.TextInput) and not part.text.strip()))
     if not said:
-        raise InvalidCommand("input: says nothing")
+        raise InvalidCommand("input: is empty")
     return said
 
 
@@ -208,7 +212,7 @@ def _part(part: wire.UserInput, where: str) -> domain.UserInput:
 
 def _path(path: str, where: str) -> str:
     if not path or "\0" in path:
-        raise InvalidCommand(f"{where}.path: is no path")
+        raise InvalidCommand(f"{where}.path: is not a path")
     return path
 
 
@@ -246,12 +250,8 @@ def _thread_list(params: Params) -> ListThreads:
     )
 
 
-def _thread_read(params: Params) -> ReadThread:
-    return ReadThread(thread_id=thread_id(read(params, m.ThreadReadParams).thread_id))
-
-
-def _turns_list(params: Params) -> ReadThread:
-    return ReadThread(thread_id=thread_id(read(params, m.ThreadTurnsListParams).thread_id))
+def _read_thread(params_type: type[m.ThreadReadParams | m.ThreadTurnsListParams]) -> Callable[[Params], Command]:
+    return lambda params: ReadThread(thread_id=thread_id(read(params, params_type).thread_id))
 
 
 def _of_thread(command: Callable[[ThreadId], Command]) -> Callable[[Params], Command]:
@@ -267,10 +267,9 @@ def _thread_name(params: Params) -> RenameThread:
     return RenameThread(thread_id=thread_id(given.thread_id), title=given.name)
 
 
-def _settings_update(params: Params) -> ChangeSettings:
-    given = read(params, m.ThreadSettingsUpdateParams)
-    options, profile = chosen(given.config)
-    changed = Overrides(
+def _changes(given: m.ThreadSettingsUpdateParams | m.TurnStartParams) -> Overrides:
+    options, profile = split_config(given.config)
+    return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
         approval_policy=given.approval_policy,
@@ -278,7 +277,11 @@ def _settings_update(params: Params) -> ChangeSettings:
         options=options,
         agent=profile,
     )
-    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=changed)
+
+
+def _settings_update(params: Params) -> ChangeSettings:
+    given = read(params, m.ThreadSettingsUpdateParams)
+    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=_changes(given))
 
 
 def _queue_add(params: Params) -> SubmitPrompt:
@@ -298,18 +301,10 @@ def _queue_delete(params: Params) -> DropPrompt:
 
 def _turn_start(params: Params) -> StartTurn:
     given = read(params, m.TurnStartParams)
-    options, profile = chosen(given.config)
     return StartTurn(
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
-        overrides=Overrides(
-            model=given.model,
-            cwd=directory(given.cwd),
-            approval_policy=given.approval_policy,
-            sandbox=sandbox(given.sandbox_policy),
-            options=options,
-            agent=profile,
-        ),
+        overrides=_changes(given),
         client_id=given.client_user_message_id,
         meta=given.meta,
     )
@@ -340,16 +335,16 @@ def _target(target: m.ReviewTarget) -> ReviewTarget:
         case m.UncommittedChanges():
             return ReviewTarget(kind="uncommittedChanges")
         case m.BaseBranch(branch=branch):
-            return ReviewTarget(kind="baseBranch", text=_named(branch, "branch"))
+            return ReviewTarget(kind="baseBranch", text=_non_empty(branch, "branch"))
         case m.Commit(sha=sha):
-            return ReviewTarget(kind="commit", text=_named(sha, "sha"))
+            return ReviewTarget(kind="commit", text=_non_empty(sha, "sha"))
         case m.Custom(instructions=instructions):
-            return ReviewTarget(kind="custom", text=_named(instructions, "instructions"))
+            return ReviewTarget(kind="custom", text=_non_empty(instructions, "instructions"))
         case _ as never:
             assert_never(never)
 
 
-def _named(text: str, member: str) -> str:
+def _non_empty(text: str, member: str) -> str:
     if not text.strip():
         raise InvalidCommand(f"target.{member}: must not be empty")
     return text
@@ -360,21 +355,19 @@ def _model_list(params: Params) -> ListModels:
     return ListModels(limit=given.limit, hidden=bool(given.include_hidden))
 
 
-def _config_list(params: Params) -> ReadThread | ListConfig:
-    given = read(params, m.ConfigListParams)
-    return ListConfig() if given.thread_id is None else ReadThread(thread_id=thread_id(given.thread_id))
+def _of_thread_or(local: Local) -> Callable[[Params], Command | Local]:
+    def route(params: Params) -> Command | Local:
+        given = read(params, m.ConfigListParams).thread_id
+        return local if given is None else ReadThread(thread_id=thread_id(given))
 
-
-def _config_read(params: Params) -> ReadThread | ReadConfig:
-    given = read(params, m.ConfigListParams)
-    return ReadConfig() if given.thread_id is None else ReadThread(thread_id=thread_id(given.thread_id))
+    return route
 
 
 def _config_set(params: Params) -> ChangeSettings | SetConfig:
     given = read(params, m.ConfigSetParams)
     if given.thread_id is None:
         return SetConfig(id=given.id, value=given.value)
-    options, profile = chosen({given.id: given.value})
+    options, profile = split_config({given.id: given.value})
     return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile))
 
 
@@ -393,13 +386,13 @@ SPECIFIED: dict[str, Callable[[Params], Command | Local]] = {
     "turn/interrupt": _turn_interrupt,
     "review/start": _review_start,
     "model/list": _model_list,
-    "config/list": _config_list,
+    "config/list": _of_thread_or(ListConfig()),
     "config/set": _config_set,
-    "config/read": _config_read,
+    "config/read": _of_thread_or(ReadConfig()),
 }
 
 ADDED: dict[str, Callable[[Params], Command | Local]] = {
-    "thread/read": _thread_read,
+    "thread/read": _read_thread(m.ThreadReadParams),
     "thread/fork": _thread_fork,
     "thread/unarchive": _of_thread(lambda thread_id: ArchiveThread(thread_id=thread_id, archived=False)),
     "thread/delete": _of_thread(lambda thread_id: DeleteThread(thread_id=thread_id)),
@@ -407,8 +400,8 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/compact": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
     "thread/compact/start": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
     "thread/settings/update": _settings_update,
-    "thread/turns/list": _turns_list,
-    "thread/items/list": _turns_list,
+    "thread/turns/list": _read_thread(m.ThreadTurnsListParams),
+    "thread/items/list": _read_thread(m.ThreadTurnsListParams),
     "thread/loaded/list": lambda _: ListLoaded(),
     "thread/unsubscribe": _unsubscribe,
     "thread/queue/add": _queue_add,

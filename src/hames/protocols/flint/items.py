@@ -29,7 +29,7 @@ class LocalImageInput(Wire, tag_field="type", tag="localImage"):
 
 
 class FileInput(Wire, tag_field="type", tag="file"):
-    """A file the prompt points at; its text is shown to the model."""
+    """A file that the prompt refers to; the model gets its text."""
 
     path: str
 
@@ -55,7 +55,7 @@ class ReasoningItem(Wire, tag_field="type", tag="reasoning"):
 
 
 class CommandAction(Wire):
-    """What a command does, as far as it is known. We claim to know nothing."""
+    """What a command does. Always unknown: Hames does not classify commands here."""
 
     type: Literal["unknown"]
     command: str
@@ -103,7 +103,7 @@ class McpToolCallItem(Wire, tag_field="type", tag="mcpToolCall"):
 
 
 class WebSearchItem(Wire, tag_field="type", tag="webSearch"):
-    """`status` is ours."""
+    """`status` is an addition to the specification."""
 
     id: str
     query: str
@@ -156,7 +156,7 @@ class ContextCompactionItem(Wire, tag_field="type", tag="contextCompaction"):
 
 
 class UnknownItem(Wire, tag_field="type", tag="unknown"):
-    """An item of a type this version has never heard of, whole. A client's word: it is never on the wire."""
+    """An item of a type that this version does not know, complete. Only the Python client uses it; it is never sent."""
 
     id: str
     kind: str

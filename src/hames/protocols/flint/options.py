@@ -8,29 +8,29 @@ from hames.domain.errors import InvalidCommand
 from hames.domain.options import Choice, Selector
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import AGENT_OPTION
-from hames.protocols.flint.wire import spoken
+from hames.protocols.flint.wire import text_or_unset
 
 AGENT = Selector(
     id=AGENT_OPTION,
     name="Agent",
-    description="Which profile works on the next prompt",
+    description="How the agent works on the next prompt",
     group="Agent",
     default="code",
     choices=(
         Choice(id="code", name="Code", description="Reads, writes and runs commands"),
         Choice(id="plan", name="Plan", description="Reads and plans, changes nothing"),
-        Choice(id="review", name="Review", description="Reads and judges, changes nothing"),
+        Choice(id="review", name="Review", description="Reviews, changes nothing"),
     ),
 )
 """Ours; every other selector is a provider's."""
 
 
-def options(selectors: Sequence[Selector], chosen: Mapping[str, str]) -> list[m.ConfigOption]:
+def config_options(selectors: Sequence[Selector], chosen: Mapping[str, str]) -> list[m.ConfigOption]:
     """The provider's first, as they were advertised; ours last."""
     return [_option(selector, chosen) for selector in (*selectors, AGENT)]
 
 
-def check(selectors: Sequence[Selector], name: str, value: str) -> None:
+def check_option(selectors: Sequence[Selector], name: str, value: str) -> None:
     """Raises `InvalidCommand` for an option or a value that is not on offer."""
     offered = [selector for selector in (*selectors, AGENT) if selector.id == name]
     if not offered:
@@ -41,7 +41,7 @@ def check(selectors: Sequence[Selector], name: str, value: str) -> None:
         raise InvalidCommand(f"option {name!r} has no value {value!r}; its values are: {', '.join(choices)}")
 
 
-def applying(selectors: Sequence[Selector], model: str, chosen: Mapping[str, str]) -> dict[str, str]:
+def applicable_options(selectors: Sequence[Selector], model: str, chosen: Mapping[str, str]) -> dict[str, str]:
     """Of these choices, the ones that mean something to this model."""
     return {
         name: value
@@ -63,10 +63,10 @@ def _option(selector: Selector, chosen: Mapping[str, str]) -> m.ConfigOption:
         type="select",
         id=selector.id,
         name=selector.name,
-        description=spoken(selector.description),
-        group=spoken(selector.group),
+        description=text_or_unset(selector.description),
+        group=text_or_unset(selector.group),
         options=[
-            m.ConfigSelectOption(id=choice.id, name=choice.name, description=spoken(choice.description))
+            m.ConfigSelectOption(id=choice.id, name=choice.name, description=text_or_unset(choice.description))
             for choice in selector.choices
         ],
         value=value,

@@ -1,7 +1,4 @@
-"""The engine's words, told in flint: one `Change` in, what its watchers hear out.
-
-Pure, and the same for both shapes. Silence is written down.
-"""
+"""From a change to what a client is sent: pure, and the same for every dialect."""
 
 from typing import assert_never
 
@@ -32,116 +29,121 @@ from hames.domain.items import AgentMessage, Item, Plan, Reasoning, WebSearch
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
 from hames.protocols.flint import messages as m
-from hames.protocols.flint import seed
-from hames.protocols.flint.shape import Shape
+from hames.protocols.flint.dialect import FlintDialect
+from hames.protocols.flint.parts import THREAD_STATUS
 from hames.protocols.rpc import Ask, Notify, Outgoing, Settled
 
 Said = AgentMessage | Reasoning | WebSearch
 """What the model service itself brings forth."""
 
 
-def project(change: Change, shape: Shape) -> list[Outgoing]:
+def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
     """What this change means to a client that has heard everything before it."""
     record, state = change.record, change.after
-    event, thread_id = record.event, shape.spelled(record.thread_id)
+    event, thread_id = record.event, dialect.thread_id(record.thread_id)
     if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
-        return _delta(record.thread_id, event, state, shape)
+        return _delta(record.thread_id, event, state, dialect)
     match event:
         case ThreadCreated():
-            return started(state, shape)
+            return thread_started(state, dialect)
         case ThreadRenamed(title=title):
             return [Notify(method="thread/name/updated", params=m.ThreadNamed(thread_id=thread_id, thread_name=title))]
         case ThreadArchived(archived=archived):
             method = "thread/archived" if archived else "thread/unarchived"
             return [Notify(method=method, params=m.ThreadMentioned(thread_id=thread_id))]
         case SettingsChanged(settings=settings):
-            told = {"threadId": thread_id, "threadSettings": shape.settings(settings)}
+            told = {"threadId": thread_id, "threadSettings": dialect.settings(settings)}
             return [Notify(method="thread/settings/updated", params=told)]
         case TurnStarted(turn_id=turn_id):
-            return [_status(state, shape), *_turn("turn/started", state, turn_id, shape)]
+            return [_status(state, dialect), *_turn("turn/started", state, turn_id, dialect)]
         case ItemStarted(turn_id=turn_id, item=item):
-            return _item("item/started", change, turn_id, item, shape) if _is_new(change, turn_id) else []
+            return _item("item/started", change, turn_id, item, dialect) if _is_new(change, turn_id) else []
         case ItemCompleted(turn_id=turn_id, item=item):
-            unseen = _item("item/started", change, turn_id, item, shape) if _is_new(change, turn_id) else []
-            done = _item("item/completed", change, turn_id, item, shape)
-            return [*unseen, *done, *_plan(thread_id, turn_id, item, shape)]
+            unseen = _item("item/started", change, turn_id, item, dialect) if _is_new(change, turn_id) else []
+            done = _item("item/completed", change, turn_id, item, dialect)
+            return [*unseen, *done, *_plan(thread_id, turn_id, item, dialect)]
         case ToolCalled():
             return []  # told when it runs, as an item
         case StepVoided(turn_id=turn_id, step=step):
-            return _voided(state, turn_id, step, shape)
+            return _discarded_reply(state, turn_id, step, dialect)
         case ApprovalRequested(approval=approval):
-            method, params = shape.ask(state, approval, record.at_ms)
-            return [_status(state, shape), Ask(method=method, params=params, approval_id=approval.id)]
+            method, params = dialect.ask(state, approval, record.at_ms)
+            return [_status(state, dialect), Ask(method=method, params=params, approval_id=approval.id)]
         case ApprovalResolved(approval_id=approval_id):
             if all(approval.id != approval_id for approval in change.before.approvals):
                 return []
             told = m.ServerRequestResolved(thread_id=thread_id, request_id=approval_id)
             settled = Notify(method="serverRequest/resolved", params=told)
-            return [Settled(approval_id=approval_id), settled, _status(state, shape)]
+            return [Settled(approval_id=approval_id), settled, _status(state, dialect)]
         case UsageReported():
-            return [Notify(method="thread/tokenUsage/updated", params=shape.usage(state, event))]
+            return [Notify(method="thread/tokenUsage/updated", params=dialect.usage(state, event))]
         case PromptQueued() | PromptRemoved() | QueueHeld():
-            return [Notify(method="thread/queue/changed", params=shape.queue(state))]
+            return [Notify(method="thread/queue/changed", params=dialect.queue(state))]
         case Noticed():
-            return list(shape.notices(record.thread_id, event))
+            return list(dialect.notices(record.thread_id, event))
         case NotesRead(files=files):
-            return list(shape.notes(record.thread_id, files))
+            return list(dialect.notes(record.thread_id, files))
         case TurnEnded(turn_id=turn_id):
             return [
-                *shape.failure(record.thread_id, event),
-                _status(state, shape),
-                *_turn("turn/completed", state, turn_id, shape),
+                *dialect.failure(record.thread_id, event),
+                _status(state, dialect),
+                *_turn("turn/completed", state, turn_id, dialect),
             ]
         case _ as never:
             assert_never(never)
 
 
-def started(state: ThreadState, shape: Shape) -> list[Outgoing]:
+def thread_started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """`thread/started`. History travels in the answer that comes before it, not here."""
-    return [Notify(method="thread/started", params={"thread": shape.thread(state, turns=False)})]
+    return [Notify(method="thread/started", params={"thread": dialect.thread(state, turns=False)})]
 
 
-def notice(state: ThreadState, shape: Shape) -> list[Outgoing]:
+def notice(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """What a client that has just come should tell its user about the thread."""
     if not state.foreign:
         return []
-    return list(shape.notices(state.id, Noticed(source="hames", name="foreign_thread", message=FOREIGN)))
+    return list(dialect.notices(state.id, Noticed(source="hames", name="foreign_thread", message=FOREIGN)))
 
 
-def questions(state: ThreadState, shape: Shape) -> list[Outgoing]:
+def questions(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """The approvals that wait for an answer, for a client that has just come."""
     asks: list[Outgoing] = []
     for approval in state.approvals:
         turn = state.turn(approval.turn_id)
-        method, params = shape.ask(state, approval, state.updated_at_ms if turn is None else turn.started_at_ms)
+        method, params = dialect.ask(state, approval, state.updated_at_ms if turn is None else turn.started_at_ms)
         asks.append(Ask(method=method, params=params, approval_id=approval.id))
     return asks
 
 
-def _delta(thread_id: ThreadId, event: ItemDelta, state: ThreadState, shape: Shape) -> list[Outgoing]:
+def _delta(thread_id: ThreadId, event: ItemDelta, state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     item = state.item(event.item_id)
-    told = None if item is None else shape.delta(thread_id, event, item)
+    told = None if item is None else dialect.delta(thread_id, event, item)
     return [] if told is None else [told]
 
 
-def _status(state: ThreadState, shape: Shape) -> Notify:
-    told = m.ThreadStatusChanged(thread_id=shape.spelled(state.id), status=seed.status(state))
+def _status(state: ThreadState, dialect: FlintDialect) -> Notify:
+    told = m.ThreadStatusChanged(thread_id=dialect.thread_id(state.id), status=THREAD_STATUS[state.standing])
     return Notify(method="thread/status/changed", params=told)
 
 
-def _turn(method: str, state: ThreadState, turn_id: TurnId, shape: Shape) -> list[Outgoing]:
+def _turn(method: str, state: ThreadState, turn_id: TurnId, dialect: FlintDialect) -> list[Outgoing]:
     turn = state.turn(turn_id)
     if turn is None:
         return []
-    return [Notify(method=method, params={"threadId": shape.spelled(state.id), "turn": shape.turn(turn)})]
+    return [Notify(method=method, params={"threadId": dialect.thread_id(state.id), "turn": dialect.turn(turn)})]
 
 
-def _item(method: str, change: Change, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
-    shown = shape.item(item)
+def _item(method: str, change: Change, turn_id: TurnId, item: Item, dialect: FlintDialect) -> list[Outgoing]:
+    shown = dialect.item(item)
     if shown is None:
         return []
     at = "startedAtMs" if method == "item/started" else "completedAtMs"
-    told: Json = {"threadId": shape.spelled(change.after.id), "turnId": turn_id, "item": shown, at: change.record.at_ms}
+    told: Json = {
+        "threadId": dialect.thread_id(change.after.id),
+        "turnId": turn_id,
+        "item": shown,
+        at: change.record.at_ms,
+    }
     return [Notify(method=method, params=told)]
 
 
@@ -151,7 +153,7 @@ def _is_new(change: Change, turn_id: TurnId) -> bool:
     return after is not None and len(after.items) > (len(before.items) if before else 0)
 
 
-def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> list[Outgoing]:
+def _discarded_reply(state: ThreadState, turn_id: TurnId, step: int, dialect: FlintDialect) -> list[Outgoing]:
     """What was shown of a reply that broke off stays where it is; a client may grey it out."""
     turn = state.turn(turn_id)
     ids = [item.id for item in (turn.items if turn else ()) if item.step == step and isinstance(item, Said)]
@@ -162,13 +164,13 @@ def _voided(state: ThreadState, turn_id: TurnId, step: int, shape: Shape) -> lis
         turn_id=turn_id,
         data={"itemIds": ids},
     )
-    return list(shape.notices(state.id, notice)) if ids else []
+    return list(dialect.notices(state.id, notice)) if ids else []
 
 
-def _plan(thread_id: str, turn_id: TurnId, item: Item, shape: Shape) -> list[Outgoing]:
+def _plan(thread_id: str, turn_id: TurnId, item: Item, dialect: FlintDialect) -> list[Outgoing]:
     if not isinstance(item, Plan) or item.status != "completed":
         return []
-    told = {"threadId": thread_id, "turnId": turn_id, "explanation": _explanation(item), "plan": shape.plan(item)}
+    told = {"threadId": thread_id, "turnId": turn_id, "explanation": _explanation(item), "plan": dialect.plan(item)}
     return [Notify(method="turn/plan/updated", params=told)]
 
 

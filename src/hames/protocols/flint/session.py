@@ -1,6 +1,6 @@
 """flint: no `jsonrpc` member, a handshake, questions asked of the client.
 
-A session remembers who the client is (and so which shape it gets), what was chosen with `config/set`, and which
+A session remembers who the client is (and so which dialect it speaks), what was chosen with `config/set`, and which
 thread was opened last.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hames import __version__
-from hames.codecs.jsonrpc import Params, Request, Response, Rules
+from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcResponse, JsonRpcRules, Params
 from hames.domain.approvals import Elicit, Intent
 from hames.domain.commands import (
     ArchiveThread,
@@ -40,14 +40,13 @@ from hames.domain.policy import Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
-from hames.protocols.flint import elicitation, errors, greeting, inbound, outbound
+from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.codex import inbound as codex_inbound
-from hames.protocols.flint.codex.parts import config as codex_config
-from hames.protocols.flint.codex.shape import Codex
-from hames.protocols.flint.options import applying, check, options
-from hames.protocols.flint.seed import Seed, provider_of, sandbox, server_status
-from hames.protocols.flint.shape import About, Shape
+from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.codex.inbound import FIXED
+from hames.protocols.flint.dialect import About, FlintDialect
+from hames.protocols.flint.options import check_option, config_options
+from hames.protocols.flint.parts import provider_of, server_status
 from hames.protocols.rpc import Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome, Unfollow
 
@@ -64,8 +63,8 @@ class _Asked(NamedTuple):
     intent: Intent | Elicit
 
 
-RULES = Rules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
-METHODS = frozenset({*inbound.ROUTES, *codex_inbound.FIXED})
+RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
+METHODS = frozenset({*inbound.ROUTES, *FIXED})
 
 
 class FlintSession(RpcSession):
@@ -75,8 +74,7 @@ class FlintSession(RpcSession):
         self._about = About(version=__version__, provider=provider_of(defaults.model), home=home)
         self._models = models
         self._defaults = defaults
-        self._codex = False
-        self._shape: Shape = Seed(self._about, self._window)
+        self._dialect = FlintDialect(self._about, self._window)
         self._muted: frozenset[str] = frozenset()
         self._chosen: list[tuple[str, str]] = []
         self._applied: dict[ThreadId, int] = {}
@@ -88,9 +86,8 @@ class FlintSession(RpcSession):
 
     # -- in
 
-    def request(self, request: Request) -> Sequence[Action]:
-        if self._codex:
-            request = replace(request, params=codex_inbound.translated(request.params))
+    def request(self, request: JsonRpcRequest) -> Sequence[Action]:
+        request = replace(request, params=self._dialect.own_ids(request.params))
         command, pending = self._decode(request.method, request.params), Pending(request)
         match command:
             case inbound.Unsubscribe(thread_id=thread_id):
@@ -110,9 +107,7 @@ class FlintSession(RpcSession):
                 return [Execute(command=command, context=pending)]
 
     def _decode(self, method: str, params: Params) -> Command | inbound.Local:
-        if method in codex_inbound.FIXED:
-            return codex_inbound.FIXED[method](params)
-        command = codex_inbound.decode(method, params) if self._codex else inbound.decode(method, params)
+        command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
         match command:
             case CreateThread():
                 return replace(command, overrides=self._with_choices(command.overrides, None))
@@ -123,41 +118,41 @@ class FlintSession(RpcSession):
             case _:
                 return command
 
-    def local(self, call: inbound.Local, request: Request) -> Json:
+    def local(self, call: inbound.Local, request: JsonRpcRequest) -> Json:
         models = self._models
         match call:
             case inbound.Initialize(params=params):
                 return self._initialize(params, request.params.get("capabilities"))
             case inbound.Fixed(result=result):
                 return result
-            case codex_inbound.EmptyPage():
-                return self._shape.page([], None)
+            case inbound.EmptyPage():
+                return self._dialect.page([], None)
             case inbound.ListModels(limit=limit, hidden=hidden):
                 cards = [card for card in models.cards() if hidden or not card.successor]
-                return self._shape.models(cards[:limit], models.selectors(), models.find(models.default).id)
+                return self._dialect.models(cards[:limit], models.selectors(), models.find(models.default).id)
             case inbound.ListConfig():
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.SetConfig(id=name, value=value):
-                check(models.selectors(), name, value)
+                check_option(models.selectors(), name, value)
                 self._chosen.append((name, value))
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.ReadConfig():
-                return self._config(self._session())
+                return self._dialect.config(self._session(), self._options(self._session()))
             case inbound.ListLoaded():
-                return m.ThreadLoadedListResult(data=[*map(self._shape.spelled, self._loaded)], next_cursor=None)
+                return m.ThreadLoadedListResult(data=[*map(self._dialect.thread_id, self._loaded)], next_cursor=None)
             case inbound.Unsubscribe(thread_id=thread_id):
                 heard = thread_id in self._loaded
                 self._loaded.pop(thread_id, None)
                 return m.ThreadUnsubscribeResult(status="unsubscribed" if heard else "notSubscribed")
             case _:
-                raise InvalidCommand(f"nothing answers {request.method!r}")
+                raise InvalidCommand(f"the method {request.method!r} is not supported")
 
-    def decide(self, response: Response) -> Sequence[Execute]:
+    def decide(self, response: JsonRpcResponse) -> Sequence[Execute]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
         approval_id = ApprovalId(response.request_id)
         where = self._asked.get(approval_id)
         if where is not None and isinstance(where.intent, Elicit):
-            return [Execute(command=elicitation.answered(response, where.intent))]
+            return [Execute(command=elicitation.decode_answer(response, where.intent))]
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
         decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
@@ -197,14 +192,14 @@ class FlintSession(RpcSession):
             self._just_followed = None
         return super().failed(action, error)
 
-    def _result(self, request: Request, command: Command, outcome: Outcome) -> Json:
+    def _result(self, request: JsonRpcRequest, command: Command, outcome: Outcome) -> Json:
         match outcome:
             case ThreadPage(threads=threads, next_cursor=next_cursor):
-                return self._shape.page([self._shape.listed(thread) for thread in threads], next_cursor)
+                return self._dialect.page([self._dialect.listed_thread(thread) for thread in threads], next_cursor)
             case Turn():
                 return self._turn_answer(command, outcome)
             case QueuedPrompt():
-                return m.ThreadQueueAddResult(queued=Seed(self._about, self._window).queued(outcome))
+                return m.ThreadQueueAddResult(queued=FlintDialect(self._about, self._window).queued_prompt(outcome))
             case ThreadState():
                 return self._thread_answer(request, command, outcome)
             case ServerList(servers=servers):
@@ -214,12 +209,12 @@ class FlintSession(RpcSession):
 
     def _greet(self, state: ThreadState, *, opens: bool = False) -> None:
         """What a client that has just come to a thread must hear: that it is foreign, and open questions."""
-        notice = outbound.notice(state, self._shape) if opens or state.id not in self._loaded else []
+        notice = outbound.notice(state, self._dialect) if opens or state.id not in self._loaded else []
         self._loaded[state.id] = None
         for approval in state.approvals:
             self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
-        asked = [*notice, *outbound.questions(state, self._shape)]
-        self.say(self._wanted([*outbound.started(state, self._shape), *asked] if opens else asked))
+        asked = [*notice, *outbound.questions(state, self._dialect)]
+        self.say(self._without_muted([*outbound.thread_started(state, self._dialect), *asked] if opens else asked))
 
     def project(self, change: Change) -> Sequence[Outgoing]:
         match change.record.event:
@@ -231,22 +226,21 @@ class FlintSession(RpcSession):
                 self._asked.pop(approval_id, None)
             case _:
                 pass
-        return self._wanted(outbound.project(change, self._shape))
+        return self._without_muted(outbound.project(change, self._dialect))
 
-    def _wanted(self, said: list[Outgoing]) -> list[Outgoing]:
+    def _without_muted(self, said: list[Outgoing]) -> list[Outgoing]:
         if not self._muted:
             return said
         return [what for what in said if not (isinstance(what, Notify) and what.method in self._muted)]
 
     def error_code(self, error: HarnessError) -> int:
-        return errors.code(error, errors.CODEX if self._codex else errors.FLINT)
+        return self._dialect.error_code(error)
 
     # -- the session
 
     def _initialize(self, params: m.InitializeParams, capabilities: Json) -> Json:
-        self._codex = greeting.is_codex(params.client_info.name, capabilities)
-        if self._codex:
-            self._shape = Codex(self._about, self._window)
+        if greeting.is_codex(params.client_info.name, capabilities):
+            self._dialect = CodexDialect(self._about, self._window)
         if params.capabilities is not None:
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
@@ -269,8 +263,7 @@ class FlintSession(RpcSession):
         chosen = dict(self._chosen[applied:])
         agent = chosen.pop(inbound.AGENT_OPTION, None)
         wanted = {**chosen, **(given.options or {})}
-        if self._codex:  # they send an effort whether the model knows it or not
-            wanted = applying(self._models.selectors(), self._model(given), wanted)
+        wanted = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), wanted)
         return replace(
             given,
             options=wanted or None,
@@ -283,18 +276,7 @@ class FlintSession(RpcSession):
         return (self._defaults if self._last is None else self._last.settings).model
 
     def _options(self, settings: Settings) -> list[m.ConfigOption]:
-        return options(self._models.selectors(), {**settings.options, inbound.AGENT_OPTION: settings.agent})
-
-    def _config(self, settings: Settings) -> Json:
-        if self._codex:
-            return codex_config(settings, self._window(settings.model))
-        return m.ConfigReadResult(
-            model=settings.model,
-            cwd=settings.cwd,
-            approval_policy=settings.approval_policy,
-            sandbox_policy=sandbox(settings.sandbox),
-            options=self._options(settings),
-        )
+        return config_options(self._models.selectors(), {**settings.options, inbound.AGENT_OPTION: settings.agent})
 
     def _window(self, model: str) -> int | None:
         try:
@@ -306,30 +288,30 @@ class FlintSession(RpcSession):
 
     def _turn_answer(self, command: Command, turn: Turn) -> Json:
         """As it begins: its items are told one by one, and each only once."""
-        shown = self._shape.turn(replace(turn, items=()))
+        shown = self._dialect.turn(replace(turn, items=()))
         if isinstance(command, StartTurn):  # and not before: a turn that was refused has taken no choice along
             self._applied[command.thread_id] = len(self._chosen)
         match command:
             case StartReview(thread_id=thread_id):
-                return {"turn": shown, "reviewThreadId": self._shape.spelled(thread_id)}
+                return {"turn": shown, "reviewThreadId": self._dialect.thread_id(thread_id)}
             case SubmitPrompt():
                 return {"queued": None, "turn": shown}
             case _:
                 return {"turn": shown}
 
-    def _thread_answer(self, request: Request, command: Command, state: ThreadState) -> Json:
+    def _thread_answer(self, request: JsonRpcRequest, command: Command, state: ThreadState) -> Json:
         match command:
             case CreateThread() | ResumeThread() | ForkThread():
                 self._last = state
                 if isinstance(command, CreateThread):
                     self._applied[state.id] = len(self._chosen)
-                return self._shape.opened(state, turns=not request.params.get("excludeTurns"))
+                return self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
             case ReadThread():
                 return self._read_answer(request, state)
             case SteerTurn():
                 return {"turnId": state.running.id if state.running else ""}
             case ArchiveThread(archived=False):
-                return {"thread": self._shape.thread(state, turns=False)}
+                return {"thread": self._dialect.thread(state, turns=False)}
             case ChangeSettings() if request.method == "config/set":
                 return m.ConfigOptions(options=self._options(state.settings))
             case ChangeSettings() | DropPrompt() | InterruptTurn():
@@ -337,14 +319,14 @@ class FlintSession(RpcSession):
             case _:
                 return m.Empty()
 
-    def _read_answer(self, request: Request, state: ThreadState) -> Json:
+    def _read_answer(self, request: JsonRpcRequest, state: ThreadState) -> Json:
         match request.method:
             case "config/list":
                 return m.ConfigOptions(options=self._options(state.settings))
             case "config/read":
-                return self._config(state.settings)
+                return self._dialect.config(state.settings, self._options(state.settings))
             case "thread/queue/list":
-                told = Seed(self._about, self._window).queue(state)
+                told = FlintDialect(self._about, self._window).queue(state)
                 return m.ThreadQueueListResult(data=told.queue, held=told.held)
             case "thread/items/list":
                 return self._items(state, inbound.read(request.params, m.ThreadTurnsListParams))
@@ -352,17 +334,17 @@ class FlintSession(RpcSession):
                 return self._turns(state, inbound.read(request.params, m.ThreadTurnsListParams))
             case _:
                 given = request.params.get("includeTurns")
-                turns = bool(given) if given is not None else not self._codex
-                return {"thread": self._shape.thread(state, turns=turns), "readState": None}
+                turns = bool(given) if given is not None else self._dialect.reads_turns
+                return {"thread": self._dialect.thread(state, turns=turns), "readState": None}
 
     def _turns(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
-        return _page([(turn.id, self._shape.turn(turn)) for turn in state.turns], params)
+        return _page([(turn.id, self._dialect.turn(turn)) for turn in state.turns], params)
 
     def _items(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
         entries: list[tuple[str, Json]] = []
         for turn in state.turns:
             for item in turn.items:
-                if (shown := self._shape.item(item)) is not None:
+                if (shown := self._dialect.item(item)) is not None:
                     told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
                     entries.append((item.id, told))
         return _page(entries, params)
@@ -374,7 +356,7 @@ def _page(entries: list[tuple[str, Json]], params: m.ThreadTurnsListParams) -> J
     if params.cursor is not None:
         places = [place for place, (name, _) in enumerate(ordered) if name == params.cursor]
         if not places:
-            raise InvalidCommand("cursor: is none that this list has given")
+            raise InvalidCommand("cursor: is not a cursor of this list")
         ordered = ordered[places[0] + 1 :]
     page = ordered[: params.limit or PAGE]
     return {

@@ -29,11 +29,11 @@ OutcomeWord = Literal["interrupted", "skipped"]
 """What became of an item that is `failed` for want of a better word."""
 
 
-def present(value: Json) -> Json:
+def value_or_unset(value: Json) -> Json:
     """None becomes no member at all."""
     return UNSET if value is None else value
 
 
-def spoken(text: str | None) -> str | Maybe:
-    """No words become no member at all."""
+def text_or_unset(text: str | None) -> str | Maybe:
+    """An empty text becomes no member at all."""
     return text or UNSET

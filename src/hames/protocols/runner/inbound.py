@@ -1,10 +1,19 @@
-"""From the body of a request to the engine's words. Pure."""
+"""From the body of a request to commands. Raises `InvalidCommand` and nothing else."""
 
 from hames.domain.commands import ResolveApproval, StartTurn
+from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import TextInput
 from hames.domain.options import Overrides
+from hames.protocols.body import decode_body
 from hames.protocols.runner.messages import ApprovalAnswer, RunRequest
+
+
+def decode_run(body: bytes) -> RunRequest:
+    run = decode_body(body, RunRequest)
+    if not run.prompt.strip():
+        raise InvalidCommand("the prompt is empty")
+    return run
 
 
 def start_turn(run: RunRequest, thread_id: ThreadId, *, asks: bool) -> StartTurn:
@@ -17,7 +26,8 @@ def start_turn(run: RunRequest, thread_id: ThreadId, *, asks: bool) -> StartTurn
     )
 
 
-def resolve_approval(answer: ApprovalAnswer, approval_id: str) -> ResolveApproval:
+def resolve_approval(body: bytes, approval_id: str) -> ResolveApproval:
+    answer = decode_body(body, ApprovalAnswer)
     return ResolveApproval(
         approval_id=ApprovalId(approval_id), decision=answer.decision, note=answer.note, content=answer.content
     )

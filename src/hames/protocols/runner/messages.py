@@ -31,7 +31,7 @@ class ReasoningDelta(Value):
 
 
 class ToolStarted(Value):
-    """`input` is whatever the tool was given; a command also stands in `command` and `cwd`."""
+    """`input` is the tool's arguments; a command is also in `command` and `cwd`."""
 
     id: str
     name: str
@@ -64,7 +64,7 @@ class ToolFailed(Value, rename="camel"):
 
 
 class ApprovalRequested(Value, rename="camel"):
-    """The tool `item` waits for `POST /approvals/{id}`. `intent` is what it would do, in full."""
+    """The tool call `item` waits for `POST /approvals/{id}`. `intent` is exactly what it would do."""
 
     id: str
     item: str
@@ -119,7 +119,8 @@ NAMES: dict[type[RunnerEvent], str] = {
 
 
 class RunRequest(Value, rename="camel"):
-    """The body of `POST /runs`. Runs of one `thread` share a conversation. Who names no policy is not asked."""
+    """The body of `POST /runs`. Runs with the same `thread` share a conversation. Without a policy the run does not
+    ask."""
 
     prompt: str
     thread: str = ""

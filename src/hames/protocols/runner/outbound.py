@@ -6,23 +6,23 @@ from hames.codecs import sse
 from hames.codecs.jsontext import encode
 from hames.domain import events, items
 from hames.domain.grants import always_covers
+from hames.domain.json import Json
 from hames.domain.state import Change
+from hames.protocols.describe import INTERRUPTED, prompt_text, tool_name
 from hames.protocols.runner import messages as m
-
-INTERRUPTED = "interrupted; it may have run"
 
 
 def project(change: Change) -> list[m.RunnerEvent]:
     event = change.record.event
     match event:
         case events.ItemDelta():
-            return _delta(change, event)
+            return _delta_events(change, event)
         case events.TurnStarted():
             return []
         case events.ItemStarted(item=item):
-            return _started(event, item)
+            return _start_events(event, item)
         case events.ItemCompleted(item=item):
-            return _completed(item)
+            return _completion_events(item)
         case events.ApprovalRequested(approval=asked):
             covers = always_covers(asked.intent, cwd=change.after.settings.cwd)
             return [
@@ -33,7 +33,7 @@ def project(change: Change) -> list[m.RunnerEvent]:
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
             return [m.ApprovalResolved(id=approval_id, decision=decision)]
         case events.TurnEnded():
-            return [_ended(change, event)]
+            return [_end_event(change, event)]
         case (
             events.ThreadCreated()
             | events.ThreadRenamed()
@@ -58,35 +58,32 @@ def frame(event: m.RunnerEvent) -> bytes:
     return sse.event(encode(event), name=m.NAMES[type(event)])
 
 
-def _started(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:
+def _start_events(event: events.ItemStarted, item: items.Item) -> list[m.RunnerEvent]:
+    more: dict[str, Json]
     match item:
         case items.UserMessage(content=content):
-            said = "\n".join(part.text for part in content if isinstance(part, items.TextInput))
-            return [m.RunStarted(run_id=event.turn_id, prompt=said)] if item.step == 0 else []
+            started = m.RunStarted(run_id=event.turn_id, prompt=prompt_text(content))
+            return [started] if item.step == 0 else []
         case items.AgentMessage() | items.Reasoning():
             return []
         case items.CommandExecution(command=command, cwd=cwd):
-            given = {"command": command, "cwd": cwd}
-            return [m.ToolStarted(id=item.id, name="shell", kind="command", input=given, command=command, cwd=cwd)]
+            more = {"kind": "command", "input": {"command": command, "cwd": cwd}, "command": command, "cwd": cwd}
         case items.FileChange(changes=changes):
-            return [m.ToolStarted(id=item.id, name="edit", kind="file", changes=changes)]
-        case items.McpToolCall(server=server, tool=tool, arguments=given):
-            return [m.ToolStarted(id=item.id, name=f"{server}.{tool}", input=given)]
+            more = {"kind": "file", "changes": changes}
+        case items.McpToolCall(arguments=given) | items.ToolCall(arguments=given):
+            more = {"input": given}
         case items.WebSearch(query=query):
-            return [m.ToolStarted(id=item.id, name="web_search", input={"query": query})]
-        case items.Plan():
-            return [m.ToolStarted(id=item.id, name="plan")]
-        case items.ToolCall(name=name, arguments=given):
-            return [m.ToolStarted(id=item.id, name=name, input=given)]
+            more = {"input": {"query": query}}
         case items.Artifact(path=path):
-            return [m.ToolStarted(id=item.id, name="artifact", input={"path": path})]
-        case items.Compaction():
-            return [m.ToolStarted(id=item.id, name="compact")]
+            more = {"input": {"path": path}}
+        case items.Plan() | items.Compaction():
+            more = {}
         case _ as never:
             assert_never(never)
+    return [m.ToolStarted(id=item.id, name=tool_name(item), **more)]
 
 
-def _delta(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
+def _delta_events(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
     item = change.before.item(delta.item_id)
     match item:
         case None | items.UserMessage():
@@ -99,7 +96,7 @@ def _delta(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent]:
             return [m.ToolOutput(id=delta.item_id, text=delta.text)]
 
 
-def _completed(item: items.Item) -> list[m.RunnerEvent]:
+def _completion_events(item: items.Item) -> list[m.RunnerEvent]:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return []
@@ -118,7 +115,7 @@ def _completed(item: items.Item) -> list[m.RunnerEvent]:
     return [m.ToolFailed(id=item.id, error=error, outcome=item.status, exit_code=code, duration_ms=took)]
 
 
-def _ended(change: Change, event: events.TurnEnded) -> m.RunnerEvent:
+def _end_event(change: Change, event: events.TurnEnded) -> m.RunnerEvent:
     turn = change.after.turn(event.turn_id)
     if event.status == "completed":
         usage = turn.usage if turn is not None else m.Usage()

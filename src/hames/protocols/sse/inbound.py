@@ -1,16 +1,26 @@
-"""From the body of a request to the engine's words. Pure."""
+"""From the body of a request to commands. Raises `InvalidCommand` and nothing else."""
 
 from hames.domain.commands import ResolveApproval, StartTurn
+from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import TextInput
+from hames.protocols.body import decode_body
 from hames.protocols.sse.messages import ApprovalAnswer, Prompt
+
+
+def decode_prompt(body: bytes) -> Prompt:
+    prompt = decode_body(body, Prompt)
+    if not prompt.content.strip():
+        raise InvalidCommand("the prompt is empty")
+    return prompt
 
 
 def start_turn(prompt: Prompt, thread_id: ThreadId) -> StartTurn:
     return StartTurn(thread_id=thread_id, content=(TextInput(text=prompt.content),))
 
 
-def resolve_approval(answer: ApprovalAnswer, approval_id: str) -> ResolveApproval:
+def resolve_approval(body: bytes, approval_id: str) -> ResolveApproval:
+    answer = decode_body(body, ApprovalAnswer)
     return ResolveApproval(
         approval_id=ApprovalId(approval_id), decision=answer.decision, note=answer.note, content=answer.content
     )

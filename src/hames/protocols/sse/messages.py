@@ -53,7 +53,7 @@ class Reasoning(Value, tag_field="type", tag="reasoning"):
 
 
 class Status(Value, tag_field="type", tag="status"):
-    """`outcome` is ours: how the turn ended, on `idle`."""
+    """`outcome` is an addition: with `idle`, how the turn ended."""
 
     state: RunState
     message: str
@@ -62,7 +62,7 @@ class Status(Value, tag_field="type", tag="status"):
 
 
 class Notice(Value, tag_field="type", tag="notice"):
-    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+    """A warning: something does not work from now on. `message` says what, why, and what to do."""
 
     message: str
     severity: Severity
@@ -72,7 +72,7 @@ class Notice(Value, tag_field="type", tag="notice"):
 
 
 class Approval(Value, tag_field="type", tag="approval", rename="camel"):
-    """A question. The answer goes to `POST /approvals/{id}`; what stands here is exactly what would happen."""
+    """A question that shows exactly what would happen. Answer with `POST /approvals/{id}`."""
 
     id: str
     tool_call_id: str

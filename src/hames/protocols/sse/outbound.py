@@ -3,18 +3,16 @@
 from typing import assert_never
 
 import msgspec
-from msgspec.structs import replace
 
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
-from hames.domain.forms import members
 from hames.domain.grants import always_covers
 from hames.domain.ids import ItemId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
+from hames.protocols.describe import INTERRUPTED, intent_members, prompt_text, tool_name
 from hames.protocols.sse import messages as m
 
-INTERRUPTED = "interrupted; it may have run"
 OUTCOMES: dict[events.TurnStatus, str] = {
     "running": "",
     "completed": "completed",
@@ -31,9 +29,9 @@ def project(change: Change) -> list[m.SseEvent]:
         case events.ToolCalled(call=call):
             return [m.ToolCall(id=call.id, name=call.name, input=_input(call.arguments), timestamp=at)]
         case events.ItemStarted(item=item):
-            return _started(change, item, at)
+            return _start_events(change, item, at)
         case events.ItemCompleted(item=item):
-            return _completed(item, at)
+            return _completion_events(item, at)
         case events.ApprovalRequested(approval=approval):
             return [question(change.after, approval, at)]
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
@@ -71,66 +69,17 @@ def pending(state: ThreadState) -> list[m.SseEvent]:
 
 
 def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
-    covers = always_covers(approval.intent, cwd=state.settings.cwd)
-    return replace(_question(state, approval, at), always_covers=covers)
+    return m.Approval(
+        id=approval.id,
+        tool_call_id=_call_id(state, approval.item_id),
+        timestamp=at,
+        reason=approval.reason,
+        always_covers=always_covers(approval.intent, cwd=state.settings.cwd),
+        **intent_members(approval.intent),
+    )
 
 
-def _question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:
-    name, call = approval.id, _call_id(state, approval.item_id)
-    reason = approval.reason
-    match approval.intent:
-        case approvals.RunCommand() as intent:
-            return m.Approval(
-                id=name,
-                tool_call_id=call,
-                kind="command",
-                timestamp=at,
-                reason=reason,
-                command=intent.command,
-                cwd=intent.cwd,
-                unsandboxed=intent.unsandboxed,
-                why=intent.why,
-            )
-        case approvals.ChangeFiles(changes=changes, protected=protected):
-            return m.Approval(
-                id=name,
-                tool_call_id=call,
-                kind="file",
-                timestamp=at,
-                reason=reason,
-                changes=changes,
-                protected=protected,
-            )
-        case approvals.CallMcp(server=server, tool=tool, arguments=given):
-            return m.Approval(
-                id=name,
-                tool_call_id=call,
-                kind="mcp",
-                timestamp=at,
-                reason=reason,
-                server=server,
-                tool=tool,
-                input=given,
-            )
-        case approvals.UseTool(name=tool, arguments=given):
-            return m.Approval(
-                id=name, tool_call_id=call, kind="tool", timestamp=at, reason=reason, tool=tool, input=given
-            )
-        case approvals.Elicit(server=server) as asked:
-            return m.Approval(
-                id=name,
-                tool_call_id=call,
-                kind="elicitation",
-                timestamp=at,
-                reason=reason,
-                server=server,
-                input=members(asked),
-            )
-        case _ as never:
-            assert_never(never)
-
-
-def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
+def _start_events(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
         case items.UserMessage() | items.AgentMessage() | items.Reasoning():
             return []
@@ -141,19 +90,18 @@ def _started(change: Change, item: items.Item, at: int) -> list[m.SseEvent]:
         case items.ToolCall(status="skipped"):
             return []
         case _:
-            name, given = described(item)
+            name = tool_name(item)
             running = m.Status(state="running_tool", message=name, timestamp=at)
             if _was_called(change, item):
                 return [running]
             # An agent that runs its own loop tells of no calls, only of what it does.
-            return [m.ToolCall(id=item.call_id, name=name, input=given, timestamp=at), running]
+            return [m.ToolCall(id=item.call_id, name=name, input=_tool_input(item), timestamp=at), running]
 
 
-def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
+def _completion_events(item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
         case items.UserMessage(content=content):
-            said = "\n".join(part.text for part in content if isinstance(part, items.TextInput))
-            return [m.User(content=said, timestamp=at)]
+            return [m.User(content=prompt_text(content), timestamp=at)]
         case items.AgentMessage(text=text):
             return [m.Text(content=text, timestamp=at)] if text else []
         case items.Reasoning(text=text, summary=summary):
@@ -171,23 +119,21 @@ def _completed(item: items.Item, at: int) -> list[m.SseEvent]:
             ]
 
 
-def described(item: items.ToolItem) -> tuple[str, Json]:
-    """The name of the tool and its input, as far as the item itself tells."""
+def _tool_input(item: items.ToolItem) -> Json:
+    """As far as the item itself tells."""
     match item:
         case items.CommandExecution(command=command, cwd=cwd):
-            return "shell", {"command": command, "cwd": cwd}
+            return {"command": command, "cwd": cwd}
         case items.FileChange(changes=changes):
-            return "edit", {"paths": [change.path for change in changes]}
-        case items.McpToolCall(server=server, tool=tool, arguments=given):
-            return f"{server}.{tool}", given
+            return {"paths": [change.path for change in changes]}
+        case items.McpToolCall(arguments=given) | items.ToolCall(arguments=given):
+            return given
         case items.WebSearch(query=query):
-            return "web_search", {"query": query}
-        case items.Plan():
-            return "plan", {"entries": [{"step": entry.step, "status": entry.status} for entry in item.entries]}
-        case items.ToolCall(name=name, arguments=given):
-            return name, given
+            return {"query": query}
+        case items.Plan(entries=entries):
+            return {"entries": [{"step": entry.step, "status": entry.status} for entry in entries]}
         case items.Artifact(path=path):
-            return "artifact", {"path": path}
+            return {"path": path}
         case _ as never:
             assert_never(never)
 

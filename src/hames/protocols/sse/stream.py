@@ -1,55 +1,51 @@
-"""The bytes of the stream: an event is one JSON object on one line, with the place it stands at.
+"""The bytes of the stream: an event is one JSON object on one line, with its position as the event id.
 
-The place is the log position. A record that makes several events numbers all but the last (`12.1`, `12.2`, `12`),
-so that a client that was cut off between them comes back to exactly the next one.
+The position is the number of the record. A record that makes several events numbers all but the last (`12.1`, `12.2`,
+`12`), so that a client that was cut off between them comes back to exactly the next one.
 """
 
 from collections.abc import Sequence
 
 from hames.codecs import sse
 from hames.codecs.jsontext import encode
-from hames.domain.state import Change
+from hames.domain.state import Change, ThreadState
 from hames.domain.value import Value
+from hames.protocols.broadcast import BroadcastRules
 from hames.protocols.sse.messages import SseEvent
-from hames.protocols.sse.outbound import project
+from hames.protocols.sse.outbound import pending, project
 
 HEARTBEAT = sse.comment("heartbeat")
 RETRY_MS = 1000
 
 
-class Place(Value):
+class Position(Value):
     """Behind record `seq`, or behind the first `told` events of it."""
 
     seq: int
     told: int = 0
 
 
-def place(text: str) -> Place | None:
+def parse_position(text: str) -> Position | None:
     """What `Last-Event-ID` means. None: it is not one of ours.
 
-    >>> place("12"), place("12.1"), place("12.x")
-    (Place(seq=12, told=0), Place(seq=12, told=1), None)
+    >>> parse_position("12"), parse_position("12.1"), parse_position("12.x")
+    (Position(seq=12, told=0), Position(seq=12, told=1), None)
     """
     seq, _, told = text.strip().partition(".")
     parts = (seq, told) if "." in text else (seq,)
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         return None
-    return Place(seq=int(seq), told=int(told or 0))
+    return Position(seq=int(seq), told=int(told or 0))
 
 
-def opening(seq: int, told: int = 0) -> bytes:
+def stream_head(seq: int, told: int = 0) -> bytes:
     """The first bytes: where the client stands before any event, so that it can come back from here."""
     at = f"{seq}.{told}" if told else f"{seq}"
     return f"retry: {RETRY_MS}\nid: {at}\n\n".encode()
 
 
-def ending(why: str) -> bytes:
-    """The last ones. A comment, because no client has an event for it."""
-    return sse.comment(why)
-
-
-def unplaced(events: Sequence[SseEvent]) -> bytes:
-    """Events that stand at no place: told again to one client."""
+def without_position(events: Sequence[SseEvent]) -> bytes:
+    """Events without a position: sent again to one client."""
     return b"".join(sse.event(encode(event)) for event in events)
 
 
@@ -59,11 +55,11 @@ class Block(Value):
     seq: int
     lines: tuple[bytes, ...]
 
-    def behind(self, where: Place) -> bytes:
-        """What of it a client at this place has not been told."""
-        if self.seq < where.seq or (self.seq == where.seq and not where.told):
+    def after(self, position: Position) -> bytes:
+        """The part of it that a client at this position has not been sent."""
+        if self.seq < position.seq or (self.seq == position.seq and not position.told):
             return b""
-        return b"".join(self.lines[where.told :] if self.seq == where.seq else self.lines)
+        return b"".join(self.lines[position.told :] if self.seq == position.seq else self.lines)
 
 
 def block(change: Change) -> Block | None:
@@ -79,3 +75,35 @@ def block(change: Change) -> Block | None:
             for n, event in enumerate(told)
         ),
     )
+
+
+class SseEncoder:
+    """A thread's events for every client of its stream. Keeps those of the past once a client came back for them."""
+
+    rules = BroadcastRules(when_behind="close", heartbeat_s=30.0, only_when_quiet=False)
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] | None = None
+
+    def needs_history(self, position: object, state: ThreadState) -> bool:
+        return isinstance(position, Position) and position.seq <= state.seq and self._blocks is None
+
+    def load(self, history: Sequence[Change]) -> None:
+        self._blocks = [found for change in history if (found := block(change)) is not None]
+
+    def begin(self, state: ThreadState, position: object = None) -> bytes:
+        if not isinstance(position, Position):
+            return stream_head(state.seq) + without_position(pending(state))
+        if position.seq > state.seq:
+            return stream_head(state.seq)
+        missed = b"".join(found.after(position) for found in self._blocks or ())
+        return stream_head(position.seq, position.told) + missed
+
+    def encode(self, changes: Sequence[Change]) -> bytes:
+        blocks = [found for change in changes if (found := block(change)) is not None]
+        if self._blocks is not None:
+            self._blocks += blocks
+        return b"".join(line for found in blocks for line in found.lines)
+
+    def heartbeat(self, _state: ThreadState) -> bytes:
+        return HEARTBEAT

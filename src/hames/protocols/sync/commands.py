@@ -1,4 +1,4 @@
-"""A client's commands as the engine's: what each means for one thread, and what to try when nothing runs."""
+"""A client's commands as the engine's: what each means for one thread."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -19,7 +19,6 @@ from hames.domain.commands import (
 from hames.domain.ids import ApprovalId, PromptId, ThreadId
 from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
 from hames.domain.options import Overrides
-from hames.domain.state import ThreadState
 from hames.protocols.sync import messages as m
 
 PicturePath = Callable[[str], str]
@@ -29,7 +28,7 @@ PicturePath = Callable[[str], str]
 def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath) -> Command:
     match given:
         case m.Submit():
-            return _submit(given, thread_id, picture_path)
+            return SubmitPrompt(thread_id=thread_id, content=_content(given, picture_path), client_id=given.id)
         case m.Steer(id=name):
             return SteerTurn(thread_id=thread_id, content=_content(given, picture_path), client_id=name)
         case m.Cancel():
@@ -55,24 +54,6 @@ def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath
             return StartReview(thread_id=thread_id, target=ReviewTarget(kind=target.kind, text=target.text))
         case _ as never:
             assert_never(never)
-
-
-def without_turn(
-    given: m.SyncCommand, thread_id: ThreadId, state: ThreadState | None, picture_path: PicturePath
-) -> list[Command] | None:
-    """What is meant when no turn runs: to steer is to prompt, to cancel drops the prompts that are held."""
-    match given:
-        case m.Steer():
-            return [_submit(given, thread_id, picture_path)]
-        case m.Cancel():
-            held = state.queue if state is not None and state.queue_held else ()
-            return [DropPrompt(thread_id=thread_id, prompt_id=prompt.id) for prompt in held]
-        case _:
-            return None
-
-
-def _submit(given: m.Submit | m.Steer, thread_id: ThreadId, picture_path: PicturePath) -> SubmitPrompt:
-    return SubmitPrompt(thread_id=thread_id, content=_content(given, picture_path), client_id=given.id)
 
 
 def _content(given: m.Submit | m.Steer, picture_path: PicturePath) -> tuple[UserInput, ...]:

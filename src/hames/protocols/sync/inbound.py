@@ -27,6 +27,10 @@ def decode(text: bytes) -> list[SyncCommand]:
     [Cancel()]
     """
     try:
+        text.decode()
+    except UnicodeDecodeError:
+        raise Refused("messages must be text") from None
+    try:
         value = parse(text)
     except (Unreadable, Repeated) as why:
         raise Refused(str(why)) from None

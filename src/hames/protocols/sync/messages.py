@@ -23,7 +23,7 @@ ToolOutcome = Literal["running", "completed", "failed", "declined", "interrupted
 
 
 class Attachment(Value):
-    """`url`: where an image is, empty for a file. `upload`: what a prompt names to carry the image again."""
+    """`url`: the path of an image, empty for a file. `upload`: the upload id, to attach the image to another prompt."""
 
     kind: Literal["image", "file"]
     name: str
@@ -32,8 +32,8 @@ class Attachment(Value):
 
 
 class ToolCall(Value, rename="camel"):
-    """`output` is a tail when `output_truncated`. `pictures`: how many there are to fetch. `reason`: why it was
-    refused, failed or skipped."""
+    """If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
+    why it was refused, failed or skipped."""
 
     id: str
     name: str
@@ -85,7 +85,7 @@ class ThreadHead(Value, rename="camel"):
 
 
 class Approval(Value, rename="camel"):
-    """Exactly what would happen; members of other kinds are empty."""
+    """Shows exactly what would happen. Members of other kinds are empty."""
 
     id: str
     tool_call_id: str
@@ -110,7 +110,7 @@ class Plan(Value):
 
 
 class Usage(Value, rename="camel"):
-    """Of the whole thread, but for `context_tokens`: filled by the last model call."""
+    """Totals of the whole thread. `context_tokens` is the size of the context in the last model call."""
 
     input_tokens: int
     output_tokens: int
@@ -153,7 +153,7 @@ class ConfigOption(Value):
 
 
 class Model(Value, rename="camel"):
-    """`problem` says what to set before it can be used."""
+    """`problem` says what to configure before the model can be used."""
 
     id: str
     name: str
@@ -167,7 +167,7 @@ class Model(Value, rename="camel"):
 
 
 class Notice(Value, rename="camel"):
-    """A warning: something is missing from now on. `message` says what, why, and what to do."""
+    """A warning: something does not work from now on. `message` says what, why, and what to do."""
 
     severity: Severity
     source: str
@@ -198,7 +198,7 @@ class State(Value, rename="camel"):
 
 
 class Set(Value, tag_field="type", tag="set"):
-    """Replaces the value at `path`. One past the end of a list appends."""
+    """Replaces the value at `path`. The index right after the last element of a list appends."""
 
     path: tuple[str, ...]
     value: Json
@@ -213,7 +213,7 @@ Operation = Set | AppendText
 
 
 class StateMessage(Value, tag_field="type", tag="state"):
-    """`rev` is the log position of the last record in it."""
+    """`rev` is the log position of the last record that it includes."""
 
     state: State
     rev: int
@@ -225,7 +225,7 @@ class DeltaMessage(Value, tag_field="type", tag="delta"):
 
 
 class ErrorMessage(Value, tag_field="type", tag="error", rename="camel"):
-    """About one message of this client, and nobody else's business."""
+    """About one message of this client; other clients do not get it."""
 
     message: str
     submit_id: str | UnsetType = UNSET
@@ -235,7 +235,7 @@ class ErrorMessage(Value, tag_field="type", tag="error", rename="camel"):
 
 
 class ImageAttachment(Value, tag_field="type", tag="image"):
-    """`id` is what an upload was answered with."""
+    """`id` is the id that `POST /uploads` returned."""
 
     id: str
 
@@ -248,7 +248,7 @@ AttachmentInput = ImageAttachment | FileAttachment
 
 
 class Submit(Value, tag_field="type", tag="submit"):
-    """The same `id` twice counts once."""
+    """A second submit with the same `id` does nothing."""
 
     prompt: str
     id: str | None = None
@@ -256,7 +256,7 @@ class Submit(Value, tag_field="type", tag="submit"):
 
 
 class Cancel(Value, tag_field="type", tag="cancel"):
-    """Stops the run and holds the queue; while idle, empties a held queue."""
+    """Stops the run and pauses the queue; while idle, empties a paused queue."""
 
 
 class Steer(Value, tag_field="type", tag="steer"):
@@ -266,7 +266,7 @@ class Steer(Value, tag_field="type", tag="steer"):
 
 
 class Approve(Value, tag_field="type", tag="approve"):
-    """`content` is what an elicitation asks for, as its `requestedSchema` has it."""
+    """`content` is the completed form of an elicitation, as its `requestedSchema` describes."""
 
     id: str
     decision: Literal["once", "always", "reject"]

@@ -16,9 +16,9 @@ from hames.domain.state import Change, ThreadState, Turn
 from hames.protocols.sync import messages as m
 from hames.protocols.sync import view as views
 from hames.protocols.sync.messages import AppendText, Operation, Set
-from hames.protocols.sync.tails import left_out, units
+from hames.protocols.sync.tails import omitted_units, units
 from hames.protocols.sync.tools import output_of
-from hames.protocols.sync.turns import Draft, last_reply, layout, message, standing
+from hames.protocols.sync.turns import Draft, last_reply, layout, message, message_status
 from hames.protocols.sync.view import Offer, view
 
 STREAMED = frozenset({"content", "reasoning", "output"})
@@ -53,7 +53,7 @@ class Projector:
         if isinstance(event, ItemDelta) and (operations := self._delta(change, event)) is not None:
             return operations
         before, after = change.before, change.after
-        if before.settings.cwd != after.settings.cwd or _rewritten(before, after):
+        if before.settings.cwd != after.settings.cwd or _is_rewritten(before, after):
             return list(diff(view(before, self._offer), view(after, self._offer)))
         return [*self._messages(before, after), *self._head(before, after)]
 
@@ -81,13 +81,13 @@ class Projector:
             return []
         path = self._place(change.after, turn, delta.item_id)
         append = AppendText(path=(*path, member), value=delta.text)
-        return [*self._begun(change, turn, path), append] if first else [append]
+        return [*self._first_text(change, turn, path), append] if first else [append]
 
-    def _begun(self, change: Change, turn: Turn, path: Path) -> Iterator[Operation]:
+    def _first_text(self, change: Change, turn: Turn, path: Path) -> Iterator[Operation]:
         """The first word of a message takes it out of its waiting."""
         before, number = change.before.running, int(path[1]) - self._offset
-        now = standing(turn, layout(turn), number)
-        if before is None or standing(before, layout(before), number) != now:
+        now = message_status(turn, layout(turn), number)
+        if before is None or message_status(before, layout(before), number) != now:
             yield Set(path=(*path[:2], "status"), value=now)
 
     def _extends_tail(
@@ -99,7 +99,7 @@ class Projector:
         known = self._units.get(item.id)
         count = known + units(text) if known is not None else units(item.output)
         self._units[item.id] = count
-        return left_out(count) == left_out(count - units(text))
+        return omitted_units(count) == omitted_units(count - units(text))
 
     def _place(self, state: ThreadState, turn: Turn, item_id: ItemId) -> Path:
         self._look_at(state, turn)
@@ -131,7 +131,7 @@ class Projector:
             path = ("messages", str(self._offset + number))
             if number >= len(old) or earlier is None:
                 yield Set(path=path, value=message(turn, drafts, number, after.id, after.settings.cwd))
-            elif not _unchanged(earlier, old, turn, drafts, number):
+            elif not _is_unchanged(earlier, old, turn, drafts, number):
                 was = message(earlier, old, number, after.id, after.settings.cwd)
                 now = message(turn, drafts, number, after.id, after.settings.cwd)
                 yield from diff(was, now, path)
@@ -149,17 +149,19 @@ class Projector:
                 yield Set(path=(member,), value=now)
         yield from diff(views.head_of(before), views.head_of(after), ("thread",))
         if before.approvals is not after.approvals:
-            yield from _replaced("approvals", views.approvals_of(before), views.approvals_of(after))
+            yield from _replace_if_changed("approvals", views.approvals_of(before), views.approvals_of(after))
         if before.queue is not after.queue:
-            yield from _replaced("queue", views.queue_of(before), views.queue_of(after))
+            yield from _replace_if_changed("queue", views.queue_of(before), views.queue_of(after))
         if before.warnings is not after.warnings:
-            yield from _replaced("notices", views.notices_of(before), views.notices_of(after))
+            yield from _replace_if_changed("notices", views.notices_of(before), views.notices_of(after))
         yield from self._plan(before, after)
-        if _other_usage(before, after) or _other_settings(before, after):
-            yield from _replaced("usage", views.usage_of(before, self._offer), views.usage_of(after, self._offer))
-        if _other_settings(before, after):
-            yield from _replaced("settings", views.settings_of(before), views.settings_of(after))
-            yield from _replaced(
+        if _usage_changed(before, after) or _settings_changed(before, after):
+            yield from _replace_if_changed(
+                "usage", views.usage_of(before, self._offer), views.usage_of(after, self._offer)
+            )
+        if _settings_changed(before, after):
+            yield from _replace_if_changed("settings", views.settings_of(before), views.settings_of(after))
+            yield from _replace_if_changed(
                 "selectors", views.selectors_of(before, self._offer), views.selectors_of(after, self._offer)
             )
 
@@ -181,14 +183,16 @@ def diff(before: msgspec.Struct, after: msgspec.Struct, path: Path = ()) -> Iter
         if isinstance(now, m.ThreadHead):
             yield from diff(was, now, here)
         elif field.name in ("messages", "tool_calls") and len(was) <= len(now):
-            yield from _grown(was, now, here)
+            yield from _diff_list(was, now, here)
         elif field.name in STREAMED and was and now.startswith(was):
             yield AppendText(path=here, value=now[len(was) :])
         else:
             yield Set(path=here, value=now)
 
 
-def _grown(before: tuple[msgspec.Struct, ...], after: tuple[msgspec.Struct, ...], path: Path) -> Iterator[Operation]:
+def _diff_list(
+    before: tuple[msgspec.Struct, ...], after: tuple[msgspec.Struct, ...], path: Path
+) -> Iterator[Operation]:
     for number, now in enumerate(after):
         here = (*path, str(number))
         if number >= len(before):
@@ -197,28 +201,28 @@ def _grown(before: tuple[msgspec.Struct, ...], after: tuple[msgspec.Struct, ...]
             yield from diff(before[number], now, here)
 
 
-def _replaced(member: str, was: Json, now: Json) -> Iterator[Operation]:
+def _replace_if_changed(member: str, was: Json, now: Json) -> Iterator[Operation]:
     if was != now:
         yield Set(path=(member,), value=now)
 
 
-def _other_usage(before: ThreadState, after: ThreadState) -> bool:
+def _usage_changed(before: ThreadState, after: ThreadState) -> bool:
     return before.usage is not after.usage or before.last_usage is not after.last_usage
 
 
-def _other_settings(before: ThreadState, after: ThreadState) -> bool:
+def _settings_changed(before: ThreadState, after: ThreadState) -> bool:
     return before.settings is not after.settings
 
 
-def _rewritten(before: ThreadState, after: ThreadState) -> bool:
+def _is_rewritten(before: ThreadState, after: ThreadState) -> bool:
     """Not the ordinary way on: a thread that changed its name, or a history that is not the earlier one and more."""
     return before.id != after.id or not 0 <= len(after.turns) - len(before.turns) <= 1
 
 
-def _unchanged(earlier: Turn, old: list[Draft], turn: Turn, drafts: list[Draft], number: int) -> bool:
+def _is_unchanged(earlier: Turn, old: list[Draft], turn: Turn, drafts: list[Draft], number: int) -> bool:
     if not old[number].same(drafts[number]):
         return False
-    if standing(earlier, old, number) != standing(turn, drafts, number):
+    if message_status(earlier, old, number) != message_status(turn, drafts, number):
         return False
     return earlier.status == turn.status or number != last_reply(drafts)
 

@@ -7,16 +7,26 @@ from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
-from hames.domain.state import Change, ThreadState
+from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.value import Value
+from hames.protocols.describe import prompt_text
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.tools import tool_call
-from hames.protocols.sync.turns import layout, message_id, prompt_text
-from hames.protocols.sync.view import error_of
+from hames.protocols.sync.turns import layout, message_id
 
 LABEL_CHARS = 120
 
 MarkKind = Literal["turn", "user", "assistant", "tool", "approval", "decision", "end", "settings", "other"]
+
+
+RowStatus = Literal["idle", "running", "approval", "error"]
+_ROW_STATUS: dict[ThreadStatus, RowStatus] = {
+    "away": "idle",
+    "idle": "idle",
+    "running": "running",
+    "asking": "approval",
+    "failed": "error",
+}
 
 
 class ThreadRow(Value, rename="camel"):
@@ -28,7 +38,7 @@ class ThreadRow(Value, rename="camel"):
     archived: bool
     created_at: int
     updated_at: int
-    status: Literal["idle", "running", "approval", "error"]
+    status: RowStatus
     """`approval`: it waits for a person."""
     foreign: bool = False
     """Not written by this user on this machine."""
@@ -37,7 +47,7 @@ class ThreadRow(Value, rename="camel"):
 
 
 class ThreadPage(Value, rename="camel"):
-    """`partial`: the search has not read every thread yet; the same one a moment later finds more."""
+    """`partial`: the search has not read every thread yet; repeat it for more results."""
 
     threads: tuple[ThreadRow, ...]
     next_cursor: str | None
@@ -45,9 +55,9 @@ class ThreadPage(Value, rename="camel"):
 
 
 class ThreadsMessage(Value, tag_field="type", tag="threads"):
-    """On the socket, to a client that asked for it: the list has changed. `threads` are rows as they are now.
+    """The list of threads has changed; `threads` are the new rows. Sent to clients that connected with `?threads=1`.
 
-    It is sent once at the beginning, with no rows: so a client knows that it will be told, and need not ask.
+    The first one has no rows: it tells the client that it need not poll the list.
     """
 
     threads: tuple[ThreadRow, ...]
@@ -63,7 +73,7 @@ class StateAnswer(Value):
 
 
 class StateAt(Value):
-    """A thread as it stood at record `rev`. `skipped`: how many messages are left out before those in `state`."""
+    """The state of a thread at record `rev`. `skipped`: how many earlier messages are left out of `state`."""
 
     rev: int
     at: int
@@ -72,7 +82,7 @@ class StateAt(Value):
 
 
 class Mark(Value, rename="camel"):
-    """One record of the log, in a line."""
+    """One record of the log, described in one line."""
 
     seq: int
     at: int
@@ -87,9 +97,9 @@ class Timeline(Value):
 
 
 class GitChanges(Value):
-    """What `git diff` says of a thread's directory: everything that is not committed, whoever changed it.
+    """All uncommitted changes in a thread's directory, whoever made them.
 
-    `problem`: why there is no diff, for people; then `files` is empty.
+    `problem` says why there is no diff; then `files` is empty.
     """
 
     files: tuple[items.FileUpdate, ...] = ()
@@ -160,14 +170,6 @@ class Archive(Value):
 
 def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
     """`state`: of a thread in memory. One that is not runs nothing and waits for nobody."""
-    status: Literal["idle", "running", "approval", "error"] = "idle"
-    if state is not None:
-        if state.approvals:
-            status = "approval"
-        elif state.running is not None:
-            status = "running"
-        elif error_of(state)[0]:
-            status = "error"
     return ThreadRow(
         id=summary.id,
         title=summary.title,
@@ -177,7 +179,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         archived=summary.archived,
         created_at=summary.created_at_ms,
         updated_at=summary.updated_at_ms,
-        status=status,
+        status=_ROW_STATUS[thread_status(state)],
         foreign=summary.foreign,
         match=summary.match,
     )
@@ -208,8 +210,8 @@ def _message_ids(state: ThreadState) -> dict[ItemId, str]:
 
 def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
     event = change.record.event
-    kind, label = _told(event, change.after.settings.cwd)
-    item_id = _about(event)
+    kind, label = _event_label(event, change.after.settings.cwd)
+    item_id = _item_of(event)
     return Mark(
         seq=change.record.seq,
         at=change.record.at_ms,
@@ -219,14 +221,14 @@ def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
     )
 
 
-def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
+def _event_label(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
     match event:
         case events.TurnStarted(kind=kind):
             return "turn", "turn started" if kind == "prompt" else f"turn started: {kind}"
         case events.ItemStarted(item=item):
-            return _started(item, cwd)
+            return _start_label(item, cwd)
         case events.ItemCompleted(item=item):
-            return _completed(item)
+            return _completion_label(item)
         case events.ToolCalled(call=call):
             return "other", f"asked for {call.name}"
         case events.ApprovalRequested(approval=approval):
@@ -242,17 +244,17 @@ def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
         case events.ThreadRenamed(title=title):
             return "other", f"renamed: {title}"
         case events.ThreadArchived(archived=archived):
-            return "other", "archived" if archived else "taken out of the archive"
+            return "other", "archived" if archived else "unarchived"
         case events.UsageReported(model=model, usage=usage):
             return "other", f"{model}: {usage.input_tokens} tokens in, {usage.output_tokens} out"
         case events.PromptQueued(content=content):
             return "other", f"queued: {prompt_text(content)}"
         case events.PromptRemoved():
-            return "other", "left the queue"
+            return "other", "removed from the queue"
         case events.QueueHeld(held=held):
-            return "other", "queue held" if held else "queue goes on"
+            return "other", "queue held" if held else "queue resumed"
         case events.StepVoided():
-            return "other", "the reply broke off"
+            return "other", "connection lost during the reply"
         case events.Noticed(name=name, message=message):
             return "other", message or name
         case events.NotesRead(files=files):
@@ -263,7 +265,7 @@ def _told(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
             assert_never(never)
 
 
-def _started(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
+def _start_label(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
     match item:
         case items.UserMessage(content=content):
             return "user", prompt_text(content) or "attachments"
@@ -276,7 +278,7 @@ def _started(item: items.Item, cwd: str) -> tuple[MarkKind, str]:
             return "tool", call.title if call.title.startswith(call.name) else f"{call.name}: {call.title}"
 
 
-def _completed(item: items.Item) -> tuple[MarkKind, str]:
+def _completion_label(item: items.Item) -> tuple[MarkKind, str]:
     match item:
         case items.UserMessage():
             return "other", "prompt kept"
@@ -289,7 +291,7 @@ def _completed(item: items.Item) -> tuple[MarkKind, str]:
             return "tool", f"finished: {item.status}: {reason}" if reason else f"finished: {item.status}"
 
 
-def _about(event: events.Event) -> ItemId | None:
+def _item_of(event: events.Event) -> ItemId | None:
     match event:
         case events.ItemStarted(item=item) | events.ItemCompleted(item=item):
             return item.id
@@ -326,15 +328,15 @@ def markdown(state: m.State) -> str:
 def _tool_markdown(call: m.ToolCall) -> str:
     code = "" if call.exit_code is None else f", exit code {call.exit_code}"
     lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
-    lines += [_fenced(change.diff, "diff") for change in call.changes]
+    lines += [_code_block(change.diff, "diff") for change in call.changes]
     if call.reason and call.reason not in call.output:
         lines.append(f"{call.reason}\n")
     if call.output.strip():
-        lines.append(_fenced(call.output, ""))
+        lines.append(_code_block(call.output, ""))
     return "\n".join(lines)
 
 
-def _fenced(text: str, language: str) -> str:
+def _code_block(text: str, language: str) -> str:
     fence = "```"
     while fence in text:
         fence += "`"

@@ -14,7 +14,7 @@ from hames.protocols.sync import pages as p
 
 
 class Commands(Value, tag_field="type", tag="commands"):
-    """All of them are understood before any is carried out."""
+    """All of them are validated before any is carried out."""
 
     commands: tuple[m.SyncCommand, ...]
 

@@ -16,10 +16,10 @@ def units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def left_out(count: int) -> int:
+def omitted_units(count: int) -> int:
     """How many units are missing at the beginning when there are `count` in all.
 
-    >>> left_out(65536), left_out(65537), left_out(98304), left_out(98305)
+    >>> omitted_units(65536), omitted_units(65537), omitted_units(98304), omitted_units(98305)
     (0, 32768, 32768, 65536)
     """
     return 0 if count <= CAP else STEP * -(-(count - CAP) // STEP)
@@ -29,11 +29,11 @@ def tail(text: str) -> tuple[str, bool]:
     """What is shown of it, and whether that is less than all."""
     if len(text) * 2 <= CAP:  # whatever the characters are
         return text, False
-    missing = left_out(units(text))
-    return (_behind(text, missing), True) if missing else (text, False)
+    missing = omitted_units(units(text))
+    return (_skip_units(text, missing), True) if missing else (text, False)
 
 
-def _behind(text: str, missing: int) -> str:
+def _skip_units(text: str, missing: int) -> str:
     """The text without its first units; a character that straddles the cut goes with them."""
     if text.isascii():
         return text[missing:]

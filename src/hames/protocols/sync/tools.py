@@ -1,25 +1,16 @@
 """An item of ours as a tool call of the state."""
 
-from collections.abc import Callable
 from typing import assert_never
 
 from hames.domain import items
 from hames.domain.json import Json
+from hames.protocols.describe import tool_name
 from hames.protocols.sync.messages import ToolCall, ToolStatus
 from hames.protocols.sync.tails import tail
 
 SHORT_CHARS = 80
 
-Shown = (
-    items.CommandExecution
-    | items.FileChange
-    | items.McpToolCall
-    | items.WebSearch
-    | items.Plan
-    | items.ToolCall
-    | items.Artifact
-    | items.Compaction
-)
+Shown = items.ToolItem | items.Compaction
 """Items that a message shows as tool calls."""
 
 _STATUS: dict[items.ItemStatus, ToolStatus] = {
@@ -40,46 +31,40 @@ def tool_call(item: Shown, cwd: str, *, asked_in_vain: bool = False) -> ToolCall
     output, truncated = tail(output_of(item))
     never_ran = asked_in_vain and item.status == "interrupted"
 
-    def call(name: str, kind: Json, title: str, given: Json, **more: Json) -> ToolCall:
-        return ToolCall(
-            id=item.id,
-            name=name,
-            status=_STATUS[item.status],
-            kind=kind,
-            outcome="skipped" if never_ran else item.status,
-            title=title,
-            input=given,
-            output=output,
-            output_truncated=truncated,
-            pictures=len(item.result.pictures) if not isinstance(item, items.Compaction) and item.result else 0,
-            reason=NEVER_APPROVED if never_ran else items.reason_of(item),
-            **more,
-        )
-
-    return _described(item, cwd, call)
+    return ToolCall(
+        id=item.id,
+        name=tool_name(item),
+        status=_STATUS[item.status],
+        outcome="skipped" if never_ran else item.status,
+        output=output,
+        output_truncated=truncated,
+        pictures=len(item.result.pictures) if not isinstance(item, items.Compaction) and item.result else 0,
+        reason=NEVER_APPROVED if never_ran else items.reason_of(item),
+        **_members(item, cwd),
+    )
 
 
-def _described(item: Shown, cwd: str, call: Callable[..., ToolCall]) -> ToolCall:
+def _members(item: Shown, cwd: str) -> dict[str, Json]:
     match item:
-        case items.CommandExecution():
-            given = {"command": item.command, "cwd": item.cwd}
-            return call("shell", "command", item.command, given, exit_code=item.exit_code, duration_ms=item.duration_ms)
+        case items.CommandExecution(command=command, exit_code=code, duration_ms=took):
+            given = {"command": command, "cwd": item.cwd}
+            return {"kind": "command", "title": command, "input": given, "exit_code": code, "duration_ms": took}
         case items.FileChange(changes=changes):
             title = ", ".join(_relative(change.path, cwd) for change in changes)
-            return call("edit", "file", title, None, changes=changes)
-        case items.McpToolCall(server=server, tool=tool):
-            return call(f"{server}.{tool}", "mcp", f"{server}.{tool}", item.arguments)
+            return {"kind": "file", "title": title, "input": None, "changes": changes}
+        case items.McpToolCall(arguments=given):
+            return {"kind": "mcp", "title": tool_name(item), "input": given}
         case items.WebSearch(query=query):
-            return call("web_search", "search", query, {"query": query})
+            return {"kind": "search", "title": query, "input": {"query": query}}
         case items.Plan():
-            return call("plan", "plan", "Plan", None)
-        case items.ToolCall(name=name):
-            return call(name, "tool", _title(name, item.arguments), item.arguments)
-        case items.Artifact(path=path):
-            given = {"path": path, "mediaType": item.media_type}
-            return call("artifact", "artifact", item.title or path, given)
+            return {"kind": "plan", "title": "Plan", "input": None}
+        case items.ToolCall(name=name, arguments=given):
+            return {"kind": "tool", "title": _title(name, given), "input": given}
+        case items.Artifact(path=path, title=title, media_type=media_type):
+            given = {"path": path, "mediaType": media_type}
+            return {"kind": "artifact", "title": title or path, "input": given}
         case items.Compaction():
-            return call("compact", "compaction", "Conversation summarised", None)
+            return {"kind": "compaction", "title": "Conversation summarised", "input": None}
         case _ as never:
             assert_never(never)
 

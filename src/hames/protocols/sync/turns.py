@@ -9,6 +9,7 @@ import re
 from hames.domain import items
 from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
+from hames.protocols.describe import prompt_text
 from hames.protocols.sync.messages import Attachment, Message, MessageStatus
 from hames.protocols.sync.tools import Shown, tool_call
 
@@ -29,7 +30,7 @@ class Draft:
     @property
     def silent(self) -> bool:
         """Nothing in it has said a word yet."""
-        words = (self.text.text if self.text else "") or (thought(self.reasoning) if self.reasoning else "")
+        words = (self.text.text if self.text else "") or (reasoning_text(self.reasoning) if self.reasoning else "")
         return self.user is None and not words and not self.tools
 
     @property
@@ -53,7 +54,7 @@ def layout(turn: Turn) -> list[Draft]:
     waiting: list[items.UserMessage] = []
     current: Draft | None = None
 
-    def opened() -> Draft:
+    def open_draft() -> Draft:
         drafts.append(Draft())
         return drafts[-1]
 
@@ -64,20 +65,20 @@ def layout(turn: Turn) -> list[Draft]:
         match item:
             case items.UserMessage(step=0):
                 drafts.append(Draft(item))
-                current = opened()
+                current = open_draft()
             case items.UserMessage():
                 waiting.append(item)  # said in the middle: it stands where the model reads it
             case items.Reasoning():
                 if current is None or current.reasoning or current.text or current.tools:
-                    current = opened()
+                    current = open_draft()
                 current.reasoning = item
             case items.AgentMessage():
                 if current is None or current.text or current.tools:
-                    current = opened()
+                    current = open_draft()
                 current.text = item
             case _:
                 if current is None:
-                    current = opened()
+                    current = open_draft()
                 current.tools.append(item)
     if turn.status != "running":
         drafts += [Draft(user) for user in waiting]
@@ -89,7 +90,7 @@ def last_reply(drafts: list[Draft]) -> int:
     return next((n for n in range(len(drafts) - 1, -1, -1) if drafts[n].user is None), -1)
 
 
-def standing(turn: Turn, drafts: list[Draft], number: int) -> MessageStatus:
+def message_status(turn: Turn, drafts: list[Draft], number: int) -> MessageStatus:
     draft = drafts[number]
     if draft.user is not None:
         return "complete"
@@ -97,7 +98,7 @@ def standing(turn: Turn, drafts: list[Draft], number: int) -> MessageStatus:
         if number == len(drafts) - 1:
             return "pending" if draft.silent else "streaming"
         return "streaming" if draft.running else "complete"
-    return "error" if number == last_reply(drafts) and _failed(turn) else "complete"
+    return "error" if number == last_reply(drafts) and _has_failed(turn) else "complete"
 
 
 def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, cwd: str) -> Message:
@@ -110,18 +111,18 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         id=f"{turn.id}.{number}",
         role="assistant",
         content=draft.text.text if draft.text else "",
-        status=standing(turn, drafts, number),
+        status=message_status(turn, drafts, number),
         tool_calls=tuple(tool_call(item, cwd, asked_in_vain=item.id in turn.unanswered) for item in draft.tools),
         created_at=turn.started_at_ms,
         turn_id=turn.id,
-        reasoning=thought(draft.reasoning) if draft.reasoning else "",
+        reasoning=reasoning_text(draft.reasoning) if draft.reasoning else "",
         reasoning_ms=draft.reasoning.duration_ms if draft.reasoning else None,
         stop_reason=stop_reason(turn) if ends else "",
         error=error,
     )
 
 
-def thought(item: items.Reasoning) -> str:
+def reasoning_text(item: items.Reasoning) -> str:
     return item.summary or item.text
 
 
@@ -131,14 +132,14 @@ def stop_reason(turn: Turn) -> str:
     return turn.stop_reason if turn.status == "completed" else ""
 
 
-def _failed(turn: Turn) -> bool:
+def _has_failed(turn: Turn) -> bool:
     """It went wrong, or the process died under it. A cancel is neither."""
     return turn.status == "failed" or (turn.status == "interrupted" and turn.error is not None)
 
 
 def failure(turn: Turn | None) -> tuple[str, str]:
     """The run's error in words, and the word for it."""
-    if turn is None or not _failed(turn):
+    if turn is None or not _has_failed(turn):
         return "", ""
     if turn.error is None:
         return "the turn failed", "Other"
@@ -147,10 +148,6 @@ def failure(turn: Turn | None) -> tuple[str, str]:
 
 def message_id(item: items.UserMessage) -> str:
     return item.client_id or item.id
-
-
-def prompt_text(content: tuple[items.UserInput, ...]) -> str:
-    return "\n".join(part.text for part in content if isinstance(part, items.TextInput))
 
 
 def attachments(content: tuple[items.UserInput, ...], prefix: str = "") -> tuple[Attachment, ...]:

@@ -1,22 +1,20 @@
 """The state of a thread as sync shows it. Pure: the same thread and the same offer, the same state."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import assert_never
 
-from msgspec.structs import replace
-
-from hames.domain import approvals, items
+from hames.domain import items
 from hames.domain.cost import cost
 from hames.domain.errors import HarnessError
 from hames.domain.foreign import FOREIGN
-from hames.domain.forms import members
 from hames.domain.grants import always_covers
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Selector
-from hames.domain.state import ThreadState, Turn
+from hames.domain.state import ThreadState, ThreadStatus, Turn, thread_status
 from hames.ports import Models
+from hames.protocols.describe import intent_members, prompt_text
 from hames.protocols.sync import messages as m
-from hames.protocols.sync.turns import attachments, failure, layout, message, prompt_text
+from hames.protocols.sync.turns import attachments, failure, layout, message
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,49 @@ class Offer:
 
     def selectors(self, model: str) -> list[Selector]:
         return [selector for selector in self.models.selectors() if not selector.models or model in selector.models]
+
+
+def listed_models(models: Models, agents: Iterable[str]) -> tuple[m.Model, ...]:
+    """The models as clients are told of them. A provider that lacks something says what."""
+    problems = dict.fromkeys(agents, "")
+    found: list[m.Model] = []
+    for card in models.cards():
+        if card.successor:
+            continue
+        if card.provider not in problems:
+            problems[card.provider] = _problem(models, card.id)
+        problem = problems[card.provider]
+        found.append(
+            m.Model(
+                id=card.id,
+                name=card.display_name,
+                provider=card.provider,
+                description=card.description,
+                context_window=card.context_window,
+                images=card.images,
+                reasoning=card.reasoning,
+                available=not problem,
+                problem=problem,
+            )
+        )
+    return tuple(found)
+
+
+def _problem(models: Models, name: str) -> str:
+    try:
+        models.provider(models.find(name))
+    except HarnessError as why:
+        return str(why) or "it cannot be used"
+    return ""
+
+
+_STATUS: dict[ThreadStatus, m.RunStatus] = {
+    "away": "idle",
+    "idle": "idle",
+    "running": "running",
+    "asking": "running",
+    "failed": "error",
+}
 
 
 def view(state: ThreadState, offer: Offer) -> m.State:
@@ -66,11 +107,7 @@ def turn_messages(state: ThreadState, turn: Turn) -> list[m.Message]:
 
 
 def status_of(state: ThreadState) -> m.RunStatus:
-    if not state.turns:
-        return "idle"
-    if state.turns[-1].status == "running":
-        return "running"
-    return "error" if error_of(state)[0] else "idle"
+    return _STATUS[thread_status(state)]
 
 
 def error_of(state: ThreadState) -> tuple[str, str]:
@@ -87,13 +124,13 @@ def head_of(state: ThreadState) -> m.ThreadHead:
         archived=state.archived,
         forked_from=state.forked_from or "",
         created_at=state.created_at_ms,
-        updated_at=_moved(state),
+        updated_at=_last_change_ms(state),
         notice=FOREIGN if state.foreign else "",
         notes=tuple(file.path for file in state.notes),
     )
 
 
-def _moved(state: ThreadState) -> int:
+def _last_change_ms(state: ThreadState) -> int:
     if not state.turns:
         return state.created_at_ms
     last = state.turns[-1]
@@ -102,41 +139,15 @@ def _moved(state: ThreadState) -> int:
 
 def approvals_of(state: ThreadState) -> tuple[m.Approval, ...]:
     return tuple(
-        replace(_approval(approval), always_covers=always_covers(approval.intent, cwd=state.settings.cwd))
+        m.Approval(
+            id=approval.id,
+            tool_call_id=approval.item_id,
+            reason=approval.reason,
+            always_covers=always_covers(approval.intent, cwd=state.settings.cwd),
+            **intent_members(approval.intent),
+        )
         for approval in state.approvals
     )
-
-
-def _approval(approval: approvals.Approval) -> m.Approval:
-    name, item, reason = approval.id, approval.item_id, approval.reason
-    match approval.intent:
-        case approvals.RunCommand() as intent:
-            return m.Approval(
-                id=name,
-                tool_call_id=item,
-                kind="command",
-                reason=reason,
-                command=intent.command,
-                cwd=intent.cwd,
-                unsandboxed=intent.unsandboxed,
-                why=intent.why,
-            )
-        case approvals.ChangeFiles(changes=changes, protected=protected):
-            return m.Approval(
-                id=name, tool_call_id=item, kind="file", reason=reason, changes=changes, protected=protected
-            )
-        case approvals.CallMcp(server=server, tool=tool, arguments=given):
-            return m.Approval(
-                id=name, tool_call_id=item, kind="mcp", reason=reason, server=server, tool=tool, input=given
-            )
-        case approvals.UseTool(name=tool, arguments=given):
-            return m.Approval(id=name, tool_call_id=item, kind="tool", reason=reason, tool=tool, input=given)
-        case approvals.Elicit(server=server) as asked:
-            return m.Approval(
-                id=name, tool_call_id=item, kind="elicitation", reason=reason, server=server, input=members(asked)
-            )
-        case _ as never:
-            assert_never(never)
 
 
 def plan_of(state: ThreadState) -> m.Plan | None:

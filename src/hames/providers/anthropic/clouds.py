@@ -18,12 +18,13 @@ from hames.providers.anthropic.request import as_json
 from hames.providers.anthropic.stream import AnthropicStream
 from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.retry import PATIENCE, Patience, retrying
+from hames.providers.source import StreamOnly
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 
-class CloudProvider:
+class CloudProvider(StreamOnly):
     """`client` makes one of the SDK's clients. Thoughts are signed by the model, not by the cloud."""
 
     name = models.PROVIDER
@@ -47,9 +48,6 @@ class CloudProvider:
             await self._client.close()
             self._client = None
 
-    async def warm(self) -> None:
-        """Importing the SDK takes most of a second; it is left to the first request."""
-
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         return retrying(lambda: self._attempt(request), clock=self._clock, patience=self._patience)
 
@@ -66,8 +64,8 @@ class CloudProvider:
             async with await messages.create(**body) as events:
                 async for event in events:
                     data = event.model_dump_json().encode()
-                    for told in reply.feed(b"event: %b\ndata: %b\n\n" % (event.type.encode(), data)):
-                        yield told
+                    for read in reply.feed(b"event: %b\ndata: %b\n\n" % (event.type.encode(), data)):
+                        yield read
                     if reply.failure is not None:
                         raise reply.failure
         except anthropic.APIStatusError as error:
@@ -78,27 +76,23 @@ class CloudProvider:
                 retryable=isinstance(error, anthropic.APIConnectionError),
                 info="HttpConnectionFailed",
             ) from None
-        except (
-            httpx2.HTTPError,
-            httpx2.StreamError,
-            ValueError,
-        ) as error:  # the SDK lets them through
+        except (httpx2.HTTPError, httpx2.StreamError, ValueError) as error:  # the SDK lets them through
             what = failures.tidy(str(error)) or type(error).__name__
             raise ProviderError(
-                f"{self._service.name} broke off: {what}", retryable=True, info="ResponseStreamDisconnected"
+                f"{self._service.name} ended early: {what}", retryable=True, info="ResponseStreamDisconnected"
             ) from None
-        for told in reply.finish() if not reply.ended else ():
-            yield told
+        for read in reply.finish() if not reply.ended else ():
+            yield read
         if reply.failure is not None:
             raise reply.failure
 
     def _refused(self, status: int, body: object, model: str) -> ProviderError:
-        said = body.get("error") if isinstance(body, dict) else None
-        error: Json = said if isinstance(said, dict) else {}
+        found = body.get("error") if isinstance(body, dict) else None
+        error: Json = found if isinstance(found, dict) else {}
         refusal = ServiceRefusal(
             status=status, kind=str(error.get("type", "")), message=str(error.get("message", body or "")), model=model
         )
         return failures.provider_error(self._service, refusal)
 
-    def _failed(self, said: Json) -> ProviderError:
-        return self._refused(0, {"error": said}, "")
+    def _failed(self, error: Json) -> ProviderError:
+        return self._refused(0, {"error": error}, "")

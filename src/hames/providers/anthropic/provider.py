@@ -1,16 +1,13 @@
 """Anthropic's Messages API, read with our own lean decoder. The official SDK is the oracle in the tests.
 
-A thought is signed for the conversation and the model it was made in. When the service
-will not have an old one back, the request is sent once more without any, because a
-thread that can never go on is worse than one that forgot what it thought.
+Reasoning is signed for the conversation and the model it was made in. When the service refuses earlier
+reasoning, the request is sent once more without it: a thread that can never continue would be worse.
 """
 
 import re
 
-import msgspec
-
 from hames.codecs.jsontext import text_member
-from hames.domain.errors import Misconfigured, ProviderError
+from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.request import ModelRequest
 from hames.ports import Clock
@@ -18,24 +15,23 @@ from hames.providers import failures
 from hames.providers.anthropic import models
 from hames.providers.anthropic.request import encode
 from hames.providers.anthropic.stream import AnthropicStream
-from hames.providers.base import HttpProvider, checked_key
+from hames.providers.base import ReasoningProvider, checked_key
 from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.retry import PATIENCE, Patience
 
 VERSION = "2026-10-21"
 
-_UNWANTED_THOUGHT = re.compile(
-    r"(?i)thinking.*(signature|cannot be modified|bound to|must (?:start|remain))"
-    r"|signature.*thinking|expected `?(?:redacted_)?thinking"
-)
 
-
-class AnthropicProvider(HttpProvider[bool]):
-    """Either a key or a bearer token signs in. The form of a request: with or without earlier reasoning."""
+class AnthropicProvider(ReasoningProvider):
+    """Either a key or a bearer token signs in."""
 
     name = models.PROVIDER
     path = "/v1/messages"
     models_path = "/v1/models?limit=1000"
+    reasoning_refusal = re.compile(
+        r"(?i)thinking.*(signature|cannot be modified|bound to|must (?:start|remain))"
+        r"|signature.*thinking|expected `?(?:redacted_)?thinking"
+    )
 
     def __init__(
         self,
@@ -62,24 +58,14 @@ class AnthropicProvider(HttpProvider[bool]):
         sign_in = {"x-api-key": api_key} if api_key else {"authorization": f"Bearer {auth_token}"}
         super().__init__(service, {"anthropic-version": VERSION, **sign_in}, clock=clock, patience=patience)
 
-    def _first_form(self, request: ModelRequest) -> bool:  # noqa: ARG002
-        return True
-
     def _encode(self, request: ModelRequest, form: bool) -> bytes:
         return encode(request, reasoning=form)
-
-    def _simpler_form(self, form: bool, error: ProviderError) -> bool | None:
-        return False if form and error.status == 400 and _UNWANTED_THOUGHT.search(str(error)) else None
 
     def _reply_reader(self, request: ModelRequest) -> AnthropicStream:  # noqa: ARG002
         return AnthropicStream(lambda error: failures.provider_error(self._service, read_error(error)))
 
-    def _read_error(self, body: bytes) -> ServiceRefusal:
-        try:
-            message = msgspec.json.decode(body)
-        except (ValueError, RecursionError):
-            return ServiceRefusal()
-        return read_error(message.get("error") if isinstance(message, dict) else None)
+    def _read_error(self, body: Json) -> ServiceRefusal:
+        return read_error(body.get("error") if isinstance(body, dict) else None)
 
 
 def read_error(error: Json) -> ServiceRefusal:

@@ -5,7 +5,6 @@ a tool call id with a dot in it, a message that ends with a thought. A thread ma
 been held with another provider before, so all of that is put right here.
 """
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Raw
@@ -25,22 +24,20 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.anthropic.models import PROVIDER, Claude, claude
-from hames.providers.call_ids import CallNames
+from hames.providers.pictures import picture_url
+from hames.providers.tool_calls import CallNames
 
 WEB_SEARCH = "web_search_20250305"
 """The form every model that searches understands. Later ones bring a code interpreter along."""
 WEB_SEARCHES = 8
 CACHED = {"type": "ephemeral"}
-SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 BUDGETS = {"low": 8_000, "medium": 16_000, "high": 32_000}
 EFFORTS = {str(tokens): effort for effort, tokens in BUDGETS.items()}
 
-_DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTALL)
-
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
-    """The body of `POST /v1/messages`. Without `reasoning`, earlier thoughts stay at home."""
+    """The body of `POST /v1/messages`. Without `reasoning`, earlier reasoning is left out."""
     return encode_mended(as_json(request, reasoning=reasoning))
 
 
@@ -134,7 +131,7 @@ def _block(block: Block, names: CallNames, *, reasoning: bool) -> Iterator[dict[
             if text.strip():
                 yield {"type": "text", "text": text}
         case PictureBlock(picture=picture, url=url):
-            yield _picture(picture) if picture is not None else _picture_at(url)
+            yield _picture(picture, url)
         case ReasoningBlock(provider=provider, text=text, opaque=opaque):
             if reasoning and provider == PROVIDER and isinstance(opaque, dict):
                 if "redacted" in opaque:
@@ -154,8 +151,8 @@ def _result(block: ResultBlock, names: CallNames) -> dict[str, Json]:
     result: dict[str, Json] = {"type": "tool_result", "tool_use_id": names.result(block.call.id)}
     text = block.text if block.text.strip() else "(no message)" if block.failed else ""
     if block.pictures:
-        said: list[Json] = [{"type": "text", "text": text}] if text else []
-        result["content"] = [*said, *map(_picture, block.pictures)]
+        words: list[Json] = [{"type": "text", "text": text}] if text else []
+        result["content"] = [*words, *map(_picture, block.pictures)]
     elif text:
         result["content"] = text
     if block.failed:
@@ -168,19 +165,14 @@ def _object(arguments: str) -> Raw | dict[str, Json]:
     return Raw(arguments.encode()) if is_object(arguments) else {}
 
 
-def _picture(picture: Picture) -> dict[str, Json]:
-    if picture.media_type not in SHOWN_PICTURES:
-        return {"type": "text", "text": f"(a picture of type {picture.media_type!r}, which cannot be shown)"}
-    source = {"type": "base64", "media_type": picture.media_type, "data": picture.base64}
-    return {"type": "image", "source": source}
-
-
-def _picture_at(url: str) -> dict[str, Json]:
-    if found := _DATA_URL.fullmatch(url):
-        return _picture(Picture(media_type=found["type"], base64=found["data"]))
-    if url.startswith(("https://", "http://")):
-        return {"type": "image", "source": {"type": "url", "url": url}}
-    return {"type": "text", "text": "(a picture at an address that cannot be read)"}
+def _picture(picture: Picture | None, url: str = "") -> dict[str, Json]:
+    address, words = picture_url(picture, url)
+    if words:
+        return {"type": "text", "text": words}
+    if not address.startswith("data:"):
+        return {"type": "image", "source": {"type": "url", "url": address}}
+    media_type, _, data = address.removeprefix("data:").partition(";base64,")
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
 def _cache(messages: list[dict[str, Json]]) -> None:

@@ -1,5 +1,6 @@
 """Claude models for the catalogue: from Anthropic, and from clouds that serve them."""
 
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -25,14 +26,10 @@ CLOUDS = {"bedrock": "AsyncAnthropicBedrock", "vertex": "AsyncAnthropicVertex", 
 class AnthropicSource(ServiceSource):
     name = models.PROVIDER
     title = "Anthropic"
-
-    @property
-    def url(self) -> str:
-        return self._environment.get("ANTHROPIC_BASE_URL", "") or models.BASE_URL
-
-    @property
-    def usable(self) -> bool:
-        return any(self._environment.get(name, "").strip() for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"))
+    base_url = models.BASE_URL
+    url_variable = "ANTHROPIC_BASE_URL"
+    key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    chat_models = re.compile("claude-")
 
     def selectors(self) -> Sequence[Selector]:
         cards = self.cards()
@@ -70,9 +67,6 @@ class AnthropicSource(ServiceSource):
 
     def _assume(self, model: str) -> ModelCard:
         return models.claude(model).card
-
-    def _is_ours(self, model: str) -> bool:
-        return model.startswith("claude-")
 
 
 class CloudSource(UnlistedSource):

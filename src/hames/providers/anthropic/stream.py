@@ -1,4 +1,4 @@
-"""Anthropic's stream of a reply: bytes in, model events out. Pure; the wire is somebody else's.
+"""Anthropic's stream of a reply: bytes in, model events out, no I/O.
 
 What a newcomer gets wrong: a block that stopped is not always a whole block. When the
 reply runs out of tokens inside a tool call, the service closes the block and only then
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from hames.codecs.jsontext import is_json, parse_lenient
+from hames.codecs.jsontext import count_member, is_json, parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -32,7 +32,7 @@ from hames.domain.request import (
 )
 from hames.domain.usage import Usage
 from hames.providers.failures import malformed
-from hames.providers.reply_stream import ReplyStream
+from hames.providers.reply_stream import Delta, ReplyStream
 
 REASONS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -45,6 +45,8 @@ REASONS: dict[str, StopReason] = {
 }
 CUT_SHORT: frozenset[StopReason] = frozenset({"max_tokens", "context_exceeded", "refusal"})
 """The last block of such a reply may have been closed in the middle."""
+DELTAS: dict[str, Delta] = {"text": TextDelta, "thinking": ReasoningDelta, "tool_use": ToolCallDelta}
+"""What the text of a kind of block becomes."""
 
 
 class _Text(Struct, tag_field="type", tag="text_delta"):
@@ -98,10 +100,10 @@ class _Error(Struct, tag_field="type", tag="error"):
     error: Json = None
 
 
-_Told = _BlockDelta | _BlockStart | _BlockStop | _Start | _Delta | _Stop | _Ping | _Error
-_decode = msgspec.json.Decoder(_Told).decode
+_Event = _BlockDelta | _BlockStart | _BlockStop | _Start | _Delta | _Stop | _Ping | _Error
+_decode = msgspec.json.Decoder(_Event).decode
 _decode_any = msgspec.json.Decoder().decode
-_TYPES = frozenset(str(kind.__struct_config__.tag) for kind in _Told.__args__)
+_TYPES = frozenset(str(kind.__struct_config__.tag) for kind in _Event.__args__)
 _DELTAS = frozenset(str(kind.__struct_config__.tag) for kind in (_Text, _Thinking, _Signature, _Input))
 
 
@@ -132,60 +134,36 @@ class AnthropicStream(ReplyStream):
         self._open: dict[int, _Block] = {}
         self._blocks = 0
         self._usage: dict[str, Json] = {}
-        self._word: str | None = None
-        self._held: list[ToolCallEnded] = []
-        self._cut = False
+        self._held_calls: list[ToolCallEnded] = []
+        self._is_last_doubtful = False
         """The block that stopped last may be half a call."""
         self._searches: dict[str, tuple[int, str, Json]] = {}
-        self._run: _Block | None = None
-
-    def _has_begun(self) -> bool:
-        return self._begun
-
-    def _end_without_last_event(self) -> bool:
-        if self._word is None:
-            return False
-        self._end()
-        return True
-
-    def _merge(self) -> None:
-        """Deltas of one block that arrived together are told together."""
-        block, text = self._run, "".join(self._pieces)
-        self._run, self._pieces = None, []
-        if block is None or not text:
-            return
-        if block.kind == "text":
-            self._out.append(TextDelta(block=block.number, text=text))
-        elif block.kind == "thinking":
-            self._out.append(ReasoningDelta(block=block.number, text=text))
-        elif block.kind == "tool_use":
-            self._out.append(ToolCallDelta(block=block.number, text=text))
 
     def _read(self, name: bytes, data: bytes) -> None:
         try:
-            told = _decode(data)
+            event = _decode(data)
         except (ValueError, RecursionError):
-            told = self._strange(data)
-        if type(told) is _BlockDelta:
+            event = self._read_leniently(data)
+        if type(event) is _BlockDelta:
             self.progress += 1
-            self._stream(told)
+            self._read_delta(event)
             return
-        if told is None or type(told) is _Ping or name == b"ping":
+        if event is None or type(event) is _Ping or name == b"ping":
             return
         self.progress += 1
         self._merge()
-        match told:
+        match event:
             case _Start(message=message):
                 if not self._begun:
                     self._begun = True
                     self._count(message.get("usage"))
             case _BlockStart(index=index, content_block=given):
-                self._start(index, given)
+                self._start_block(index, given)
             case _BlockStop(index=index):
                 if (block := self._open.pop(index, None)) is not None:
-                    self._stop(block)
+                    self._stop_block(block)
             case _Delta(delta=delta, usage=usage):
-                self._word = _word(delta) or self._word or ""
+                self._stop_word = text_member(delta, "stop_reason") or self._stop_word or ""
                 self._explain(delta.get("stop_details"))
                 self._count(usage)
             case _Stop():
@@ -195,27 +173,29 @@ class AnthropicStream(ReplyStream):
             case _:
                 pass
 
-    def _strange(self, data: bytes) -> _Told | None:
+    def _read_leniently(self, data: bytes) -> _Event | None:
         """Not a shape we know. New kinds of events and deltas are nothing to us; a broken old one is a fault."""
         if data.strip() == b"[DONE]":  # some gateways close with it
             return None
         try:
-            told = _lenient(data)
-            kind, delta = told.get("type"), told.get("delta")
+            event = parse_lenient(data)
+            if not isinstance(event, dict):
+                raise ValueError("an event that is not an object")  # noqa: TRY004
+            kind, delta = event.get("type"), event.get("delta")
             if kind not in _TYPES:
                 return None
             if kind == "content_block_delta" and isinstance(delta, dict) and delta.get("type") not in _DELTAS:
                 return None
-            return msgspec.convert(told, _Told)
+            return msgspec.convert(event, _Event)
         except (ValueError, RecursionError) as error:
             self.failure = malformed(f"{error}")
             return None
 
-    def _stream(self, told: _BlockDelta) -> None:
-        block = self._open.get(told.index)
+    def _read_delta(self, event: _BlockDelta) -> None:
+        block = self._open.get(event.index)
         if block is None:
             return
-        match told.delta:
+        match event.delta:
             case _Text(text=text) if block.kind == "text":
                 pass
             case _Thinking(thinking=text) if block.kind == "thinking":
@@ -227,31 +207,24 @@ class AnthropicStream(ReplyStream):
                 return
             case _:
                 return
-        if self._run is not block:
-            self._merge()
-            self._run = block
-        self._pieces.append(text)
+        if (delta := DELTAS.get(block.kind)) is not None:
+            self._add_piece(delta, block.number, text)
 
-    def _start(self, index: int, given: dict[str, Json]) -> None:
+    def _start_block(self, index: int, given: dict[str, Json]) -> None:
         if (unfinished := self._open.pop(index, None)) is not None:
             self._abandon(unfinished)
         block = _Block(number=self._blocks, kind=str(given.get("type")), given=given)
         self._open[index] = block
         self._blocks += 1
-        match block.kind:
-            case "text":
-                self._run, self._pieces = block, [_text(given, "text")]
-            case "thinking":
-                self._run, self._pieces = block, [_text(given, "thinking")]
-                block.signature = _text(given, "signature")
-            case "tool_use":
-                self._out.append(ToolCallStarted(block=block.number, name=_text(given, "name")))
-            case _:
-                pass
+        if block.kind in ("text", "thinking"):
+            self._add_piece(DELTAS[block.kind], block.number, text_member(given, block.kind))
+            block.signature = text_member(given, "signature")
+        elif block.kind == "tool_use":
+            self._out.append(ToolCallStarted(block=block.number, name=text_member(given, "name")))
 
-    def _stop(self, block: _Block) -> None:
-        number = block.number
-        self._cut = block.kind == "tool_use" and block.doubtful
+    def _stop_block(self, block: _Block) -> None:
+        number, given = block.number, block.given
+        self._is_last_doubtful = block.kind == "tool_use" and block.doubtful
         match block.kind:
             case "text":
                 self._out.append(TextEnded(block=number))
@@ -259,32 +232,32 @@ class AnthropicStream(ReplyStream):
                 opaque = {"signature": block.signature} if block.signature else None
                 self._out.append(ReasoningEnded(block=number, opaque=opaque))
             case "redacted_thinking":
-                self._out.append(ReasoningEnded(block=number, opaque={"redacted": _text(block.given, "data")}))
+                self._out.append(ReasoningEnded(block=number, opaque={"redacted": text_member(given, "data")}))
             case "tool_use":
-                call = Call(id=CallId(_text(block.given, "id")), name=_text(block.given, "name"), arguments=block.input)
-                ended = ToolCallEnded(block=number, call=call)
+                call = Call(id=CallId(text_member(given, "id")), name=text_member(given, "name"), arguments=block.input)
                 # A call after one that waits must wait, too: they run in the order they were made.
-                (self._held if self._held or self._cut else self._out).append(ended)
-            case "server_tool_use" if block.given.get("name") == "web_search":
-                self._search(block)
+                waits = self._held_calls or self._is_last_doubtful
+                (self._held_calls if waits else self._out).append(ToolCallEnded(block=number, call=call))
+            case "server_tool_use" if given.get("name") == "web_search":
+                self._start_search(block)
             case "web_search_tool_result":
-                self._found(block)
+                self._end_search(block)
             case _:
                 pass
 
-    def _search(self, block: _Block) -> None:
+    def _start_search(self, block: _Block) -> None:
         asked = _decode_any(block.input) if is_json(block.input.encode()) else {}
         query = str(asked.get("query", "")) if isinstance(asked, dict) else ""
         use = {**block.given, "input": asked}
-        self._searches[_text(block.given, "id")] = (block.number, query, use)
+        self._searches[text_member(block.given, "id")] = (block.number, query, use)
         self._out.append(SearchStarted(block=block.number, query=query))
 
-    def _found(self, block: _Block) -> None:
-        number, query, use = self._searches.pop(_text(block.given, "tool_use_id"), (block.number, "", None))
-        if use is None:
-            return
-        failed = not isinstance(block.given.get("content"), list)
-        self._out.append(SearchEnded(block=number, query=query, opaque=[use, block.given], failed=failed))
+    def _end_search(self, block: _Block) -> None:
+        found = self._searches.pop(text_member(block.given, "tool_use_id"), None)
+        if found is not None:
+            number, query, use = found
+            failed = not isinstance(block.given.get("content"), list)
+            self._out.append(SearchEnded(block=number, query=query, opaque=[use, block.given], failed=failed))
 
     def _abandon(self, block: _Block) -> None:
         """It never stopped. Text is kept as it stands; a call that was cut off is never told."""
@@ -294,62 +267,39 @@ class AnthropicStream(ReplyStream):
             self._out.append(ReasoningEnded(block=block.number))
 
     def _end(self) -> None:
-        reason: StopReason = REASONS.get(self._word or "", "unknown")
+        word = self._stop_word or ""
+        reason: StopReason = REASONS.get(word, "unknown")
         for block in self._open.values():
             self._abandon(block)
         self._open.clear()
         # Only the last block can have been cut; one before it was simply written badly.
-        if self._held and self._cut and reason in CUT_SHORT:
-            del self._held[-1]
-        self._out += self._held
+        if self._held_calls and self._is_last_doubtful and reason in CUT_SHORT:
+            del self._held_calls[-1]
+        self._out += self._held_calls
         for number, query, use in self._searches.values():
             paused = reason == "pause"  # the service goes on where it was, if it is shown the question again
             opaque = [use] if paused else None
             self._out.append(SearchEnded(block=number, query=query, opaque=opaque, failed=not paused))
-        self._out.append(ReplyEnded(reason=reason, word=self._word or ""))
+        self._out.append(ReplyEnded(reason=reason, word=word))
         self.ended = True
 
     def _count(self, usage: Json) -> None:
         if not isinstance(usage, dict):
             return
         self._usage |= {name: value for name, value in usage.items() if value is not None}
-        details = self._usage.get("output_tokens_details")
         self._out.append(
             UsageSeen(
                 usage=Usage(
-                    input_tokens=_tokens(self._usage, "input_tokens"),
-                    output_tokens=_tokens(self._usage, "output_tokens"),
-                    thinking_tokens=_tokens(details if isinstance(details, dict) else {}, "thinking_tokens"),
-                    cache_read_tokens=_tokens(self._usage, "cache_read_input_tokens"),
-                    cache_write_tokens=_tokens(self._usage, "cache_creation_input_tokens"),
+                    input_tokens=count_member(self._usage, "input_tokens"),
+                    output_tokens=count_member(self._usage, "output_tokens"),
+                    thinking_tokens=count_member(self._usage.get("output_tokens_details"), "thinking_tokens"),
+                    cache_read_tokens=count_member(self._usage, "cache_read_input_tokens"),
+                    cache_write_tokens=count_member(self._usage, "cache_creation_input_tokens"),
                 )
             )
         )
 
     def _explain(self, details: Json) -> None:
-        if isinstance(details, dict) and isinstance(details.get("explanation"), str):
-            category = details.get("category")
-            self._out.append(
-                ProviderNotice(name="refusal", message=details["explanation"], data={"category": category})
-            )
-
-
-def _word(delta: dict[str, Json]) -> str:
-    return _text(delta, "stop_reason")
-
-
-def _text(given: dict[str, Json], name: str) -> str:
-    value = given.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _tokens(usage: dict[str, Json], name: str) -> int:
-    value = usage.get(name)
-    return max(0, value) if isinstance(value, int) else 0
-
-
-def _lenient(data: bytes) -> dict[str, Json]:
-    told = parse_lenient(data)
-    if not isinstance(told, dict):
-        raise ValueError("an event that is not an object")  # noqa: TRY004
-    return told
+        if explanation := text_member(details, "explanation"):
+            data = {"category": details.get("category")}
+            self._out.append(ProviderNotice(name="refusal", message=explanation, data=data))

@@ -1,8 +1,8 @@
 """Any server that speaks chat completions: Ollama, llama.cpp, vLLM, LM Studio, OpenRouter and their kind.
 
-A model that cannot call tools is told apart from a broken turn: the server's own words for it are
-recognised, and the error says what to do. A server that stumbles over what only some understand
-(a count of tokens, a thought that comes back) is asked once more without it, and remembered for that.
+The words with which servers refuse tools are recognised, and the error says what to do. A server that refuses
+what only some understand (a count of tokens, earlier reasoning) is asked once more without it, and from then on
+is asked without it at once.
 """
 
 import re
@@ -106,7 +106,7 @@ class ChatProvider(HttpProvider[RequestForm]):
     def _reply_reader(self, request: ModelRequest) -> ChatStream:
         return ChatStream(lambda error: self._stream_error(error, request))
 
-    def _read_error(self, body: bytes) -> ServiceRefusal:
+    def _read_error(self, body: Json) -> ServiceRefusal:
         return errors.read_error_body(body)
 
     def _refused(self, refusal: ServiceRefusal, request: ModelRequest, content_type: str) -> ProviderError:
@@ -125,7 +125,7 @@ class ChatProvider(HttpProvider[RequestForm]):
     def _no_tools_error(self, model: str, reason: str, *, status: int = 0) -> ProviderError:
         reason = failures.tidy(failures.redact(reason, self._service.secrets))
         return ProviderError(
-            f"the model {model!r} at {self._service.address} cannot call tools, and nothing gets done without; "
+            f"the model {model!r} at {self._service.address} cannot call tools, which hames needs; "
             f"use a model that can{self._server.tools_hint}: {reason}",
             status=status or None,
             info="BadRequest",

@@ -1,13 +1,12 @@
 """A request as chat completions. Pure: `ModelRequest` in, a JSON body out.
 
-Servers differ in what they forgive, so the strictest is pleased: arguments are a JSON object whatever the
+Servers differ in what they accept, so requests suit the strictest: arguments are a JSON object whatever the
 model wrote, results stand right behind their calls, and pictures a tool made are shown by the user.
 
 `context_length` never travels: no server takes it with a request (Ollama ignores `num_ctx` on this
 endpoint). It bounds what is sent instead; what does not fit is refused before anybody cuts it silently.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -26,17 +25,15 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.domain.value import Value
-from hames.providers.call_ids import CallNames, plain
+from hames.providers.pictures import picture_url
+from hames.providers.tool_calls import CallNames, plain, result_text
 
-SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 TEMPERATURES = ("0.0", "0.3", "0.7", "1.0")
 CONTEXT_LENGTHS = ("4096", "8192", "16384")
 BYTES_PER_TOKEN = 4
 """Of English and code. An estimate; only the server can count."""
 CALL_ID_CHARS = 64
 REASONING_FIELDS = ("reasoning_content", "reasoning")
-
-_DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTALL)
 
 
 class RequestForm(Value):
@@ -106,11 +103,9 @@ def _messages(request: ModelRequest, form: RequestForm) -> Iterator[dict[str, Js
     for number, message in enumerate(request.messages):
         if message.role == "assistant":
             # A thought is part of the work it began, and of no work after that.
-            said = _said(message, names, form, thoughts=number > fresh)
-            if said is not None:
-                yield said
+            yield from _assistant_message(message, names, form, thoughts=number > fresh)
         else:
-            yield from _heard(message, names, form)
+            yield from _user_messages(message, names, form)
 
 
 def _last_prompt(messages: tuple[Message, ...]) -> int:
@@ -122,29 +117,31 @@ def _last_prompt(messages: tuple[Message, ...]) -> int:
     return -1
 
 
-def _said(message: Message, names: CallNames, form: RequestForm, *, thoughts: bool) -> dict[str, Json] | None:
+def _assistant_message(
+    message: Message, names: CallNames, form: RequestForm, *, thoughts: bool
+) -> Iterator[dict[str, Json]]:
     text = "\n\n".join(block.text for block in message.blocks if isinstance(block, TextBlock) and block.text.strip())
     calls = [_call(block, names) for block in message.blocks if isinstance(block, CallBlock)]
     if not text and not calls:
-        return None
-    said: dict[str, Json] = {"role": "assistant", "content": text or None}
+        return
+    sent: dict[str, Json] = {"role": "assistant", "content": text or None}
     if calls:
-        said["tool_calls"] = calls
+        sent["tool_calls"] = calls
     if thoughts and calls:
         for block in message.blocks:
             if isinstance(block, ReasoningBlock) and block.provider == form.provider:
-                _remind(said, block)
-    return said
+                _add_reasoning(sent, block)
+    yield sent
 
 
-def _remind(said: dict[str, Json], block: ReasoningBlock) -> None:
+def _add_reasoning(sent: dict[str, Json], block: ReasoningBlock) -> None:
     """A thought goes back where it came from; one with details by those alone, because they are what is checked."""
     opaque = block.opaque if isinstance(block.opaque, dict) else {}
     field, details = opaque.get("field"), opaque.get("details")
     if isinstance(details, list):
-        said["reasoning_details"] = [*said.get("reasoning_details", []), *details]
+        sent["reasoning_details"] = [*sent.get("reasoning_details", []), *details]
     elif field in REASONING_FIELDS and block.text:
-        said[field] = f"{said[field]}\n\n{block.text}" if field in said else block.text
+        sent[field] = f"{sent[field]}\n\n{block.text}" if field in sent else block.text
 
 
 def _call(block: CallBlock, names: CallNames) -> dict[str, Json]:
@@ -156,12 +153,11 @@ def _call(block: CallBlock, names: CallNames) -> dict[str, Json]:
     return {"id": names.call(block.call.id), "type": "function", "function": function}
 
 
-def _heard(message: Message, names: CallNames, form: RequestForm) -> Iterator[dict[str, Json]]:
+def _user_messages(message: Message, names: CallNames, form: RequestForm) -> Iterator[dict[str, Json]]:
     shown: list[dict[str, Json]] = []
     for block in message.blocks:
         if isinstance(block, ResultBlock):
-            text = block.text if block.text.strip() else "(failed without a message)" if block.failed else "(no output)"
-            yield {"role": "tool", "tool_call_id": names.result(block.call.id), "content": text}
+            yield {"role": "tool", "tool_call_id": names.result(block.call.id), "content": result_text(block)}
             shown += [_picture(picture, form) for picture in block.pictures]
     parts = [*shown, *(part for block in message.blocks for part in _part(block, form))]
     if not parts:
@@ -177,26 +173,13 @@ def _part(block: Block, form: RequestForm) -> Iterator[dict[str, Json]]:
         case TextBlock(text=text) if text.strip():
             yield {"type": "text", "text": text}
         case PictureBlock(picture=picture, url=url):
-            yield _picture(picture, form) if picture is not None else _picture_at(url, form)
+            yield _picture(picture, form, url)
         case _:
             pass
 
 
-def _picture(picture: Picture, form: RequestForm) -> dict[str, Json]:
-    if picture.media_type not in SHOWN_PICTURES:
-        return {"type": "text", "text": f"(a picture of type {picture.media_type!r}, which cannot be shown)"}
-    return _picture_of(f"data:{picture.media_type};base64,{picture.base64}", form)
-
-
-def _picture_at(url: str, form: RequestForm) -> dict[str, Json]:
-    if found := _DATA_URL.fullmatch(url):
-        return _picture(Picture(media_type=found["type"], base64=found["data"]), form)
-    if url.startswith(("https://", "http://")):
-        return _picture_of(url, form)
-    return {"type": "text", "text": "(a picture at an address that cannot be read)"}
-
-
-def _picture_of(url: str, form: RequestForm) -> dict[str, Json]:
-    if not form.images:
-        return {"type": "text", "text": "(a picture, which this model cannot see)"}
-    return {"type": "image_url", "image_url": {"url": url}}
+def _picture(picture: Picture | None, form: RequestForm, url: str = "") -> dict[str, Json]:
+    address, words = picture_url(picture, url)
+    if not words and not form.images:
+        words = "(a picture, which this model cannot see)"
+    return {"type": "text", "text": words} if words else {"type": "image_url", "image_url": {"url": address}}

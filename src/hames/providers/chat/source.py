@@ -52,7 +52,7 @@ class ChatSource:
             Selector(
                 id="temperature",
                 name="Temperature",
-                description="How freely the model chooses its words",
+                description="How random the answers are",
                 group="Sampling",
                 choices=(DEFAULT, *(Choice(id=degree, name=degree) for degree in ("0.0", "0.3", "0.7", "1.0"))),
                 default="default",

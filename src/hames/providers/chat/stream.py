@@ -1,17 +1,17 @@
-"""A stream of chat completions: bytes in, model events out. Pure; the wire is somebody else's.
+"""A stream of chat completions: bytes in, model events out, no I/O.
 
 Many servers speak this, and no two the same. Calls come in fragments or whole, several in one chunk, with no
 index, with the same index, without an id, with arguments as an object. What holds for all of them: a call is
-whole when the server says why it stopped. Until then calls are shown and never told.
+whole when the server says why it stopped. Until then its deltas are shown, and it is not called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hames.codecs.jsontext import count_member, is_json, parse_lenient
+from hames.codecs.jsontext import is_json, parse_lenient
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -28,29 +28,17 @@ from hames.domain.request import (
     ToolCallStarted,
     UsageSeen,
 )
-from hames.domain.usage import Usage
-from hames.providers.chat.think_tags import ThinkTags
+from hames.providers.chat.think_tags import Piece, ThinkTags
 from hames.providers.failures import cut_off, malformed
-from hames.providers.reply_stream import ReplyStream
+from hames.providers.reply_stream import ReplyStream, read_usage
 
-REASONS: dict[str, StopReason] = {
-    "stop": "end",
-    "end_turn": "end",
-    "eos": "end",
-    "eos_token": "end",
-    "stop_sequence": "end",
-    "completed": "end",
-    "tool_calls": "tools",
-    "tool_call": "tools",
-    "tool_use": "tools",
-    "function_call": "tools",
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
-    "model_length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-    "safety": "refusal",
+_STOP_WORDS: dict[StopReason, str] = {
+    "end": "stop end_turn eos eos_token stop_sequence completed",
+    "tools": "tool_calls tool_call tool_use function_call",
+    "max_tokens": "length max_tokens model_length",
+    "refusal": "content_filter refusal safety",
 }
+REASONS: dict[str, StopReason] = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
 CUT_SHORT: frozenset[StopReason] = frozenset({"max_tokens", "refusal"})
 """The last call of such a reply may be half a call."""
 STREAMED = {"reasoning.text": "text", "reasoning.summary": "summary"}
@@ -118,56 +106,21 @@ class ChatStream(ReplyStream):
     def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
         super().__init__(fail)
         self._blocks = 0
-        self._word: str | None = None
         self._refused = False
         self._usage: UsageSeen | None = None
-        self._speaking: tuple[str, int] | None = None
-        """What is being told: `text` or the field a thought comes from, and its block."""
+        self._current: tuple[str, int] | None = None
+        """What is being streamed: `text` or the field a thought comes from, and its block."""
         self._tags = ThinkTags()
         self._details: list[dict[str, Json]] = []
         self._thought: ReasoningEnded | None = None
         """One that waits for the details a server may still send for it."""
         self._calls: list[_Open] = []
 
-    def _end_without_last_event(self) -> bool:
-        if self._word is None:
-            return False
-        self._end()
-        return True
-
-    def _merge(self) -> None:
-        """Deltas that arrived together are told together."""
-        if self._speaking is None or not self._pieces:
-            return
-        kind, block = self._speaking
-        text = "".join(self._pieces)
-        self._pieces = []
-        self._out.append(
-            TextDelta(block=block, text=text) if kind == "text" else ReasoningDelta(block=block, text=text)
-        )
-
-    def _hush(self) -> None:
-        """What was being told is over."""
-        self._merge()
-        if self._speaking is not None:
-            kind, block = self._speaking
-            self._speaking = None
-            if kind == "text":
-                self._out.append(TextEnded(block=block))
-                return
-            ended = ReasoningEnded(block=block, opaque=None if kind == TAGGED else {"field": kind})
-            if not self._details:
-                self._out.append(ended)
-                return
-            if self._thought is not None:
-                self._out.append(self._thought)
-            self._thought = ended
-
     def _read(self, name: bytes, data: bytes) -> None:  # noqa: ARG002
         try:
             chunk = _decode(data)
         except (ValueError, RecursionError):
-            chunk = self._strange(data)
+            chunk = self._read_leniently(data)
             if chunk is None:
                 return
         self.progress += 1
@@ -180,17 +133,17 @@ class ChatStream(ReplyStream):
         for choice in chunk.choices or ():
             if choice.index:  # more than one answer was never asked for
                 continue
-            said = choice.delta or choice.message
-            if said is not None:
-                self._say(said)
+            delta = choice.delta or choice.message
+            if delta is not None:
+                self._read_delta(delta)
             if choice.finish_reason:
-                self._word = choice.finish_reason
+                self._stop_word = choice.finish_reason
         if chunk.usage is not None:
-            self._usage = _usage(chunk.usage) or self._usage
+            self._usage = read_usage(chunk.usage, "prompt", "completion") or self._usage
 
-    def _strange(self, data: bytes) -> _Chunk | None:
+    def _read_leniently(self, data: bytes) -> _Chunk | None:
         if data.strip() == b"[DONE]":
-            if self._word is None and not self.progress:
+            if self._stop_word is None and not self.progress:
                 self.failure = cut_off(begun=False)
             else:
                 self._end()
@@ -201,50 +154,67 @@ class ChatStream(ReplyStream):
             self.failure = malformed(str(error))
             return None
 
-    def _say(self, said: _Delta) -> None:
-        if thought := said.reasoning_content or said.reasoning:
+    def _read_delta(self, delta: _Delta) -> None:
+        if thought := delta.reasoning_content or delta.reasoning:
             self._tags.plain = True  # a server that says so itself writes no tags
-            self._speak("reasoning_content" if said.reasoning_content else "reasoning", thought)
-        for detail in said.reasoning_details or ():
-            _add(self._details, detail)
-        if text := _text(said.content):
-            self._words(text)
-        if said.refusal:
+            self._add_text("reasoning_content" if delta.reasoning_content else "reasoning", thought)
+        for detail in delta.reasoning_details or ():
+            _add_detail(self._details, detail)
+        if text := _text(delta.content):
+            self._add_reply(text)
+        if delta.refusal:
             self._refused = True
-            self._words(said.refusal)
-        for place, part in enumerate(said.tool_calls or ()):
-            self._call(part, place)
-        if said.function_call is not None:
-            self._call(_CallPart(index=0, function=said.function_call), 0)
+            self._add_reply(delta.refusal)
+        for place, part in enumerate(delta.tool_calls or ()):
+            self._add_call(part, place)
+        if delta.function_call is not None:
+            self._add_call(_CallPart(index=0, function=delta.function_call), 0)
 
-    def _words(self, text: str) -> None:
+    def _add_reply(self, text: str) -> None:
         if self._tags.plain:  # nearly always
-            self._speak("text", text)
+            self._add_text("text", text)
+        else:
+            self._add_tagged(self._tags.feed(text))
+
+    def _add_tagged(self, pieces: Iterable[Piece]) -> None:
+        for kind, piece in pieces:
+            self._add_text("text" if kind == "text" else TAGGED, piece)
+
+    def _add_text(self, kind: str, text: str) -> None:
+        if self._current is None or self._current[0] != kind:
+            self._end_text()
+            self._current = (kind, self._next_block())
+        self._add_piece(TextDelta if kind == "text" else ReasoningDelta, self._current[1], text)
+
+    def _end_text(self) -> None:
+        """What was being streamed is over."""
+        self._merge()
+        if self._current is None:
             return
-        for kind, piece in self._tags.feed(text):
-            self._speak("text" if kind == "text" else TAGGED, piece)
+        (kind, block), self._current = self._current, None
+        if kind == "text":
+            self._out.append(TextEnded(block=block))
+            return
+        ended = ReasoningEnded(block=block, opaque=None if kind == TAGGED else {"field": kind})
+        if not self._details:
+            self._out.append(ended)
+            return
+        if self._thought is not None:
+            self._out.append(self._thought)
+        self._thought = ended
 
-    def _finish_words(self) -> None:
-        for kind, piece in self._tags.flush():
-            self._speak("text" if kind == "text" else TAGGED, piece)
-
-    def _speak(self, kind: str, text: str) -> None:
-        if self._speaking is None or self._speaking[0] != kind:
-            self._hush()
-            self._speaking = (kind, self._block())
-        self._pieces.append(text)
-
-    def _block(self) -> int:
+    def _next_block(self) -> int:
         self._blocks += 1
         return self._blocks - 1
 
-    def _call(self, part: _CallPart, place: int) -> None:
-        self._finish_words()
-        self._hush()
+    def _add_call(self, part: _CallPart, place: int) -> None:
+        self._add_tagged(self._tags.flush())
+        self._end_text()
         function = part.function or _Function()
-        call = self._which(part, function, place)
+        call = self._find_call(part, function, place)
         if call is None:
-            call = _Open(block=self._block(), index=part.index, id=part.id or "", name=function.name or "", parts=[])
+            block, name = self._next_block(), function.name or ""
+            call = _Open(block=block, index=part.index, id=part.id or "", name=name, parts=[])
             self._calls.append(call)
         elif function.name and function.name != call.name and not call.parts:
             call.name += function.name  # a name in pieces
@@ -257,7 +227,7 @@ class ChatStream(ReplyStream):
             if call.announced:
                 self._out.append(ToolCallDelta(block=call.block, text=text))
 
-    def _which(self, part: _CallPart, function: _Function, place: int) -> _Open | None:
+    def _find_call(self, part: _CallPart, function: _Function, place: int) -> _Open | None:
         """The call this is a piece of; none, if it begins one."""
         if part.index is not None:
             same = [call for call in self._calls if call.index == part.index]
@@ -274,12 +244,12 @@ class ChatStream(ReplyStream):
         return self._calls[-1] if place == 0 else None
 
     def _end(self) -> None:
-        self._finish_words()
-        self._hush()
+        self._add_tagged(self._tags.flush())
+        self._end_text()
         if self._details:  # signed or encrypted: the server wants them back as they came
-            thought = self._thought or ReasoningEnded(block=self._block(), opaque={})
+            thought = self._thought or ReasoningEnded(block=self._next_block(), opaque={})
             self._out.append(replace(thought, opaque={**(thought.opaque or {}), "details": self._details}))
-        word = self._word or ""
+        word = self._stop_word or ""
         reason: StopReason = REASONS.get(word.lower(), "unknown") if word else "end"
         calls = [call for call in self._calls if call.announced]
         if calls and reason in CUT_SHORT and not is_json(calls[-1].arguments):
@@ -306,7 +276,7 @@ def _unused(name: str, taken: set[str]) -> str:
     return name
 
 
-def _add(details: list[dict[str, Json]], piece: Json) -> None:
+def _add_detail(details: list[dict[str, Json]], piece: Json) -> None:
     """Pieces of one detail have its index and kind; their texts are joined, the rest is taken as it comes."""
     if not isinstance(piece, dict):
         return
@@ -332,19 +302,3 @@ def _arguments(given: Json) -> str:
     if given is None or isinstance(given, str):
         return given or ""
     return msgspec.json.encode(given).decode()
-
-
-def _usage(counted: Json) -> UsageSeen | None:
-    if not isinstance(counted, dict):
-        return None
-    details = counted.get("prompt_tokens_details")
-    read = count_member(details, "cached_tokens") or count_member(counted, "prompt_cache_hit_tokens")
-    written = count_member(details, "cache_write_tokens")
-    usage = Usage(
-        input_tokens=max(0, count_member(counted, "prompt_tokens") - read - written),
-        output_tokens=count_member(counted, "completion_tokens"),
-        thinking_tokens=count_member(counted.get("completion_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )
-    return UsageSeen(usage=usage)

@@ -1,20 +1,13 @@
 """How services that speak like OpenAI's report errors, in a response body and inside a stream."""
 
-import msgspec
-
 from hames.codecs.jsontext import text_member
 from hames.domain.json import Json
 from hames.providers.failures import ServiceRefusal
 
 
-def read_error_body(body: bytes) -> ServiceRefusal:
+def read_error_body(body: Json) -> ServiceRefusal:
     """`{"error": {…}}` is usual; `{"error": "…"}`, `{"detail": "…"}` and the bare object happen."""
-    try:
-        message = msgspec.json.decode(body)
-    except (ValueError, RecursionError):
-        return ServiceRefusal()
-    if isinstance(message, list) and message:
-        message = message[0]
+    message = body[0] if isinstance(body, list) and body else body
     if not isinstance(message, dict):
         return ServiceRefusal()
     error = message.get("error") or message.get("detail") or (message if message.get("object") == "error" else None)

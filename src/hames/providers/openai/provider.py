@@ -1,32 +1,30 @@
 """OpenAI's Responses API, read with our own lean decoder. The official SDK is the oracle in the tests.
 
-Thoughts come back encrypted for the key and the model they were made with. When the service
-will not have an old one back, the request is sent once more without any.
+Reasoning comes encrypted for the key and the model it was made with. When the service refuses earlier
+reasoning, the request is sent once more without it.
 """
 
 import re
 
-from hames.domain.errors import Misconfigured, ProviderError
+from hames.domain.errors import Misconfigured
+from hames.domain.json import Json
 from hames.domain.request import ModelRequest
 from hames.ports import Clock
 from hames.providers import failures
-from hames.providers.base import HttpProvider, checked_key
+from hames.providers.base import ReasoningProvider, checked_key
 from hames.providers.failures import ServiceInfo, ServiceRefusal
 from hames.providers.openai import errors, models
 from hames.providers.openai.request import encode
 from hames.providers.openai.stream import OpenAIStream
 from hames.providers.retry import PATIENCE, Patience
 
-_UNWANTED_THOUGHT = re.compile(
-    r"(?i)encrypted[ _]content|\brs_\w+|reasoning.*(not found|without its required|could not be verified)"
-)
 
-
-class OpenAIProvider(HttpProvider[bool]):
-    """The form of a request: with or without earlier reasoning."""
-
+class OpenAIProvider(ReasoningProvider):
     name = models.PROVIDER
     path = "/responses"
+    reasoning_refusal = re.compile(
+        r"(?i)encrypted[ _]content|\brs_\w+|reasoning.*(not found|without its required|could not be verified)"
+    )
 
     def __init__(
         self, *, clock: Clock, api_key: str, base_url: str = models.BASE_URL, patience: Patience = PATIENCE
@@ -46,17 +44,11 @@ class OpenAIProvider(HttpProvider[bool]):
         )
         super().__init__(service, {"authorization": f"Bearer {api_key}"}, clock=clock, patience=patience)
 
-    def _first_form(self, request: ModelRequest) -> bool:  # noqa: ARG002
-        return True
-
     def _encode(self, request: ModelRequest, form: bool) -> bytes:
         return encode(request, reasoning=form)
-
-    def _simpler_form(self, form: bool, error: ProviderError) -> bool | None:
-        return False if form and error.status in (400, 404) and _UNWANTED_THOUGHT.search(str(error)) else None
 
     def _reply_reader(self, request: ModelRequest) -> OpenAIStream:  # noqa: ARG002
         return OpenAIStream(lambda error: failures.provider_error(self._service, errors.read_stream_error(error)))
 
-    def _read_error(self, body: bytes) -> ServiceRefusal:
+    def _read_error(self, body: Json) -> ServiceRefusal:
         return errors.read_error_body(body)

@@ -1,10 +1,8 @@
 """A request in the dialect of OpenAI's Responses API. Pure: `ModelRequest` in, a JSON body out.
 
 Nothing is stored with the service: what it thought comes back encrypted, and is sent
-back in its place. A thought without what came of it is refused, so an interrupted one stays at home.
+back in its place. Reasoning without what followed it is refused, so that of an interrupted reply is left out.
 """
-
-import re
 
 from hames.codecs.jsontext import encode_mended
 from hames.domain.items import Picture
@@ -20,32 +18,31 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
-from hames.domain.value import Value
-from hames.providers.call_ids import CallNames, plain
 from hames.providers.openai.models import PROVIDER, gpt, has_message_phases
+from hames.providers.pictures import picture_url
+from hames.providers.tool_calls import CallNames, plain, result_text
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
-SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 CALL_ID_CHARS = 64
 NAME_CHARS = 64
 SHORTEST_REPLY = 16
 """Fewer tokens than this are refused."""
 
-_DATA_URL = re.compile(r"data:(?P<type>[\w/+.-]+);base64,(?P<data>.*)", re.DOTALL)
-
 
 def encode(request: ModelRequest, *, reasoning: bool = True) -> bytes:
-    """The body of `POST /v1/responses`. Without `reasoning`, earlier thoughts stay at home."""
+    """The body of `POST /v1/responses`. Without `reasoning`, earlier reasoning is left out."""
     return encode_mended(as_json(request, reasoning=reasoning))
 
 
 def as_json(request: ModelRequest, *, reasoning: bool = True) -> dict[str, Json]:
     card = gpt(request.model)
     names = CallNames(longest=CALL_ID_CHARS)
-    asks = _Asks(reasoning=reasoning, phases=has_message_phases(request.model))
+    phases = has_message_phases(request.model)
     body: dict[str, Json] = {
         "model": request.model,
-        "input": [item for message in request.messages for item in _items(message, names, asks)],
+        "input": [
+            item for message in request.messages for item in _items(message, names, reasoning=reasoning, phases=phases)
+        ],
         "max_output_tokens": max(SHORTEST_REPLY, request.max_tokens),
         "stream": True,
         "store": False,
@@ -82,37 +79,28 @@ def _tools(request: ModelRequest, *, searches: bool) -> list[dict[str, Json]]:
     return tools
 
 
-class _Asks(Value):
-    """`phases`: the model wants to be told which of its messages were commentary."""
-
-    reasoning: bool
-    phases: bool
-
-
-def _items(message: Message, names: CallNames, asks: _Asks) -> list[dict[str, Json]]:
+def _items(message: Message, names: CallNames, *, reasoning: bool, phases: bool) -> list[dict[str, Json]]:
     """Thoughts, calls and results are items of their own; what a user says between them is one message."""
     if message.role == "assistant":
-        said = [item for block in message.blocks for item in _said(block, names, reasoning=asks.reasoning)]
-        while said and said[-1]["type"] == "reasoning":
-            said.pop()
-        working = any(item["type"] == "function_call" for item in said)
-        for item in said:
-            if item["type"] == "message" and asks.phases:
+        items = [item for block in message.blocks for item in _assistant_items(block, names, reasoning=reasoning)]
+        while items and items[-1]["type"] == "reasoning":
+            items.pop()
+        working = any(item["type"] == "function_call" for item in items)
+        for item in items:
+            if item["type"] == "message" and phases:
                 item["phase"] = "commentary" if working else "final_answer"
-        return said
+        return items
     results = [_result(block, names) for block in message.blocks if isinstance(block, ResultBlock)]
     content = [part for block in message.blocks for part in _content(block)]
     return [*results, {"type": "message", "role": "user", "content": content}] if content else results
 
 
-def _said(block: Block, names: CallNames, *, reasoning: bool) -> list[dict[str, Json]]:
+def _assistant_items(block: Block, names: CallNames, *, reasoning: bool) -> list[dict[str, Json]]:
     match block:
         case TextBlock(text=text) if text.strip():
             return [{"type": "message", "role": "assistant", "content": text}]
-        case ReasoningBlock(provider=provider, opaque=opaque) if provider == PROVIDER and reasoning:
-            return [opaque] if isinstance(opaque, dict) else []
-        case SearchBlock(provider=provider, opaque=opaque) if provider == PROVIDER and reasoning:
-            return [opaque] if isinstance(opaque, dict) else []
+        case ReasoningBlock() | SearchBlock() if block.provider == PROVIDER and reasoning:
+            return [block.opaque] if isinstance(block.opaque, dict) else []
         case CallBlock(call=call):
             return [
                 {
@@ -131,32 +119,20 @@ def _content(block: Block) -> list[dict[str, Json]]:
         case TextBlock(text=text) if text.strip():
             return [{"type": "input_text", "text": text}]
         case PictureBlock(picture=picture, url=url):
-            return [_picture(picture) if picture is not None else _picture_at(url)]
+            return [_picture(picture, url)]
         case _:
             return []
 
 
 def _result(block: ResultBlock, names: CallNames) -> dict[str, Json]:
-    text = block.text if block.text.strip() else "(failed without a message)" if block.failed else "(no output)"
-    output: Json = text
+    output: Json = result_text(block)
     if block.pictures:
-        output = [{"type": "input_text", "text": text}, *map(_picture, block.pictures)]
+        output = [{"type": "input_text", "text": output}, *map(_picture, block.pictures)]
     return {"type": "function_call_output", "call_id": names.result(block.call.id), "output": output}
 
 
-def _picture(picture: Picture) -> dict[str, Json]:
-    if picture.media_type not in SHOWN_PICTURES:
-        return {"type": "input_text", "text": f"(a picture of type {picture.media_type!r}, which cannot be shown)"}
-    return _picture_of(f"data:{picture.media_type};base64,{picture.base64}")
-
-
-def _picture_at(url: str) -> dict[str, Json]:
-    if found := _DATA_URL.fullmatch(url):
-        return _picture(Picture(media_type=found["type"], base64=found["data"]))
-    if url.startswith(("https://", "http://")):
-        return _picture_of(url)
-    return {"type": "input_text", "text": "(a picture at an address that cannot be read)"}
-
-
-def _picture_of(url: str) -> dict[str, Json]:
-    return {"type": "input_image", "image_url": url, "detail": "auto"}
+def _picture(picture: Picture | None, url: str = "") -> dict[str, Json]:
+    address, words = picture_url(picture, url)
+    if words:
+        return {"type": "input_text", "text": words}
+    return {"type": "input_image", "image_url": address, "detail": "auto"}

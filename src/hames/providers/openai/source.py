@@ -9,20 +9,14 @@ from hames.ports import Provider
 from hames.providers.openai import models
 from hames.providers.source import ServiceSource, effort_selector, web_search_selector
 
-_CHATS = re.compile(r"(?:gpt-[5-9]|gpt-\d\d|o\d)(?!.*(?:audio|realtime|image|tts|transcribe|search|research))")
-
 
 class OpenAISource(ServiceSource):
     name = models.PROVIDER
     title = "OpenAI"
-
-    @property
-    def url(self) -> str:
-        return self._environment.get("OPENAI_BASE_URL", "") or models.BASE_URL
-
-    @property
-    def usable(self) -> bool:
-        return bool(self._environment.get("OPENAI_API_KEY", "").strip())
+    base_url = models.BASE_URL
+    url_variable = "OPENAI_BASE_URL"
+    key_variables = ("OPENAI_API_KEY",)
+    chat_models = re.compile(r"(?:gpt-[5-9]|gpt-\d\d|o\d)(?!.*(?:audio|realtime|image|tts|transcribe|search|research))")
 
     def selectors(self) -> Sequence[Selector]:
         cards = self.cards()
@@ -41,6 +35,3 @@ class OpenAISource(ServiceSource):
 
     def _assume(self, model: str) -> ModelCard:
         return models.gpt(model)
-
-    def _is_ours(self, model: str) -> bool:
-        return _CHATS.match(model) is not None

@@ -1,8 +1,8 @@
-"""OpenAI's stream of a reply: bytes in, model events out. Pure; the wire is somebody else's.
+"""OpenAI's stream of a reply: bytes in, model events out, no I/O.
 
 Items stream under an output index, and `response.output_item.done` carries the whole item.
-What only exists in deltas is shown early and never acted on: a call is told when its item is done,
-and not when that item says that it was cut short.
+Deltas are only for showing: a call becomes an event when its item is done, and not when that item says
+that it was cut short.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from hames.codecs.jsontext import count_member, parse_lenient, text_member
+from hames.codecs.jsontext import parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
@@ -28,13 +28,10 @@ from hames.domain.request import (
     ToolCallDelta,
     ToolCallEnded,
     ToolCallStarted,
-    UsageSeen,
 )
-from hames.domain.usage import Usage
 from hames.providers.failures import malformed
-from hames.providers.reply_stream import ReplyStream
+from hames.providers.reply_stream import Delta, ReplyStream, read_usage
 
-Delta = type[TextDelta] | type[ReasoningDelta] | type[SummaryDelta] | type[ToolCallDelta]
 DELTAS: dict[str, tuple[Delta, str]] = {
     "response.output_text.delta": (TextDelta, "message"),
     "response.refusal.delta": (TextDelta, "message"),
@@ -43,15 +40,12 @@ DELTAS: dict[str, tuple[Delta, str]] = {
     "response.function_call_arguments.delta": (ToolCallDelta, "function_call"),
 }
 """What a delta becomes, and the kind of item it belongs to."""
-REASONS: dict[str, StopReason] = {
-    "max_output_tokens": "max_tokens",
-    "content_filter": "refusal",
-}
+REASONS: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 SILENT = frozenset({"keepalive", "ping", "response.in_progress", "response.queued"})
-"""Said by a service that is alive and has nothing to say."""
+"""Sent by a service that is alive and has nothing to say."""
 
 
-class _Told(Struct):
+class _Event(Struct):
     """What an event may carry. Types of tomorrow have other members, and mean nothing to us."""
 
     type: str = ""
@@ -65,15 +59,16 @@ class _Told(Struct):
     error: Json = None
 
 
-_decode = msgspec.json.Decoder(_Told).decode
+_decode = msgspec.json.Decoder(_Event).decode
 
 
 class _Item(Struct):
-    """An item that was announced. `told`: some of its text was."""
+    """An item that was announced."""
 
     number: int
     kind: str
-    told: bool = False
+    has_text: bool = False
+    """Some of its text has been streamed."""
     done: bool = False
 
 
@@ -81,92 +76,76 @@ class OpenAIStream(ReplyStream):
     def __init__(self, fail: Callable[[Json], ProviderError]) -> None:
         super().__init__(fail)
         self._items: dict[int, _Item] = {}
+        self._response: dict[str, Json] = {}
         self._called = False
         self._refused = False
-        self._run: tuple[Delta, int] | None = None
-
-    def _merge(self) -> None:
-        """Deltas of one item that arrived together are told together."""
-        run, text = self._run, "".join(self._pieces)
-        self._run, self._pieces = None, []
-        if run is not None and text:
-            kind, block = run
-            self._out.append(kind(block=block, text=text))
 
     def _read(self, name: bytes, data: bytes) -> None:
         try:
-            told = _decode(data)
+            event = _decode(data)
         except (ValueError, RecursionError):
-            told = self._strange(name, data)
-            if told is None:
+            event = self._read_leniently(name, data)
+            if event is None:
                 return
-        kind = told.type or name.decode(errors="replace")
+        kind = event.type or name.decode(errors="replace")
         if kind in SILENT:
             return
         self.progress += 1
         if kind in DELTAS:
-            self._stream(kind, told)
+            self._read_delta(kind, event)
             return
         self._merge()
-        response = told.response if isinstance(told.response, dict) else {}
+        response = event.response if isinstance(event.response, dict) else {}
         match kind:
             case "response.output_item.added":
-                self._added(told.output_index, told.item)
+                if isinstance(event.item, dict) and event.output_index not in self._items:
+                    self._announce(event.output_index, text_member(event.item, "type"), event.item)
             case "response.output_item.done":
-                self._done(told.output_index, told.item)
-            case "response.reasoning_summary_part.added" if told.summary_index > 0:
-                self._break(told.output_index)
+                self._finish_item(event.output_index, event.item)
+            case "response.reasoning_summary_part.added" if event.summary_index > 0:
+                self._separate_summary(event.output_index)
             case "response.completed" | "response.incomplete":
-                self._end(response)
+                self._response = response
+                self._end()
             case "response.failed" | "response.cancelled":
                 self.failure = self._fail(response.get("error") or {"message": "the reply was given up"})
             case "error":
-                self.failure = self._fail(told.error or {"code": told.code, "message": told.message})
+                self.failure = self._fail(event.error or {"code": event.code, "message": event.message})
             case _:
-                if told.error is not None and not told.type:  # a proxy's error in the middle of a stream
-                    self.failure = self._fail(told.error)
+                if event.error is not None and not event.type:  # a proxy's error in the middle of a stream
+                    self.failure = self._fail(event.error)
 
-    def _strange(self, name: bytes, data: bytes) -> _Told | None:
+    def _read_leniently(self, name: bytes, data: bytes) -> _Event | None:
         """Half a surrogate pair is mended, an event nobody knows may look as it likes, the rest is no stream."""
         if data.strip() == b"[DONE]":
             return None
         try:
-            told = parse_lenient(data)
+            event = parse_lenient(data)
         except (ValueError, RecursionError) as error:
             self.failure = malformed(str(error))
             return None
-        kind = (text_member(told, "type") or name.decode(errors="replace")).encode()
+        kind = text_member(event, "type") or name.decode(errors="replace")
         try:
-            return msgspec.convert(told, _Told)
+            return msgspec.convert(event, _Event)
         except msgspec.ValidationError as error:
-            if kind.decode() in DELTAS or kind.startswith(b"response.output_item"):
+            if kind in DELTAS or kind.startswith("response.output_item"):
                 self.failure = malformed(str(error))
             return None
 
-    def _stream(self, kind: str, told: _Told) -> None:
+    def _read_delta(self, kind: str, event: _Event) -> None:
         delta, of = DELTAS[kind]
-        item = self._items.get(told.output_index)
-        if item is None:
-            item = self._announce(told.output_index, of, {})
-        if item.done or item.kind != of or not isinstance(told.delta, str):
+        item = self._items.get(event.output_index) or self._announce(event.output_index, of, {})
+        if item.done or item.kind != of or not isinstance(event.delta, str):
             return
         if kind == "response.refusal.delta":
             self._refused = True
-        run = self._run
-        if run is None or run[0] is not delta or run[1] != item.number:
-            self._merge()
-            self._run = (delta, item.number)
-        self._pieces.append(told.delta)
-        item.told = item.told or bool(told.delta)
+        self._add_piece(delta, item.number, event.delta)
+        item.has_text = item.has_text or bool(event.delta)
 
-    def _break(self, index: int) -> None:
+    def _separate_summary(self, index: int) -> None:
         item = self._items.get(index)
-        if item is not None and item.told and not item.done:
+        if item is not None and item.has_text and not item.done:
             self._out.append(SummaryDelta(block=item.number, text="\n\n"))
-
-    def _added(self, index: int, given: Json) -> None:
-        if isinstance(given, dict) and index not in self._items:
-            self._announce(index, text_member(given, "type"), given)
 
     def _announce(self, index: int, kind: str, given: dict[str, Json]) -> _Item:
         item = self._items[index] = _Item(number=len(self._items), kind=kind)
@@ -177,7 +156,7 @@ class OpenAIStream(ReplyStream):
             self._out.append(SearchStarted(block=item.number, query=_query(given)))
         return item
 
-    def _done(self, index: int, given: Json) -> None:
+    def _finish_item(self, index: int, given: Json) -> None:
         if not isinstance(given, dict):
             return
         kind = text_member(given, "type")
@@ -187,15 +166,15 @@ class OpenAIStream(ReplyStream):
         item.done, number = True, item.number
         match kind:
             case "message":
-                if not item.told and (text := self._said(given)):
+                if not item.has_text and (text := self._message_text(given)):
                     self._out.append(TextDelta(block=number, text=text))
-                    item.told = True
-                if item.told:
+                    item.has_text = True
+                if item.has_text:
                     self._out.append(TextEnded(block=number))
             case "reasoning":
-                if not item.told and (text := _summary(given)):
+                if not item.has_text and (text := _summary(given)):
                     self._out.append(SummaryDelta(block=number, text=text))
-                self._out.append(ReasoningEnded(block=number, opaque=_kept(given)))
+                self._out.append(ReasoningEnded(block=number, opaque=_returnable_reasoning(given)))
             case "function_call" if given.get("status") != "incomplete":
                 self._called = True
                 call = Call(
@@ -205,20 +184,20 @@ class OpenAIStream(ReplyStream):
                 )
                 self._out.append(ToolCallEnded(block=number, call=call))
             case "web_search_call":
-                failed = given.get("status") not in ("completed", None)
-                query = _query(given)
-                self._out.append(SearchEnded(block=number, query=query, opaque=_search(given), failed=failed))
+                failed, opaque = given.get("status") not in ("completed", None), _returnable_search(given)
+                self._out.append(SearchEnded(block=number, query=_query(given), opaque=opaque, failed=failed))
             case _:
                 pass
 
-    def _end(self, response: dict[str, Json]) -> None:
+    def _end(self) -> None:
+        response = self._response
         output = response.get("output")
         for index, given in enumerate(output if isinstance(output, list) else []):
-            self._done(index, given)  # a proxy may have left the events of its own out
+            self._finish_item(index, given)  # a proxy may have left the events of its own out
         for item in self._items.values():
             self._abandon(item)
-        if (usage := _usage(response.get("usage"))) is not None:
-            self._out.append(UsageSeen(usage=usage))
+        if (usage := read_usage(response.get("usage"), "input", "output")) is not None:
+            self._out.append(usage)
         cut = response.get("status") == "incomplete"
         why = text_member(response.get("incomplete_details"), "reason") if cut else ""
         reason: StopReason = "tools" if self._called else "refusal" if self._refused else "end"
@@ -232,21 +211,21 @@ class OpenAIStream(ReplyStream):
         if item.done:
             return
         item.done = True
-        if item.kind == "message" and item.told:
+        if item.kind == "message" and item.has_text:
             self._out.append(TextEnded(block=item.number))
-        elif item.kind == "reasoning" and item.told:
+        elif item.kind == "reasoning" and item.has_text:
             self._out.append(ReasoningEnded(block=item.number))
         elif item.kind == "web_search_call":
             self._out.append(SearchEnded(block=item.number, query="", failed=True))
 
-    def _said(self, given: dict[str, Json]) -> str:
+    def _message_text(self, given: dict[str, Json]) -> str:
         content = given.get("content")
         parts = content if isinstance(content, list) else []
         self._refused = self._refused or any(text_member(part, "type") == "refusal" for part in parts)
         return "".join(text_member(part, "text") or text_member(part, "refusal") for part in parts)
 
 
-def _kept(given: dict[str, Json]) -> Json:
+def _returnable_reasoning(given: dict[str, Json]) -> Json:
     """What the service wants back: only encrypted thoughts can be, where nothing is stored."""
     if not text_member(given, "encrypted_content"):
         return None
@@ -258,25 +237,11 @@ def _kept(given: dict[str, Json]) -> Json:
     }
 
 
-def _search(given: dict[str, Json]) -> Json:
+def _returnable_search(given: dict[str, Json]) -> Json:
     """What the service takes back of a search: the whole item, once it is whole."""
     if text_member(given, "status") != "completed" or not isinstance(given.get("action"), dict):
         return None
     return {name: given[name] for name in ("type", "id", "status", "action") if name in given}
-
-
-def _usage(counted: Json) -> Usage | None:
-    if not isinstance(counted, dict):
-        return None
-    details = counted.get("input_tokens_details")
-    read, written = count_member(details, "cached_tokens"), count_member(details, "cache_write_tokens")
-    return Usage(
-        input_tokens=max(0, count_member(counted, "input_tokens") - read - written),
-        output_tokens=count_member(counted, "output_tokens"),
-        thinking_tokens=count_member(counted.get("output_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )
 
 
 def _summary(given: dict[str, Json]) -> str:

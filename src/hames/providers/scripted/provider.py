@@ -143,11 +143,11 @@ class ScriptedProvider:
         self._loaded: dict[str, Script] = {}
         self._played: dict[tuple[str, ...], int] = {}
 
-    def load(self, model: str) -> Script:
+    def load(self, path: str) -> Script:
         """Read the script once. Raises `Misconfigured`."""
-        if model not in self._loaded:
-            self._loaded[model] = read_script(HELLO if model == "hello" else self._text(model), name=model)
-        return self._loaded[model]
+        if path not in self._loaded:
+            self._loaded[path] = read_script(HELLO if path == "hello" else self._text(path), name=path)
+        return self._loaded[path]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         await checkpoint()
@@ -164,12 +164,13 @@ class ScriptedProvider:
             yield event
 
     def _next(self, script: Script, request: ModelRequest) -> Reply:
-        prompt, prompts, replies = _heard(request)
+        prompt, prompts, replies = _last_prompt(request)
+        all_replies = sum(message.role == "assistant" for message in request.messages)
         for number, conversation in enumerate(script.conversations):
             if (conversation.when or "").casefold() not in prompt.casefold():
                 continue
             key = (request.model, request.cache_key, str(number), str(prompts) if conversation.when is not None else "")
-            shown = replies if conversation.when is not None else _assistant_messages(request)
+            shown = replies if conversation.when is not None else all_replies
             position = max(shown, self._played.get(key, 0))
             if position >= len(conversation.replies):
                 raise ProviderError(f"the script {request.model!r} has only {len(conversation.replies)} replies here")
@@ -223,7 +224,7 @@ def _step(written: Json) -> Step:
     return step
 
 
-def _heard(request: ModelRequest) -> tuple[str, int, int]:
+def _last_prompt(request: ModelRequest) -> tuple[str, int, int]:
     """The last prompt, how many there were, and how many replies it has had."""
     prompt, prompts, replies = "", 0, 0
     for message in request.messages:
@@ -233,10 +234,6 @@ def _heard(request: ModelRequest) -> tuple[str, int, int]:
             prompt = " ".join(block.text for block in message.blocks if isinstance(block, TextBlock))
             prompts, replies = prompts + 1, 0
     return prompt, prompts, replies
-
-
-def _assistant_messages(request: ModelRequest) -> int:
-    return sum(message.role == "assistant" for message in request.messages)
 
 
 class _Play:

@@ -8,6 +8,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hames.sandbox.paths import root_of
+
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 JOB = "HAMES_JOB"
@@ -59,19 +61,14 @@ def child_environment(
 
 def safe_directories(directories: Sequence[str], *, writable: Sequence[str]) -> tuple[str, ...]:
     """Those that may stand on a child's PATH: nobody else can put a program there, and neither can the agent."""
-    return tuple(found for name in directories if (found := _safe(name, writable)) is not None)
+    absolute = (os.path.realpath(name) for name in directories if name.startswith("/") and ":" not in name)
+    return tuple(real for real in absolute if _is_safe(real) and root_of(real, writable) is None)
 
 
-def _safe(name: str, writable: Sequence[str]) -> str | None:
-    if not name.startswith("/") or ":" in name:
-        return None
-    real = os.path.realpath(name)
+def _is_safe(directory: str) -> bool:
     try:
-        about = Path(real).stat()
+        about = Path(directory).stat()
     except OSError:
-        return None
-    if not stat.S_ISDIR(about.st_mode) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return None
-    if about.st_uid not in (0, os.getuid()):
-        return None
-    return None if any(real == root or real.startswith(root.rstrip("/") + "/") for root in writable) else real
+        return False
+    is_writable_to_others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(about.st_mode) and not is_writable_to_others and about.st_uid in (0, os.getuid())

@@ -29,17 +29,17 @@ class Guardian:
         """`processes`: how many it may have at once, if somebody has to count them. `memory_bytes`: of all of them."""
         with self._turn:
             self._families[job] = f"+ {pid} {job} {processes} {memory_bytes}\n"
-            self._say(self._families[job])
+            self._send(self._families[job])
 
     def forget(self, job: str) -> str:
         """Which limit it was ended for: `processes`, `memory` or nothing."""
         with self._turn:
-            self._listen()
+            self._read_excess()
             if self._families.pop(job, None) is not None:
-                self._say(f"- 0 {job} 0 0\n")
+                self._send(f"- 0 {job} 0 0\n")
             return self._excess.pop(job, "")
 
-    def _listen(self) -> None:
+    def _read_excess(self) -> None:
         if self._program is None or self._program.stdout is None:
             return
         with contextlib.suppress(OSError):
@@ -58,8 +58,8 @@ class Guardian:
                 self._program.stdout.close()
             self._program = None
 
-    def _say(self, line: str) -> None:
-        if self._program is not None and self._written(line):
+    def _send(self, line: str) -> None:
+        if self._program is not None and self._write(line):
             return
         try:
             self._program = self._start()
@@ -67,9 +67,9 @@ class Guardian:
             self._program = None
             log.warning("guardian.missing", extra={"error": str(error)})
             return
-        self._written("".join(self._families.values()))
+        self._write("".join(self._families.values()))
 
-    def _written(self, text: str) -> bool:
+    def _write(self, text: str) -> bool:
         assert self._program is not None and self._program.stdin is not None
         try:
             self._program.stdin.write(text.encode())

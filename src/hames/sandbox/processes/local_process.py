@@ -64,12 +64,12 @@ class LocalProcess:
                 yield chunk
         finally:
             self._reading = False
-            self._let_go()
+            self._close_descriptors()
         await self.wait()
         await self._finish()
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
-        news = self._news()
+        news = self._readiness()
         ended_at: float | None = None
         while not self._pipe.closed:
             try:
@@ -120,15 +120,15 @@ class LocalProcess:
                     return
                 if kill or self._has_survivors():
                     spare = (self.pid,) if self._contained else ()
-                    await _aside(lambda: process_tree.end(self.pid, self._job, spare=spare))
+                    await _in_worker_thread(lambda: process_tree.end(self.pid, self._job, spare=spare))
                 with anyio.move_on_after(HOLD_SECONDS):
                     await self.wait()
                 self._child.poll()
-                self.notes = tuple(await _aside(self._closing))
+                self.notes = tuple(await _in_worker_thread(self._closing))
                 self._finished = True
-                self._let_go()
+                self._close_descriptors()
 
-    def _let_go(self) -> None:
+    def _close_descriptors(self) -> None:
         """Closes descriptors, unless the reader still waits on them: it would wait for ever."""
         if self._finished and not self._reading:
             self._pipe.close()
@@ -158,7 +158,7 @@ class LocalProcess:
             self._code = self._child.returncode
         return self._code
 
-    def _news(self) -> select.epoll | None:
+    def _readiness(self) -> select.epoll | None:
         """One descriptor that is readable when there is output or the program has ended."""
         if self._ending is None or not hasattr(select, "epoll"):
             return None
@@ -211,7 +211,7 @@ def start(
     return LocalProcess(child, job=job, contained=contained, closing=closing)
 
 
-async def _aside(work: Callable[[], T]) -> T:
+async def _in_worker_thread(work: Callable[[], T]) -> T:
     """In a worker thread; or right here when the machine has no thread left, because a bomb must still be stopped."""
     try:
         return await to_thread.run_sync(work)

@@ -10,7 +10,6 @@ standard library only, so that it starts fast and needs nothing installed.
 """
 
 # pathlib would double what the guardian imports.
-# ruff: noqa: PTH110, PTH112, PTH123, PTH208
 
 import os
 import select
@@ -62,7 +61,7 @@ def find(root: int, job: str, *, since_root: bool = False) -> set[int]:
     members = {
         seen.pid
         for seen in table.values()
-        if (root and root in (seen.pid, seen.group, seen.session)) or _marked(seen.pid, mark)
+        if (root and root in (seen.pid, seen.group, seen.session)) or _has_mark(seen.pid, mark)
     }
     # Nobody can join a session from outside, so whoever shares one with a member is a descendant.
     ours = os.getsid(0)
@@ -104,19 +103,19 @@ def tree(root: int) -> set[int]:
 
 
 def _younger(numbers: list[int], root: int) -> list[int]:
-    last = _last()
+    last = _last_pid()
     if last >= root:
         return [number for number in numbers if root <= number <= last]
     return [number for number in numbers if number >= root or number <= last]
 
 
-def _last() -> int:
+def _last_pid() -> int:
     """The number that was given to a process last."""
     with open("/proc/loadavg", "rb") as file:
         return int(file.read().rsplit(b" ", 1)[1])
 
 
-def _marked(pid: int, mark: bytes) -> bool:
+def _has_mark(pid: int, mark: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return mark in file.read().split(b"\0")
@@ -124,19 +123,19 @@ def _marked(pid: int, mark: bytes) -> bool:
         return False
 
 
-def tell(members: Collection[int], number: int) -> None:
+def send_signal(members: Collection[int], number: int) -> None:
     for pid in members:
         with suppress(OSError):
             os.kill(pid, number)
 
 
-def strike(members: Collection[int], number: int) -> None:
+def send_signal_to_groups(members: Collection[int], number: int) -> None:
     """The same, group by group: a group is hit all at once, whatever it forks meanwhile."""
     groups = {seen.group for pid in members if (seen := read_process(pid)) is not None} - {os.getpgrp()}
     for group in groups:
         with suppress(OSError):
             os.killpg(group, number)
-    tell(members, number)
+    send_signal(members, number)
 
 
 def end(root: int, job: str, *, spare: Collection[int] = (), grace_s: float = GRACE_SECONDS) -> bool:
@@ -150,37 +149,37 @@ def end(root: int, job: str, *, spare: Collection[int] = (), grace_s: float = GR
         return True
     if grace_s:
         deadline = time.monotonic() + grace_s
-        tell(find(root, job) - set(spare), signal.SIGTERM)
+        send_signal(find(root, job) - set(spare), signal.SIGTERM)
         while time.monotonic() < deadline and find(root, job) - set(spare):
             time.sleep(0.005)
     deadline = time.monotonic() + LIMIT_SECONDS
-    while (members := _frozen(root, job)) or _caught(job):
-        strike(members, signal.SIGKILL)
+    while (members := _stop_all(root, job)) or _kill_youngest(job):
+        send_signal_to_groups(members, signal.SIGKILL)
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)
     return True
 
 
-def _frozen(root: int, job: str) -> set[int]:
+def _stop_all(root: int, job: str) -> set[int]:
     """All members, stopped: what forks faster than it is killed is stopped first."""
     members: set[int] = set()
     for _ in range(50):
         found = find(root, job)
         if found <= members:
             return found
-        strike(found - members, signal.SIGSTOP)
+        send_signal_to_groups(found - members, signal.SIGSTOP)
         members |= found
     return members
 
 
-def _caught(job: str) -> bool:
+def _kill_youngest(job: str) -> bool:
     """Ends one that is another process every moment. It is never where a scan has seen it, but always young."""
     mark = f"HAMES_JOB={job}".encode()
     for _ in range(_LOOKS):
-        last = _last()
-        if found := [pid for pid in range(last, max(last - _YOUNG, 1), -1) if _marked(pid, mark)]:
-            strike(found, signal.SIGKILL)
+        last = _last_pid()
+        if found := [pid for pid in range(last, max(last - _YOUNG, 1), -1) if _has_mark(pid, mark)]:
+            send_signal_to_groups(found, signal.SIGKILL)
             return True
         time.sleep(0.001)
     return False
@@ -269,7 +268,7 @@ def _guard() -> None:
                 with suppress(OSError):
                     os.write(1, f"{family.job} {excess}\n".encode())
                 # Behind walls the first two are enough, and a machine full of processes has no time to lose.
-                tell(sorted(descendants(family.pid))[:2], signal.SIGKILL)
+                send_signal(sorted(descendants(family.pid))[:2], signal.SIGKILL)
                 end(family.pid, family.job, grace_s=0)
     for family in families.values():
         end(family.pid, family.job, grace_s=0)

@@ -55,7 +55,7 @@ class RestartingProcess:
                     clear = len(held) > _LONGEST_BYTES or held[: len(_VOICE)] != _VOICE[: len(held)]
                     if clear:
                         yield held
-                if clear or held.startswith(_NO_PROGRAM) or not await self._restarted():
+                if clear or held.startswith(_NO_PROGRAM) or not await self._restart():
                     break
             if not clear and held:
                 yield held
@@ -75,7 +75,7 @@ class RestartingProcess:
         self._stopped = True
         await self._process.kill()
 
-    async def _restarted(self) -> bool:
+    async def _restart(self) -> bool:
         """Whether there is another process to turn to."""
         if self._stopped or not self._tries or self._began():
             return False

@@ -16,33 +16,21 @@ from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch
 from hames.sandbox.local import LocalSandbox, SandboxSettings
+from hames.sandbox.paths import read_start
 from hames.sandbox.proof.attempts import run
 from hames.sandbox.proof.attempts.network import ODD_SOCKETS
 from hames.sandbox.proof.attempts.run import ATTEMPTS
 from hames.sandbox.proof.targets import EscapeTargets, interpreter, set_up_targets
 
 WHERE = "/var/tmp"
-KNOWN = frozenset[str]()
-"""What gets through wherever anything is writable, and is documented to."""
 
 
 class AttemptResult(Value):
-    """One attempt. `known`: it gets out, and is documented to."""
+    """One attempt. `known`: it may get out, because the policy has no walls."""
 
     attempt: str
     escaped: bool
     known: bool
-
-
-def accepted_escapes(policy: SandboxPolicy) -> frozenset[str]:
-    """The attempts that are documented to get out under a policy."""
-    match policy:
-        case ReadOnly():
-            return frozenset()
-        case WorkspaceWrite():
-            return KNOWN
-        case _:
-            return frozenset(ATTEMPTS)
 
 
 async def prove(
@@ -73,19 +61,19 @@ async def prove(
             await process.kill()
         claims = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
         if not claims.keys() & set(ATTEMPTS):
-            raise SandboxUnavailable(f"the attempts could not be made, so nothing is proved: {said.strip()[-200:]}")
-        survived = await _survived(stage)
+            raise SandboxUnavailable(f"the escape test could not be run: {said.strip()[-200:]}")
+        survived = await _has_survivor(stage)
         return [
             AttemptResult(
                 attempt=name,
-                escaped=survived if name == "stay_in_a_session_of_its_own" else _escaped(name, claims, stage),
-                known=name in accepted_escapes(policy),
+                escaped=survived if name == "stay_in_a_session_of_its_own" else _has_escaped(name, claims, stage),
+                known=not isinstance(policy, ReadOnly | WorkspaceWrite),
             )
             for name in ATTEMPTS
         ]
 
 
-async def _survived(stage: EscapeTargets) -> bool:
+async def _has_survivor(stage: EscapeTargets) -> bool:
     for _ in range(200):  # the kernel ends a namespace a moment after its first process
         if not stage.running(stage.survivor):
             return False
@@ -93,18 +81,11 @@ async def _survived(stage: EscapeTargets) -> bool:
     return True
 
 
-def _escaped(name: str, claims: dict[str, str], stage: EscapeTargets) -> bool:
+def _has_escaped(name: str, claims: dict[str, str], stage: EscapeTargets) -> bool:
     """What was seen outside; where nothing can be seen there, what the attempt claims. Silence is not a refusal."""
     claim = claims.get(name, "missing")
     judge = _JUDGES.get(name)
     return claim != "refused" if judge is None else judge(stage) or claim not in ("refused", "claimed")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def _exists(path: str) -> Callable[[EscapeTargets], bool]:
@@ -112,25 +93,22 @@ def _exists(path: str) -> Callable[[EscapeTargets], bool]:
 
 
 def _differs(path: str, content: str = "untouched") -> Callable[[EscapeTargets], bool]:
-    return lambda stage: _text(stage.base / path) != content
+    return lambda stage: read_start(stage.base / path) != content
 
 
-def _says(path: str) -> Callable[[EscapeTargets], bool]:
-    return lambda stage: "escaped" in _text(stage.base / path)
+def _is_marked(path: str) -> Callable[[EscapeTargets], bool]:
+    return lambda stage: "escaped" in read_start(stage.base / path)
 
 
 def _has_line(path: str, line: str) -> Callable[[EscapeTargets], bool]:
-    return lambda stage: line in map(str.strip, _text(stage.base / path).splitlines())
+    return lambda stage: line in map(str.strip, read_start(stage.base / path).splitlines())
 
 
 def _mode(path: Path) -> int:
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        return 0
+    return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
 
 
-def _heard(name: str) -> Callable[[EscapeTargets], bool]:
+def _was_reached(name: str) -> Callable[[EscapeTargets], bool]:
     return lambda stage: stage.heard(name)
 
 
@@ -151,38 +129,38 @@ _JUDGES: dict[str, Callable[[EscapeTargets], bool]] = {
     "write_through_the_root_of_a_process": _exists("out/through-root"),
     "write_through_a_directory_of_a_process": _exists("out/through-cwd"),
     "kill_another_process": lambda stage: stage.processes["victim"].poll() is not None,
-    "connect_to_a_server_on_loopback": _heard("tcp"),
-    "connect_to_a_server_on_loopback_v6": _heard("tcp6"),
-    "send_a_datagram": _heard("udp"),
-    "connect_to_a_socket_outside": _heard("unix"),
-    "send_to_a_socket_outside": _heard("unix_dgram"),
-    "connect_to_a_socket_in_the_workspace": _heard("unix_ws"),
-    "connect_to_an_abstract_socket": _heard("abstract"),
+    "connect_to_a_server_on_loopback": _was_reached("tcp"),
+    "connect_to_a_server_on_loopback_v6": _was_reached("tcp6"),
+    "send_a_datagram": _was_reached("udp"),
+    "connect_to_a_socket_outside": _was_reached("unix"),
+    "send_to_a_socket_outside": _was_reached("unix_dgram"),
+    "connect_to_a_socket_in_the_workspace": _was_reached("unix_ws"),
+    "connect_to_an_abstract_socket": _was_reached("abstract"),
     "write_through_a_hard_link": _differs("out/cache-entry"),
     "change_a_mode_through_a_hard_link": lambda stage: _mode(stage.out / "cache-mode") == 0o777,
     "write_through_a_hard_link_to_an_object": _differs("out/cache-object"),
     "change_the_moved_state_of_the_harness": _exists("ws/moved-state/forged"),
     "make_settings_of_the_harness": lambda stage: stage.missing_settings.is_file(),
     **{
-        f"connect_to_a_{name}_socket_{where}": _heard(f"{name}_{place}")
+        f"connect_to_a_{name}_socket_{where}": _was_reached(f"{name}_{place}")
         for place, where in (("out", "outside"), ("ws", "in_the_workspace"))
         for name in ODD_SOCKETS
     },
     "plant_a_git_hook": _exists("ws/.git/hooks/pre-commit"),
-    "change_the_git_configuration": _says("ws/.git/config"),
-    "replace_the_git_configuration": _says("ws/.git/config"),
-    "redirect_the_repository": lambda stage: "elsewhere" in _text(stage.ws / ".git/commondir"),
+    "change_the_git_configuration": _is_marked("ws/.git/config"),
+    "replace_the_git_configuration": _is_marked("ws/.git/config"),
+    "redirect_the_repository": lambda stage: "elsewhere" in read_start(stage.ws / ".git/commondir"),
     "change_hooks_of_another_directory": _exists("ws/.husky/pre-commit"),
-    "change_an_included_git_configuration": _says("ws/tools/git/shared.config"),
-    "hard_link_the_git_configuration": _says("ws/.git/config"),
+    "change_an_included_git_configuration": _is_marked("ws/tools/git/shared.config"),
+    "hard_link_the_git_configuration": _is_marked("ws/.git/config"),
     "write_to_the_logs_of_the_harness": _exists("ws/.harness/threads/forged"),
     "make_an_agent_directory": _exists("ws/.claude/settings.json"),
-    "make_an_agent_file": _says("ws/.mcp.json"),
-    "make_an_agent_file_by_rename": _says("ws/.mcp.json"),
+    "make_an_agent_file": _is_marked("ws/.mcp.json"),
+    "make_an_agent_file_by_rename": _is_marked("ws/.mcp.json"),
     "make_editor_tasks": _exists("ws/.vscode/tasks.json"),
-    "change_an_agent_configuration": _says("ws/.codex/config.toml"),
+    "change_an_agent_configuration": _is_marked("ws/.codex/config.toml"),
     "replace_an_agent_link": lambda stage: not (stage.ws / ".gemini").is_symlink(),
-    "change_a_shell_start_file": _says("ws/.bashrc"),
+    "change_a_shell_start_file": _is_marked("ws/.bashrc"),
     "plant_a_nested_repository": _exists("ws/nested/.git/hooks/pre-commit"),
     "plant_settings_of_a_nested_repository": _has_line("ws/a/b/c/d/e/f/.git/config", "fsmonitor = escaped"),
     "plant_a_bare_repository": _has_line("ws/bare/config", "fsmonitor = escaped"),

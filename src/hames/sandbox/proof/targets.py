@@ -19,29 +19,19 @@ from typing import Any
 _OUTSIDE = ("appended", "attributed", "chmodded", "linked", "moved", "removed", "renamed", "touched", "truncated")
 _IPC_CREAT, _IPC_RMID = 0o1000, 0
 
-AT_HOME = (
-    ".bash_history",
-    ".config/some-tool/token",
-    ".config/solana/id.json",
-    ".databrickscfg",
-    ".kaggle/kaggle.json",
-    ".local/share/some-tool/session",
-    ".pulumi/credentials.json",
-    ".some-tool-nobody-knows",
-    "Documents/passwords.txt",
-    "notes.txt",
-    "other-project/.env",
+AT_HOME = tuple(
+    """
+    .bash_history .config/some-tool/token .config/solana/id.json .databrickscfg .kaggle/kaggle.json
+    .local/share/some-tool/session .pulumi/credentials.json .some-tool-nobody-knows Documents/passwords.txt
+    notes.txt other-project/.env
+    """.split()
 )
 TOOLS = (".cargo/bin", ".m2/repository", ".npm/_cacache", ".pyenv", ".local/share/uv/python", "go/bin", ".cache/pip")
-BESIDE_TOOLS = (
-    ".cache/secret",
-    ".cargo/credentials.toml",
-    ".gradle/gradle.properties",
-    ".local/share/uv/credentials/credentials.toml",
-    ".m2/settings.xml",
-    ".npm/secret",
-    ".config/git/credentials",
-    "go/secret",
+BESIDE_TOOLS = tuple(
+    """
+    .cache/secret .cargo/credentials.toml .gradle/gradle.properties .local/share/uv/credentials/credentials.toml
+    .m2/settings.xml .npm/secret .config/git/credentials go/secret
+    """.split()
 )
 SETTINGS = {
     ".gitconfig": '[user]\n\tname = me\n[http]\n\textraheader = "Authorization: {0}"\n[alias]\n\tx = "!echo {0}"\n',
@@ -188,7 +178,7 @@ def _listeners(stage: EscapeTargets, stack: ExitStack) -> None:
 
 def _odd_listeners(stage: EscapeTargets, stack: ExitStack) -> None:
     """Sockets that the kernel's own list does not name by their path, outside and in the workspace."""
-    before = os.getcwd()  # noqa: PTH109
+    before = os.getcwd()
     stack.callback(os.chdir, before)
     for place in ("out", "ws"):
         directory = stage.base / place
@@ -212,9 +202,9 @@ def _odd_listeners(stage: EscapeTargets, stack: ExitStack) -> None:
             listener.listen()
             stage.listeners[f"{name}_{place}"] = listener
             stage.told[f"{name}_{place}"] = str(directory / path)
-        os.rename("renamed-before", "renamed-socket")  # noqa: PTH104
+        os.rename("renamed-before", "renamed-socket")
         os.link("linked-before", "linked-socket")
-        os.rename("moving", "elsewhere-now")  # noqa: PTH104
+        os.rename("moving", "elsewhere-now")
     os.chdir(before)
 
 
@@ -227,16 +217,12 @@ def _processes(stage: EscapeTargets, stack: ExitStack) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-        stack.callback(_ended, process)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
         stage.processes[name] = process
         stage.told[name] = process.pid
     maps = Path(f"/proc/{stage.processes['traced'].pid}/maps").read_text()
     stage.told["address"] = int(maps.partition("-")[0] or "0", 16)
-
-
-def _ended(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
 
 
 def _shared(stage: EscapeTargets, stack: ExitStack) -> None:
@@ -260,7 +246,5 @@ def _shared(stage: EscapeTargets, stack: ExitStack) -> None:
 
 def interpreter() -> str | None:
     """A Python that this user may run, also inside a sandbox."""
-    for path in (sys.executable, *(shutil.which(name, path="/usr/bin:/usr/local/bin") for name in ("python3",))):
-        if path and os.access(path, os.X_OK):
-            return path
-    return None
+    paths = (sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin"))
+    return next((path for path in paths if path and os.access(path, os.X_OK)), None)

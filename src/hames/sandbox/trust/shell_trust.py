@@ -7,9 +7,6 @@ import os
 
 from hames.ports import Verdict
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.limits import MAX_BYTES
-
-__all__ = ["MAX_BYTES", "ShellTrust"]
 
 
 class ShellTrust:
@@ -26,5 +23,5 @@ class ShellTrust:
         except Doubt as doubt:
             return Verdict(trusted=False, reason=str(doubt))
         except Exception as error:  # a classifier that fails must not be the reason why something runs
-            return Verdict(trusted=False, reason=f"the command could not be judged ({type(error).__name__})")
+            return Verdict(trusted=False, reason=f"the command could not be checked ({type(error).__name__})")
         return Verdict(trusted=True, sandbox_only=judge.sandbox_only)

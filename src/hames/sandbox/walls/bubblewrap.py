@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hames.domain.value import Value
+from hames.sandbox.paths import is_inside
 from hames.sandbox.walls.hidden_paths import secret_mounts, socket_mounts
-from hames.sandbox.walls.mounts import Layers, Mount, is_inside, sort_mounts
+from hames.sandbox.walls.mounts import Layers, Mount, sort_mounts
 
 _SMALL_BYTES = 64 * 1024
 _SCRATCH_BYTES = min(4 * 1024**3, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, is_inside
+from hames.sandbox.paths import is_inside, read_start
+from hames.sandbox.walls.mounts import Mount
 
-_CONFIG_BYTES = 262_144
 _MENTIONS = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n#;]+)", re.IGNORECASE | re.MULTILINE)
 
 _GLOBAL_CONFIGS = (".gitconfig", ".config/git/config")
@@ -143,7 +143,7 @@ class _Survey:
 
     def mentioned(self, config: Path, top: Path) -> None:
         """What git's configuration includes, and where it takes hooks from. `top` is where the files are."""
-        for key, value in _MENTIONS.findall(_text(config)):
+        for key, value in _MENTIONS.findall(read_start(config)):
             hooks = key.lower() == "hookspath"
             named = Path(value.strip().replace("~", self.home, 1) if value.strip()[:2] == "~/" else value.strip())
             self.hold(Path(os.path.realpath((top if hooks else config.parent) / named)), directory=hooks)
@@ -175,7 +175,7 @@ class _Survey:
         except OSError:
             return
         for admin in admins:
-            checkout = os.path.realpath(Path(worktrees, admin, _text(admin / "gitdir").strip()))
+            checkout = os.path.realpath(Path(worktrees, admin, read_start(admin / "gitdir").strip()))
             if not is_inside(checkout, str(self.root)):
                 self.guard(admin)
 
@@ -197,19 +197,11 @@ def _is_placeholder(path: Path, mode: int, content: str = "") -> bool:
     """Left by a run that was killed: nobody else makes an empty thing of this mode under these names."""
     if stat.S_ISDIR(mode):
         return stat.S_IMODE(mode) == PLACEHOLDER_MODE and not any(path.iterdir())
-    return stat.S_ISREG(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE and _text(path) == content
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_CONFIG_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return stat.S_ISREG(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE and read_start(path) == content
 
 
 def _has_worktree_config(git: Path) -> bool:
-    return "worktreeconfig" in _text(git / "config").lower()
+    return "worktreeconfig" in read_start(git / "config").lower()
 
 
 def linked_worktree(dot_git: Path) -> Path | None:
@@ -217,13 +209,13 @@ def linked_worktree(dot_git: Path) -> Path | None:
 
     The `.git` file came with the workspace and may point anywhere; the way back is in the repository.
     """
-    text = _text(dot_git)
+    text = read_start(dot_git)
     if not text.startswith("gitdir: "):
         return None
     admin = Path(os.path.realpath(dot_git.parent / text.removeprefix("gitdir: ").strip()))
-    if admin.parent.name != "worktrees" or _text(admin / "commondir").strip() != "../..":
+    if admin.parent.name != "worktrees" or read_start(admin / "commondir").strip() != "../..":
         return None
-    back = _text(admin / "gitdir").strip()
+    back = read_start(admin / "gitdir").strip()
     common = admin.parent.parent
     if not back or os.path.realpath(back) != str(dot_git) or not (common / "objects").is_dir():
         return None

@@ -10,32 +10,20 @@ import secrets
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 
-from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, is_inside
+from hames.private_files import descriptor
+from hames.sandbox.paths import root_of
+from hames.sandbox.walls.beneath_root import open_directory
+from hames.sandbox.walls.mounts import Mount
 from hames.sandbox.walls.workspace_survey import LinkedName, SurveyResult
 
 LARGE_BYTES = 64 << 20
 _SPARE_BYTES = 1 << 30
 _MOST_MOUNTS = 32
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Separated(Value):
-    """What was done: `copied` files, and mounts that make the others read-only. `left` could not be copied."""
-
-    copied: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-
-    @property
-    def mounts(self) -> tuple[Mount, ...]:
-        if len(self.left) <= _MOST_MOUNTS:
-            return tuple(Mount(path=path, how="read") for path in self.left)
-        return tuple(Mount(path=path, how="read") for path in sorted({os.path.dirname(path) for path in self.left}))  # noqa: PTH120
 
 
 def find_shared_files(
@@ -56,61 +44,50 @@ def find_shared_files(
     return [name for name in writable if count[name.device, name.inode] < name.links]
 
 
-def separate_files(names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool = True) -> Separated:
-    """Gives each of these files content of its own. `can_mount`: large files may be left for mounts."""
+def separate_files(
+    names: Sequence[LinkedName], roots: Sequence[str], *, can_mount: bool
+) -> tuple[list[str], list[str]]:
+    """Gives each of these files content of its own. Returns those that were copied and those that could not be."""
     copied: list[str] = []
     left: list[str] = []
     firsts: dict[tuple[int, int], str] = {}
-    for directory, inside_it in _by_directory(names):
+    by_directory: dict[str, list[LinkedName]] = {}
+    for name in names:
+        by_directory.setdefault(os.path.dirname(name.path), []).append(name)
+    for directory, inside_it in by_directory.items():
         try:
-            with _opened(directory, roots) as place:
+            with _open_beneath(directory, roots) as place:
                 for name in inside_it:
                     if not _can_be_changed(name.path, place):
                         continue
                     first = firsts.get((name.device, name.inode))
-                    if _separated(name, place, first, roots, can_mount=can_mount):
+                    if _separate(name, place, first, roots, can_mount=can_mount):
                         copied.append(name.path)
                         firsts.setdefault((name.device, name.inode), name.path)
                     else:
                         left.append(name.path)
         except OSError:
             left += [name.path for name in inside_it if os.path.lexists(name.path)]
-    return Separated(copied=tuple(copied), left=tuple(left))
+    return copied, left
 
 
-def _by_directory(names: Sequence[LinkedName]) -> Iterator[tuple[str, list[LinkedName]]]:
-    grouped: dict[str, list[LinkedName]] = {}
-    for name in names:
-        grouped.setdefault(os.path.dirname(name.path), []).append(name)  # noqa: PTH120
-    yield from grouped.items()
-
-
-@contextmanager
-def _opened(directory: str, roots: Sequence[str]) -> Generator[int]:
-    """The directory, reached from its root without following a link that a running command could have put there."""
-    root = next(root for root in roots if is_inside(directory, root))
-    place = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in directory[len(root) :].split("/"):
-            if part:
-                below = os.open(part, _DIRECTORY, dir_fd=place)
-                os.close(place)
-                place = below
-        yield place
-    finally:
-        os.close(place)
+def _open_beneath(directory: str, roots: Sequence[str]) -> AbstractContextManager[int]:
+    """The directory, reached without following a link that a running command could have put there."""
+    root = root_of(directory, roots)
+    assert root is not None
+    return open_directory(root, directory)
 
 
 def _can_be_changed(path: str, place: int) -> bool:
     """Whether we, and so a command, could write to it, now or after a change of its mode."""
     with suppress(OSError):
-        about = os.stat(os.path.basename(path), dir_fd=place, follow_symlinks=False)  # noqa: PTH119
-        return os.geteuid() in (0, about.st_uid) or os.access(os.path.basename(path), os.W_OK, dir_fd=place)  # noqa: PTH119
+        about = os.stat(os.path.basename(path), dir_fd=place, follow_symlinks=False)
+        return os.geteuid() in (0, about.st_uid) or os.access(os.path.basename(path), os.W_OK, dir_fd=place)
     return False
 
 
-def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
-    base = os.path.basename(name.path)  # noqa: PTH119
+def _separate(name: LinkedName, place: int, first: str | None, roots: Sequence[str], *, can_mount: bool) -> bool:
+    base = os.path.basename(name.path)
     temporary = f".hames-{secrets.token_hex(8)}"
     try:
         source = os.open(base, _FILE, dir_fd=place)
@@ -122,7 +99,7 @@ def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[
         about = os.fstat(source)
         if not stat.S_ISREG(about.st_mode) or about.st_ino != name.inode or about.st_nlink < 2:
             return True  # it has been replaced since
-        if first is None or not _linked(first, temporary, place, roots):
+        if first is None or not _link_to_first(first, temporary, place, roots):
             if can_mount and (about.st_size > LARGE_BYTES or about.st_size > _free(place) - _SPARE_BYTES):
                 return False
             _copy(source, about, temporary, place)
@@ -140,11 +117,11 @@ def _separated(name: LinkedName, place: int, first: str | None, roots: Sequence[
     return True
 
 
-def _linked(first: str, temporary: str, place: int, roots: Sequence[str]) -> bool:
+def _link_to_first(first: str, temporary: str, place: int, roots: Sequence[str]) -> bool:
     """Two names of one file inside stay two names of one file."""
     try:
-        with _opened(os.path.dirname(first), roots) as other:  # noqa: PTH120
-            base = os.path.basename(first)  # noqa: PTH119
+        with _open_beneath(os.path.dirname(first), roots) as other:
+            base = os.path.basename(first)
             os.link(base, temporary, src_dir_fd=other, dst_dir_fd=place, follow_symlinks=False)
     except OSError:
         return False
@@ -153,8 +130,7 @@ def _linked(first: str, temporary: str, place: int, roots: Sequence[str]) -> boo
 
 def _copy(source: int, about: os.stat_result, temporary: str, place: int) -> None:
     """With its owner, attributes, mode and times."""
-    target = os.open(temporary, _NEW, 0o600, dir_fd=place)
-    try:
+    with descriptor(os.open(temporary, _NEW, 0o600, dir_fd=place)) as target:
         _copy_content(source, target, about.st_size)
         if os.fstat(target).st_uid != about.st_uid or os.fstat(target).st_gid != about.st_gid:
             with suppress(OSError):
@@ -165,8 +141,6 @@ def _copy(source: int, about: os.stat_result, temporary: str, place: int) -> Non
                     os.setxattr(target, attribute, os.getxattr(source, attribute))
         os.fchmod(target, stat.S_IMODE(about.st_mode))
         os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
-    finally:
-        os.close(target)
 
 
 def _copy_content(source: int, target: int, size: int) -> None:
@@ -186,37 +160,32 @@ def _free(place: int) -> int:
     return about.f_bavail * about.f_frsize
 
 
-class Protected(Value):
-    mounts: tuple[Mount, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def protect_shared_files(
     seen: Sequence[SurveyResult], roots: Sequence[str], *, read_only: Sequence[str] = (), can_mount: bool = True
-) -> Protected:
+) -> tuple[list[Mount], list[str]]:
     """Before a command: nothing it can write to is known by a name outside. `can_mount`: what cannot be copied may be
-    made read-only by a mount."""
+    made read-only by a mount. Returns such mounts, and notes for people."""
     names = find_shared_files(seen, roots, read_only=read_only)
-    if not names:
-        return Protected()
-    done = separate_files(names, roots, can_mount=can_mount)
+    copied, left = separate_files(names, roots, can_mount=can_mount)
     notes: list[str] = []
-    if done.copied:
+    if copied:
         notes.append(
-            f"{_several(done.copied, roots)}, so each got a copy of its own: commands cannot change the original"
+            f"{_count_by_place(copied, roots)}, so they were replaced by copies: commands cannot change the originals"
         )
-    if done.left:
-        how = "is read-only for commands" if can_mount else "could not be copied: commands can change the original"
-        notes.append(f"{_several(done.left, roots)}, and {how}")
-    return Protected(mounts=done.mounts if can_mount else (), notes=tuple(notes))
+    if left:
+        how = (
+            "they are read-only for commands" if can_mount else "could not be copied: commands can change the originals"
+        )
+        notes.append(f"{_count_by_place(left, roots)}, and {how}")
+    covered = left if len(left) <= _MOST_MOUNTS else sorted({os.path.dirname(path) for path in left})
+    return [Mount(path=path, how="read") for path in covered] if can_mount else [], notes
 
 
-def _several(paths: Sequence[str], roots: Sequence[str]) -> str:
+def _count_by_place(paths: Sequence[str], roots: Sequence[str]) -> str:
     places = Counter(_top(path, roots) for path in paths)
     where = ", ".join(f"{count} in {place!r}" for place, count in places.most_common(3))
-    return f"hard links: files of the workspace have names outside it, too ({where})"
+    return f"hard links: these files of the workspace are also linked outside it ({where})"
 
 
 def _top(path: str, roots: Sequence[str]) -> str:
-    root = next((root for root in roots if is_inside(path, root)), "")
-    return path[len(root) :].lstrip("/").partition("/")[0] or path
+    return path[len(root_of(path, roots) or "") :].lstrip("/").partition("/")[0] or path

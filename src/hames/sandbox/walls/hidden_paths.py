@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from hames.sandbox.walls.mounts import Layers, Mount, is_inside, mount_points, now_and_then
+from hames.private_files import descriptor
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Layers, Mount, mount_points, now_and_then
 from hames.sandbox.walls.view.secret_paths import HOME_SECRETS, system_secrets
 
 _SOCKETS = ("/var/run/docker.sock", "/var/run/containerd/containerd.sock", "/var/lib/lxd/unix.socket")
@@ -37,7 +39,7 @@ def _of_the_system(_moment: int) -> tuple[Mount, ...]:
 
 def _shown_secrets(home: str, bound: Sequence[str]) -> list[str]:
     if any(is_inside(home, path) for path in bound):
-        return list(_worth_a_look(home))
+        return list(_present_secrets(home))
     return [name for path in bound if path.startswith(f"{home}/") for name in _secrets_below(path[len(home) + 1 :])]
 
 
@@ -46,10 +48,10 @@ def _secrets_below(directory: str) -> tuple[str, ...]:
     return tuple(name for name in HOME_SECRETS if is_inside(name, directory) and name != directory)
 
 
-def _worth_a_look(home: str) -> Sequence[str]:
+def _present_secrets(home: str) -> Sequence[str]:
     """One listing instead of hundreds of questions. A directory that cannot be listed may still be entered."""
     try:
-        there = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
+        there = frozenset(os.listdir(home))
     except OSError:
         return HOME_SECRETS
     return [name for name in HOME_SECRETS if name.partition("/")[0] in there]
@@ -59,7 +61,9 @@ def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
     """Covers for other programs' sockets that `layers` would show: those the kernel lists by path, those mounted into
     this container, and `more`, which were found in the workspace."""
     bound = tuple(f"{path.rstrip('/')}/" for path in layers.bound)
-    near = (path for path in (*_bound(), *mount_points(), *_SOCKETS) if path.startswith(bound) and _is_socket(path))
+    near = (
+        path for path in (*_bound_sockets(), *mount_points(), *_SOCKETS) if path.startswith(bound) and _is_socket(path)
+    )
     listed = {real for path in near if layers.shows(real := os.path.realpath(path))}
     alive = {path for path in more if layers.shows(path) and is_alive(path)}
     return [Mount(path=path, how="masked") for path in sorted(listed | alive)]
@@ -68,24 +72,21 @@ def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:
 def is_alive(path: str) -> bool:
     """Whether somebody listens there. The datagram that is never sent disturbs nobody: a listener of another kind
     is told apart by the error. A dead socket needs no cover, and a cover would keep its owner from removing it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        try:
-            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
-        except OSError:
-            return True
+    directory, name = os.path.split(path)
+    try:
+        place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    with descriptor(place), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             # Through a descriptor, because an address has room for 107 bytes.
-            probe.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")  # noqa: PTH119
-        except ConnectionRefusedError:
-            return False
+            probe.connect(f"/proc/self/fd/{place}/{name}")
         except OSError as error:
-            return error.errno != errno.ENOENT
-        finally:
-            os.close(place)
+            return error.errno not in (errno.ECONNREFUSED, errno.ENOENT)
     return True
 
 
-def _bound() -> list[str]:
+def _bound_sockets() -> list[str]:
     """Everything bound to a path in our network namespace, also what takes datagrams and never listens."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()
@@ -97,7 +98,7 @@ def _bound() -> list[str]:
 
 def _is_socket(path: str) -> bool:
     try:
-        return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116
+        return stat.S_ISSOCK(os.stat(path).st_mode)
     except OSError:
         return False
 

@@ -50,7 +50,7 @@ def restrict(writable: list[str], readable: list[str]) -> None:
     scopes = _SCOPES if version >= 6 else 0
     attributes = struct.pack("<QQQ", files, tcp, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     libc = _libc()
-    ruleset = _checked(libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    ruleset = _check_result(libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     for path in readable:
         _allow(libc, ruleset, path, _READ & files)
     _allow(libc, ruleset, "/etc", _READ_DIRECTORY & files)
@@ -58,8 +58,8 @@ def restrict(writable: list[str], readable: list[str]) -> None:
         _allow(libc, ruleset, path, (_READ | _WRITE_FILE | _TRUNCATE) & files & ~0b1000)
     for path in writable:
         _allow(libc, ruleset, path, files)
-    _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    _checked(libc.syscall(_RESTRICT_SELF, ruleset, 0))
+    _check_result(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _check_result(libc.syscall(_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
 
 
@@ -70,7 +70,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
         return
     access &= -1 if stat.S_ISDIR(os.fstat(place).st_mode) else _OF_FILES
     if access:
-        _checked(libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("<Qi", access, place), 0))
+        _check_result(libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("<Qi", access, place), 0))
     os.close(place)
 
 
@@ -78,7 +78,7 @@ def filter_calls(program: bytes) -> None:
     """Installs a filter from `hames.sandbox.walls.seccomp`, or one of ours. Raises `OSError`."""
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HL", len(program) // 8, ctypes.addressof(buffer))
-    _checked(_libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0))
+    _check_result(_libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0))
 
 
 def without_internet(arch: int) -> bytes:
@@ -96,13 +96,13 @@ def without_internet(arch: int) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def _checked(result: int) -> int:
+def _check_result(result: int) -> int:
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 
 
-def _become() -> None:
+def _run_command() -> None:
     """`landlock.py FILTER_FD SETTINGS WORD…`"""
     filter_fd, settings, argv = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
     program = os.read(filter_fd, 65536)
@@ -121,4 +121,4 @@ def _become() -> None:
 
 
 if __name__ == "__main__":
-    _become()
+    _run_command()

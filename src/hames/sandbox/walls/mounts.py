@@ -14,6 +14,7 @@ from typing import Literal
 
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
+from hames.sandbox.paths import is_inside
 
 How = Literal[
     "read", "write", "hidden", "masked", "scratch", "passage", "home", "shown", "tool", "cache", "link", "file"
@@ -45,11 +46,6 @@ def sort_mounts(mounts: Iterable[Mount]) -> list[Mount]:
     """Parents before children; of two for the same path, the later one."""
     last = {mount.path: mount for mount in mounts}
     return sorted(last.values(), key=lambda mount: (mount.path.rstrip("/").count("/"), mount.path))
-
-
-def is_inside(path: str, root: str) -> bool:
-    """Whether `path` is `root` or below it, by name alone."""
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 class Layers:
@@ -85,11 +81,8 @@ def _mount_points(_moment: int) -> tuple[str, ...]:
     except OSError:
         return ()
     places = (line.split(" ", 5)[4] for line in lines)
-    return tuple(_OCTAL.sub(_octal, place) for place in places if not place.startswith(("/sys/", "/proc/")))
-
-
-def _octal(found: re.Match[str]) -> str:
-    return chr(int(found[1], 8))
+    shown = (place for place in places if not place.startswith(("/sys/", "/proc/")))
+    return tuple(_OCTAL.sub(lambda found: chr(int(found[1], 8)), place) for place in shown)
 
 
 def follow(path: str) -> tuple[str, list[Mount]]:
@@ -103,7 +96,7 @@ def follow(path: str) -> tuple[str, list[Mount]]:
             here = here.rpartition("/")[0]
             continue
         try:
-            target = os.readlink(f"{here}/{name}")  # noqa: PTH115
+            target = os.readlink(f"{here}/{name}")
         except OSError:
             here = f"{here}/{name}"
             continue

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 
-from hames.sandbox.walls.mounts import Mount, is_inside, mount_points
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, mount_points
 
 _ETC = "/etc"
 
@@ -31,18 +32,22 @@ class Overlays:
     def can_cover(self, directory: str) -> bool:
         """Asked once for each file system. A mount below would not be seen through an overlay."""
         try:
-            about = os.stat(directory)  # noqa: PTH116
+            about = os.stat(directory)
         except OSError:
             return False
         if about.st_dev not in self._known:
             self._known[about.st_dev] = self._possible(directory, self._layer("empty"))
-        return self._known[about.st_dev] and stat.S_ISDIR(about.st_mode) and not _has_mounts_below(directory)
+        return (
+            self._known[about.st_dev] and stat.S_ISDIR(about.st_mode) and directory not in _above_mounts(mount_points())
+        )
 
     def with_overlays(self, layers: Sequence[Mount]) -> list[Mount]:
         """The same mounts, with overlays for what are tools and for hiding files in `/etc`."""
         if any(mount.how == "write" and is_inside(self._layer("empty"), mount.path) for mount in layers):
             return list(layers)  # a command could change what lies on top
-        masked = frozenset(mount.path for mount in layers if _is_masked_in_etc(mount))
+        masked = frozenset(
+            mount.path for mount in layers if mount.how == "masked" and mount.path.startswith(f"{_ETC}/")
+        )
         over_etc = self._mask(masked) if masked and self.can_cover(_ETC) else ""
         empty = self._layer("empty")
         laid: list[Mount] = []
@@ -61,19 +66,19 @@ class Overlays:
         files = [f"{layer}{path.removeprefix(_ETC)}" for path in paths]
         if not all(map(os.path.lexists, files)):
             for file in files:
-                os.makedirs(os.path.dirname(file), exist_ok=True)  # noqa: PTH103, PTH120
+                os.makedirs(os.path.dirname(file), exist_ok=True)
                 Path(file).touch(mode=0o444)
         self._masks[paths] = layer
         return layer
 
     def _layer(self, name: str) -> str:
-        if not os.path.isdir(self._directory):  # noqa: PTH112
+        if not os.path.isdir(self._directory):
             self._directory = tempfile.mkdtemp(prefix="hames-")
             self._masks.clear()
             weakref.finalize(self, _remove, self._directory, os.getpid())
         layer = f"{self._directory}/{name}"
-        if not os.path.isdir(layer):  # noqa: PTH112
-            os.makedirs(layer, exist_ok=True)  # noqa: PTH103
+        if not os.path.isdir(layer):
+            os.makedirs(layer, exist_ok=True)
         return layer
 
 
@@ -81,14 +86,6 @@ def _remove(directory: str, owner: int) -> None:
     """Not from a process that was forked off: the layers are not its own."""
     if os.getpid() == owner:
         rmtree(directory, ignore_errors=True)
-
-
-def _is_masked_in_etc(mount: Mount) -> bool:
-    return mount.how == "masked" and mount.path.startswith(f"{_ETC}/")
-
-
-def _has_mounts_below(directory: str) -> bool:
-    return directory in _above_mounts(mount_points())
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
+from hames.private_files import descriptor
 from hames.sandbox.walls.guarded_paths import PLACEHOLDER_MODE, GuardedPaths
 from hames.sandbox.walls.mounts import Mount
 
@@ -59,7 +60,7 @@ class Placeholders:
 
     def remove(self) -> list[str]:
         """Takes them away if nobody else needs them. Mends guarded links that were changed, and says which."""
-        notes = [note for path, target in self._guards.links if (note := _mended(path, target))]
+        notes = [note for path, target in self._guards.links if (note := _restore_link(path, target))]
         lock, self._lock = self._lock, None
         if lock is None:
             return notes
@@ -86,15 +87,12 @@ def _remove_slowly(directories: list[str], lock: int) -> None:
 
 def _make(path: str, content: str | None) -> None:
     if content is None:
-        os.mkdir(path)  # noqa: PTH102
-        os.chmod(path, PLACEHOLDER_MODE)  # noqa: PTH101 - the mode given to mkdir is subject to the umask
+        os.mkdir(path)
+        os.chmod(path, PLACEHOLDER_MODE)
         return
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
+    with descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)) as file:
         os.write(file, content.encode())
         os.fchmod(file, PLACEHOLDER_MODE)
-    finally:
-        os.close(file)
 
 
 def _flock(lock: int, operation: int, *, tries: int = _LOCK_TRIES) -> bool:
@@ -113,7 +111,7 @@ def _flock(lock: int, operation: int, *, tries: int = _LOCK_TRIES) -> bool:
 def _remove_directory(path: str) -> None:
     with suppress(OSError):
         if stat.S_IMODE(os.lstat(path).st_mode) == PLACEHOLDER_MODE:
-            os.rmdir(path)  # noqa: PTH106 - fails, as it should, when somebody put something there
+            os.rmdir(path)
 
 
 def _remove_file(path: str, content: str) -> None:
@@ -121,10 +119,10 @@ def _remove_file(path: str, content: str) -> None:
         about = os.lstat(path)
         ours = stat.S_ISREG(about.st_mode) and stat.S_IMODE(about.st_mode) == PLACEHOLDER_MODE
         if ours and Path(path).read_text() == content:
-            os.unlink(path)  # noqa: PTH108
+            os.unlink(path)
 
 
-def _mended(path: str, target: str) -> str:
+def _restore_link(path: str, target: str) -> str:
     """A symbolic link cannot be a mount point. If it was replaced, what replaced it is moved aside."""
     link = Path(path)
     if link.is_symlink() and str(link.readlink()) == target:
@@ -134,4 +132,4 @@ def _mended(path: str, target: str) -> str:
         if os.path.lexists(link):
             link.rename(aside)
         link.symlink_to(target)
-    return f"the command replaced the protected link {path!r}; it was put back"
+    return f"the command replaced the protected link {path!r}; it was restored"

@@ -17,6 +17,7 @@ from hames.domain.errors import SandboxUnavailable
 from hames.domain.value import Value
 from hames.executables import script_command
 from hames.ports import Launch, ToolFailed
+from hames.sandbox.paths import is_inside
 from hames.sandbox.processes import process_tree
 from hames.sandbox.processes.limits import limited_command, set_limits
 from hames.sandbox.walls import bubblewrap as bwrap
@@ -25,7 +26,7 @@ from hames.sandbox.walls import landlock as locks
 from hames.sandbox.walls.after_command.checks import AfterCommand, Check
 from hames.sandbox.walls.guarded_paths import GuardedPaths, find_guarded_paths
 from hames.sandbox.walls.launch_plan import LaunchPlan
-from hames.sandbox.walls.mounts import BOUND, Layers, Mount, is_inside
+from hames.sandbox.walls.mounts import BOUND, Layers, Mount
 from hames.sandbox.walls.overlays import Overlays
 from hames.sandbox.walls.placeholders import Placeholders
 from hames.sandbox.walls.view.rendered_config import git_settings
@@ -69,12 +70,12 @@ def plan_bubblewrap(
     `network`: what the command gets of it."""
     held: list[tuple[Placeholders, GuardedPaths]] = []
     guarded: list[Mount] = []
-    told = list(access.visible.notes)
+    kept_notes = list(access.visible.notes)
     check: Check | None = None
 
     def closing() -> list[str]:
         notes = list(network.close()) if network is not None else []
-        notes += [*told, *(note for placeholders, _ in held for note in placeholders.remove())]
+        notes += [*kept_notes, *(note for placeholders, _ in held for note in placeholders.remove())]
         return [*notes, *(check.finish() if check is not None else ())]
 
     try:
@@ -84,13 +85,13 @@ def plan_bubblewrap(
             held.append((placeholders, find_guarded_paths(root, home=access.home, hidden=access.hidden)))
         wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
         closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
-        links = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)
-        told += links.notes
+        link_mounts, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)
+        kept_notes += link_notes
         if held:
             check = _begin(after, access, wanted_mounts)
         for placeholders, wanted in held:
             guarded += placeholders.create(wanted)
-        guarded += links.mounts
+        guarded += link_mounts
         view = bwrap.BubblewrapView(
             workspace=os.path.realpath(launch.workspace),
             roots=access.roots,
@@ -105,7 +106,7 @@ def plan_bubblewrap(
         )
         layers = overlays.with_overlays(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
-            raise ToolFailed(f"the directory {launch.cwd!r} is outside what the sandbox shows")
+            raise ToolFailed(f"the directory {launch.cwd!r} is not visible in the sandbox")
         files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}
         filter_fd = seccomp.file()
         reader, writer = os.pipe()
@@ -151,7 +152,7 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
     try:
         network.open(pid, namespace)
     except SandboxUnavailable:
-        if not _ends(pid):
+        if not _has_ended(pid):
             raise
 
 
@@ -164,7 +165,7 @@ def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount])
     return after.begin((*access.roots, *outermost), home=access.home, skip=shut)
 
 
-def _ends(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     """Whether a process has ended or is about to: without its namespaces it lives on for a moment."""
     until = time.monotonic() + _END_SECONDS
     while (seen := process_tree.read_process(pid)) is not None and not seen.dead:
@@ -180,28 +181,28 @@ class Status:
     def __init__(self) -> None:
         reader, self.writer = os.pipe()
         self._reader = io.FileIO(reader)
-        self._said = b""
-        self._told: bool | None = None
+        self._received = b""
+        self._began: bool | None = None
 
     def child(self) -> tuple[int, int] | None:
         """The first process inside and the number of its network namespace, 0 if that is not said.
         Waits for it; None: bubblewrap ended before there was one."""
         ready = select.poll()
         ready.register(self._reader, select.POLLIN)
-        while b"\n" not in self._said:
+        while b"\n" not in self._received:
             if not ready.poll(_CHILD_SECONDS * 1000) or not (more := self._reader.read(4096)):
                 return None
-            self._said += more
-        said = json.loads(self._said.partition(b"\n")[0])
-        return said["child-pid"], said.get("net-namespace", 0)
+            self._received += more
+        answer = json.loads(self._received.partition(b"\n")[0])
+        return answer["child-pid"], answer.get("net-namespace", 0)
 
     def began(self) -> bool:
-        if self._told is None:
+        if self._began is None:
             os.set_blocking(self._reader.fileno(), False)
-            self._said += self._reader.read(4096) or b""
+            self._received += self._reader.read(4096) or b""
             self._reader.close()
-            self._told = b'"exit-code"' in self._said
-        return self._told
+            self._began = b'"exit-code"' in self._received
+        return self._began
 
 
 def plan_landlock(launch: Launch, access: CommandAccess, after: AfterCommand) -> LaunchPlan:
@@ -221,7 +222,7 @@ def plan_landlock(launch: Launch, access: CommandAccess, after: AfterCommand) ->
     settings = {"writable": [*access.roots, tmp], "readable": readable}
     inner = limited_command(launch.argv, launch.limits)
     argv = script_command(locks.__file__, str(filter_fd), json.dumps(settings), *inner)
-    return _unmounted(launch, access, tmp, argv, after, files=[filter_fd])
+    return _plan_without_mounts(launch, access, tmp, argv, after, files=[filter_fd])
 
 
 def plan_seatbelt(launch: Launch, access: CommandAccess, after: AfterCommand) -> LaunchPlan:
@@ -235,7 +236,9 @@ def plan_seatbelt(launch: Launch, access: CommandAccess, after: AfterCommand) ->
         readable=_readable(launch, access),
         private_home=access.visible.private_home,
     )
-    return _unmounted(launch, access, tmp, seatbelt.arguments(text, limited_command(launch.argv, launch.limits)), after)
+    return _plan_without_mounts(
+        launch, access, tmp, seatbelt.arguments(text, limited_command(launch.argv, launch.limits)), after
+    )
 
 
 def plan_unconfined(launch: Launch) -> LaunchPlan:
@@ -247,7 +250,7 @@ def plan_unconfined(launch: Launch) -> LaunchPlan:
     return LaunchPlan(argv=limited_command(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
 
 
-def _unmounted(
+def _plan_without_mounts(
     launch: Launch,
     access: CommandAccess,
     tmp: str,
@@ -257,15 +260,14 @@ def _unmounted(
     files: Sequence[int] = (),
 ) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
-    links = hard_links.protect_shared_files(access.seen, access.roots, can_mount=False)
+    _, link_notes = hard_links.protect_shared_files(access.seen, access.roots, can_mount=False)
     check = after.begin(access.roots, home=access.home) if access.roots else None
     variables: dict[str, str] = {}
     if access.visible.private_home:
         settings = Path(tmp, ".gitconfig")
         settings.write_bytes(git_settings(access.home))
         variables["GIT_CONFIG_GLOBAL"] = str(settings)
-    told = [*access.visible.notes, *links.notes]
-    closing = partial(_without, tmp, told, check)
+    closing = partial(_close_without_mounts, tmp, [*access.visible.notes, *link_notes], check)
     return LaunchPlan(
         argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
     )
@@ -284,6 +286,6 @@ def _entries(*directories: str) -> list[str]:
     return found
 
 
-def _without(tmp: str, notes: Sequence[str], check: Check | None) -> Sequence[str]:
+def _close_without_mounts(tmp: str, notes: Sequence[str], check: Check | None) -> Sequence[str]:
     shutil.rmtree(tmp, ignore_errors=True)
     return [*notes, *(check.finish() if check is not None else ())]

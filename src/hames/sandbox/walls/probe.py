@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
+from hames.private_files import descriptor
+from hames.sandbox.paths import read_start
 from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import bubblewrap, seccomp
 from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView
@@ -36,7 +38,7 @@ _NAMESPACES = (
     "'sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000'"
 )
 _CONTAINER = (
-    "this container may not make namespaces of its own: start it with '--security-opt seccomp=unconfined "
+    "this container may not create namespaces: start it with '--security-opt seccomp=unconfined "
     "--security-opt systempaths=unconfined' (or a profile that allows user namespaces)"
 )
 
@@ -66,8 +68,8 @@ def bubblewrap_here(only: str | None = None) -> Bubblewrap:
         raise SandboxUnavailable(f"no sandbox: there is no system-call filter for {os.uname().machine}; {KNOWINGLY}")
     reasons: list[str] = []
     for path in [only] if only is not None else candidates():
-        found = _described(path)
-        complaint = _complaint(found)
+        found = _describe(path)
+        complaint = _find_problem(found)
         if complaint is None:
             return found
         reasons.append(f"{path}: {complaint}")
@@ -89,27 +91,23 @@ def _way_out(why: str, *, installed: bool) -> str:
         return _INSTALL
     if "nknown option" in why:
         return f"this bubblewrap is too old, 0.5 is needed: {_INSTALL}"
-    if _says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
+    if _file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
         return _APPARMOR
-    if _says("/proc/sys/kernel/unprivileged_userns_clone", "0") or _says("/proc/sys/user/max_user_namespaces", "0"):
+    if _file_says("/proc/sys/kernel/unprivileged_userns_clone", "0") or _file_says(
+        "/proc/sys/user/max_user_namespaces", "0"
+    ):
         return _NAMESPACES
     if "uid map" in why or "RTM_NEWADDR" in why:
         return _APPARMOR
-    return _CONTAINER if _in_container() or "mount proc" in why or "namespace" in why else _INSTALL
+    is_container = any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")))
+    return _CONTAINER if is_container or "mount proc" in why or "namespace" in why else _INSTALL
 
 
-def _says(path: str, value: str) -> bool:
-    try:
-        return Path(path).read_text().strip() == value
-    except OSError:
-        return False
+def _file_says(path: str, value: str) -> bool:
+    return read_start(Path(path)).strip() == value
 
 
-def _in_container() -> bool:
-    return any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"))
-
-
-def _described(path: str) -> Bubblewrap:
+def _describe(path: str) -> Bubblewrap:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TRIAL_SECONDS, check=False)
         version = said.stdout.strip().rpartition(" ")[2]
@@ -126,15 +124,12 @@ def _described(path: str) -> Bubblewrap:
     )
 
 
-def _complaint(found: Bubblewrap) -> str | None:
+def _find_problem(found: Bubblewrap) -> str | None:
     """What goes wrong with all walls up, or nothing. Other programs' sockets say nothing about the walls."""
     view = BubblewrapView(workspace="/usr", roots=(), guards=(), home="/nonexistent", visible=system_mounts())
-    filter_fd = seccomp.file()
-    try:
+    with descriptor(seccomp.file()) as filter_fd:
         words = bubblewrap.options(found, view, bubblewrap.mounts(view), cwd="/", filter_fd=filter_fd)
         return _trial(found, words, filter_fd)
-    finally:
-        os.close(filter_fd)
 
 
 def can_overlay(found: Bubblewrap, directory: str, layer: str) -> bool:

@@ -46,16 +46,17 @@ def profile(
     of the home directories only what is `readable` can be read."""
     lines = [_BASE]
     if private_home:
-        lines += [f"(deny file-read-data (subpath {_quoted(path)}))" for path in (home, *_OTHERS)]
-        lines += [f"(allow file-read* (subpath {_quoted(path)}))" for path in readable]
-    lines += [f"(deny file-read* (subpath {_quoted(path)}))" for path in (*_secrets(home), *hidden)]
+        lines += [f"(deny file-read-data (subpath {_quote(path)}))" for path in (home, *_OTHERS)]
+        lines += [f"(allow file-read* (subpath {_quote(path)}))" for path in readable]
+    secrets = (f"{home}/{name}" for name in (*HOME_SECRETS, "Library/Keychains", "Library/Application Support"))
+    lines += [f"(deny file-read* (subpath {_quote(path)}))" for path in (*secrets, *hidden)]
     for root in (*roots, scratch):
-        lines += [f"(allow file-read* file-write* (subpath {_quoted(root)}))"]
+        lines += [f"(allow file-read* file-write* (subpath {_quote(root)}))"]
     for root in roots:
         guarded = [name for name in GUARDED if name != ".git"]
         guarded += [*GUARDED_WHERE_THEY_EXIST, *(f".git/{name}" for name in _GIT)]
-        lines += [f"(deny file-write* (subpath {_quoted(f'{root}/{name}')}))" for name in guarded]
-        lines += [f"(deny file-write* (literal {_quoted(f'{root}/.git')}))"]
+        lines += [f"(deny file-write* (subpath {_quote(f'{root}/{name}')}))" for name in guarded]
+        lines += [f"(deny file-write* (literal {_quote(f'{root}/.git')}))"]
     if network:
         lines += [
             "(allow network*)",
@@ -69,18 +70,10 @@ def arguments(text: str, argv: Sequence[str]) -> list[str]:
     return [SANDBOX_EXEC, "-p", text, *argv]
 
 
-def _secrets(home: str) -> list[str]:
-    return [
-        *(f"{home}/{name}" for name in HOME_SECRETS),
-        f"{home}/Library/Keychains",
-        f"{home}/Library/Application Support",
-    ]
-
-
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     """A string of the profile language.
 
-    >>> _quoted('/a "b"')
+    >>> _quote('/a "b"')
     '"/a \\\\"b\\\\""'
     """
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

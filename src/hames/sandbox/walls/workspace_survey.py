@@ -118,19 +118,19 @@ class WorkspaceSurvey:
             state = (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
             directory = before.get(path)
             if full or directory is None or directory.state != state:
-                directory = _read(path, about, state)
+                directory = _read_directory(path, about, state)
             after[path] = directory
             ahead += directory.children
         return True
 
 
-def _read(path: str, about: os.stat_result, state: tuple[int, ...]) -> _Directory:
+def _read_directory(path: str, about: os.stat_result, state: tuple[int, ...]) -> _Directory:
     directory = _Directory()
     now = time.time_ns()
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                _take(directory, entry)
+                _add_entry(directory, entry)
     except OSError:
         return directory
     settled = now - max(about.st_mtime_ns, about.st_ctime_ns) > _SETTLED_NS
@@ -138,7 +138,7 @@ def _read(path: str, about: os.stat_result, state: tuple[int, ...]) -> _Director
     return directory
 
 
-def _take(directory: _Directory, entry: "os.DirEntry[str]") -> None:
+def _add_entry(directory: _Directory, entry: "os.DirEntry[str]") -> None:
     if entry.is_dir(follow_symlinks=False):
         directory.children.append(entry.path)
         return

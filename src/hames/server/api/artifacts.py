@@ -6,6 +6,7 @@ their bytes are, text as plain text, and anything else only to be saved.
 
 from urllib.parse import quote
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,13 +25,12 @@ from hames.domain.items import (
 from hames.domain.pictures import shape
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.state import ThreadState
-from hames.server.http.pictures import decoded
-from hames.server.http.reply import ALWAYS, Refused, number
-from hames.server.http.routes import Endpoint
+from hames.ports.workspace import FileRefused
+from hames.protocols.body import parse_number
+from hames.server.http.pictures import decode_picture
+from hames.server.http.reply import ALWAYS, HttpRefusal
+from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
-from hames.tools.beneath import Beneath
-from hames.tools.refusals import FileRefused
-from hames.tools.works import off_the_loop
 
 FILE_BYTES = 64 << 20
 HARMLESS = {"Content-Security-Policy": "default-src 'none'; sandbox"}
@@ -44,32 +44,22 @@ class ArtifactsApi:
     def endpoints(self) -> list[Endpoint]:
         one = "/threads/{id}"
         return [
-            Endpoint(
-                method="GET",
-                path=f"{one}/artifacts/{{tool}}",
-                says="The file of an artifact as it is now; `download=1` saves it under its name",
-                handle=self.artifact,
-                media="application/octet-stream",
-                query=("download",),
+            endpoint(
+                f"GET {one}/artifacts/{{tool}}", self.artifact, media="application/octet-stream", query=("download",)
             ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/tools/{{tool}}/images/{{number}}",
-                says="A picture that a tool returned",
-                handle=self.picture,
-                media="image/png",
-            ),
+            endpoint(f"GET {one}/tools/{{tool}}/images/{{number}}", self.picture, media="image/png"),
         ]
 
     async def artifact(self, request: Request) -> Response:
+        """The file of an artifact as it is now; `download=1` saves it under its name."""
         state, item = await self._item(request)
         if not isinstance(item, Artifact) or item.status != "completed":
-            raise Refused(404, "no such artifact", "Other")
+            raise HttpRefusal(404, "no such artifact", "Other")
         root, path = _beneath(state, item.path)
         try:
-            data = await off_the_loop(lambda: _read(root, path))
+            data = await to_thread.run_sync(self._read, root, path, abandon_on_cancel=True)
         except FileRefused as why:
-            raise Refused(404, f"the file cannot be shown: {why}", "Other") from None
+            raise HttpRefusal(404, f"the file cannot be shown: {why}", "Other") from None
         saves = request.query_params.get("download") == "1"
         media = "application/octet-stream" if saves else _media_type(item, data)
         name = item.path.rpartition("/")[2]
@@ -78,15 +68,25 @@ class ArtifactsApi:
         return Response(data, 200, {**ALWAYS, **HARMLESS, **named}, media)
 
     async def picture(self, request: Request) -> Response:
+        """A picture that a tool returned."""
         _, item = await self._item(request)
-        position = number(request.path_params["number"], 0, least=0, most=1000, name="the number")
+        position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         pictures = _pictures(item)
-        found = decoded(pictures[position].media_type, pictures[position].base64) if position < len(pictures) else None
+        found = (
+            decode_picture(pictures[position].media_type, pictures[position].base64)
+            if position < len(pictures)
+            else None
+        )
         if found is None:
-            raise Refused(404, "no such picture", "Other")
+            raise HttpRefusal(404, "no such picture", "Other")
         media_type, data = found
         headers = {**ALWAYS, **HARMLESS, "Cache-Control": "private, max-age=31536000, immutable"}
         return Response(data, 200, headers, media_type)
+
+    def _read(self, root: str, path: str) -> bytes:
+        # A link in its place could lead anywhere: whoever wrote the file may not be whoever may read there.
+        with self._service.engine.workspace.open(root) as directory:
+            return directory.read(path, limit=FILE_BYTES, follow=False)
 
     async def _item(self, request: Request) -> tuple[ThreadState, Item | None]:
         state = await self._service.state(ThreadId(request.path_params["id"]))
@@ -110,20 +110,14 @@ def _pictures(item: Item | None) -> tuple[Picture, ...]:
 
 
 def _beneath(state: ThreadState, path: str) -> tuple[str, str]:
-    """The directory of the thread that the file is in, and the rest of its path. Raises `Refused`."""
+    """The directory of the thread that the file is in, and the rest of its path. Raises `HttpRefusal`."""
     sandbox = state.settings.sandbox
     roots = (state.settings.cwd, *(sandbox.writable_roots if isinstance(sandbox, WorkspaceWrite) else ()))
     for root in roots:
         inside = root.rstrip("/") + "/"
         if path.startswith(inside) and ".." not in path.split("/"):
             return root, path[len(inside) :]
-    raise Refused(404, "the file is outside of the thread's directory", "Other")
-
-
-def _read(root: str, path: str) -> bytes:
-    # A link in its place could lead anywhere: whoever wrote the file may not be whoever may read there.
-    with Beneath(root) as directory:
-        return directory.read(path, limit=FILE_BYTES, follow=False)
+    raise HttpRefusal(404, "the file is outside of the thread's directory", "Other")
 
 
 def _media_type(item: Artifact, data: bytes) -> str:

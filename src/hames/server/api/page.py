@@ -38,8 +38,8 @@ TYPES = {
 }
 SUFFIXES = {"br": ".br", "gzip": ".gz"}
 """What may lie beside a file, best first."""
-NOT_BUILT = "The page is not part of this installation. The protocols are: see /openapi.json.\n"
-USED = "This link was used already, or has expired. Ask somebody who is signed in for a new one.\n"
+NOT_BUILT = "The web page is not included in this installation; the protocols are. See /openapi.json.\n"
+USED = "This link was already used, or has expired. Get a new one on a device that is signed in.\n"
 
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})\Z")
 
@@ -54,7 +54,7 @@ class Page:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        root = service.page
+        root = service.extras.page
         self._files: dict[str, File] = {}
         if root is not None and root.is_dir():
             found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]

@@ -9,14 +9,14 @@ from hames.domain.value import Value
 from hames.server.guard.gate import SIGN_IN, cookie_name, head, is_signed_in
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
-from hames.server.http.reply import Refused, read_json, reply
-from hames.server.http.routes import Endpoint
+from hames.server.http.reply import HttpRefusal, read_json, reply
+from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 
 COOKIE_SECONDS = 30 * 24 * 3600
 TRIES_AT_ONCE = 5
 TRIES_PER_SECOND = 1 / 6
-WRONG = "this code is wrong, was used already, or has expired"
+WRONG = "this code is wrong, was already used, or has expired"
 NO_TOKEN = (
     "this server is for this machine only and nobody has to sign in; to use it from other devices, start it with "
     "`hames serve --host 0.0.0.0 --token`"
@@ -57,26 +57,12 @@ class SignInApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint(
-                method="POST",
-                path="/links",
-                says="A link and a code that sign one more browser in",
-                handle=self.link,
-                body=Nothing,
-                answer=Link,
-                code=201,
-            ),
-            Endpoint(
-                method="POST",
-                path=SIGN_IN,
-                says="Sign this browser in with a code; the answer sets a cookie. Needs no token",
-                handle=self.sign_in,
-                body=Code,
-                answer=SignedIn,
-            ),
+            endpoint("POST /links", self.link, body=Nothing, answer=Link, code=201),
+            endpoint(f"POST {SIGN_IN}", self.sign_in, body=Code, answer=SignedIn),
         ]
 
     async def link(self, request: Request) -> Response:
+        """A link and a code, one of which signs in one more browser."""
         await read_json(request, Nothing)
         made = self._keyring().invite()
         return reply(
@@ -90,19 +76,20 @@ class SignInApi:
         )
 
     async def sign_in(self, request: Request) -> Response:
+        """Sign this browser in with a code; the answer sets a cookie. Needs no token."""
         keyring = self._keyring()
         given = await read_json(request, Code)
         if not self._tries.take():
-            raise Refused(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
+            raise HttpRefusal(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
         if not keyring.take_code(given.code):
-            raise Refused(401, WRONG, "Unauthorized")
+            raise HttpRefusal(401, WRONG, "Unauthorized")
         answer = reply(SignedIn())
         set_cookie(answer, self._service, keyring, request)
         return answer
 
     def _keyring(self) -> Keyring:
         if self._service.keyring is None:
-            raise Refused(404, NO_TOKEN, "Other")
+            raise HttpRefusal(404, NO_TOKEN, "Other")
         return self._service.keyring
 
 

@@ -9,11 +9,12 @@ from hames.domain.ids import ThreadId
 from hames.domain.pictures import shape
 from hames.domain.value import Value
 from hames.observe.metrics import MEDIA_TYPE
+from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
-from hames.server.http.reply import ALWAYS, Refused, number, read_body, reply
-from hames.server.http.routes import Endpoint, described
+from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
+from hames.server.http.routes import Endpoint, endpoint, openapi_description
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
 
@@ -31,96 +32,74 @@ class StatusApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint(
-                method="GET",
-                path="/status",
-                says="What this server is and offers",
-                handle=self.status,
-                answer=p.ServerStatus,
-            ),
-            Endpoint(method="GET", path="/healthz", says="Whether it lives", handle=self.health, answer=Health),
-            Endpoint(
-                method="GET", path="/metrics", says="Numbers for Prometheus", handle=self.metrics, media="text/plain"
-            ),
-            Endpoint(method="GET", path="/openapi.json", says="This description", handle=self.openapi),
-            Endpoint(
-                method="GET",
-                path="/files",
-                says="Files of a thread's directory by a few letters of their name",
-                handle=self.files,
-                answer=p.FileHits,
-                query=("thread", "query", "limit"),
-            ),
-            Endpoint(
-                method="POST",
-                path="/uploads",
-                says="A picture for a prompt: PNG, JPEG, GIF or WebP, at most 10 MiB",
-                handle=self.upload,
-                answer=p.Upload,
-                code=201,
-                query=("name",),
-            ),
-            Endpoint(
-                method="GET",
-                path="/uploads/{id}",
-                says="A picture that was uploaded and that no turn has read yet",
-                handle=self.uploaded,
-                media="image/png",
-            ),
+            endpoint("GET /status", self.status, answer=p.ServerStatus),
+            endpoint("GET /healthz", self.health, answer=Health),
+            endpoint("GET /metrics", self.metrics, media="text/plain"),
+            endpoint("GET /openapi.json", self.openapi),
+            endpoint("GET /files", self.files, answer=p.FileHits, query=("thread", "query", "limit")),
+            endpoint("POST /uploads", self.upload, answer=p.Upload, code=201, query=("name",)),
+            endpoint("GET /uploads/{id}", self.uploaded, media="image/png"),
         ]
 
     async def status(self, _request: Request) -> Response:
+        """Version, models and sandbox of this server."""
         service = self._service
         return reply(
             p.ServerStatus(
                 name="hames",
-                version=service.version,
+                version=service.extras.version,
                 cwd=service.engine.rules.defaults.cwd,
                 default_model=service.engine.rules.defaults.model,
-                demo_model=service.demo_model,
+                demo_model=service.extras.demo_model,
                 models=service.offer.listed,
-                sandbox=await service.sandbox(),
+                sandbox=await service.extras.sandbox(),
                 warnings=service.engine.rules.warnings,
                 can_add_devices=service.keyring is not None,
             )
         )
 
     async def health(self, _request: Request) -> Response:
+        """Whether the server is running."""
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
+        """Metrics for Prometheus."""
         return Response(self._service.metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
-        return reply(described(self.table, version=self._service.version))
+        """This description."""
+        return reply(openapi_description(self.table, version=self._service.extras.version))
 
     async def files(self, request: Request) -> Response:
+        """Search the files of a thread's directory by name."""
         asked = request.query_params
         named = asked.get("thread")
-        thread_id = ThreadId(named) if named else await self._service.newest()
+        thread_id = ThreadId(named) if named else await self._service.newest_thread()
         if thread_id is None:
             directory = self._service.engine.rules.defaults.cwd
         else:
             directory = (await self._service.state(thread_id)).settings.cwd
-        limit = number(asked.get("limit"), 20, least=1, most=200, name="limit")
+        limit = parse_number(asked.get("limit"), 20, least=1, most=200, name="limit")
         return reply(p.FileHits(files=await self._files.find(directory, asked.get("query", "")[:200], limit)))
 
     async def upload(self, request: Request) -> Response:
+        """A picture for a prompt: PNG, JPEG, GIF or WebP, at most 10 MiB."""
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in PICTURES:
-            raise Refused(415, f"a picture is {' or '.join(sorted(PICTURES))}")
+            raise HttpRefusal(415, f"a picture is {' or '.join(sorted(PICTURES))}")
         data = await read_body(request, PICTURE_BYTES)
         name = request.query_params.get("name", "")[:200]
         return reply(self._service.uploads.keep(data, media_type, name), 201)
 
     async def uploaded(self, request: Request) -> Response:
+        """A picture that was uploaded and that no turn has read yet."""
         try:
             path = self._service.uploads.path(request.path_params["id"])
         except InvalidCommand as why:
-            raise Refused(404, str(why), "Other") from None
+            raise HttpRefusal(404, str(why), "Other") from None
         data = await anyio.Path(path).read_bytes()
         found = shape(data)
         if found is None:
-            raise Refused(404, "no such picture", "Other")
+            raise HttpRefusal(404, "no such picture", "Other")
         headers = {**ALWAYS, "Content-Security-Policy": "default-src 'none'; sandbox"}
         return Response(data, 200, headers, found.media_type)

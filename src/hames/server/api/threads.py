@@ -8,21 +8,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hames.codecs.jsontext import encode
-from hames.domain.commands import ArchiveThread, CreateThread, DeleteThread, ForkThread, ListThreads, ThreadPage
+from hames.domain.commands import DeleteThread, ThreadPage
 from hames.domain.ids import ItemId, ThreadId
-from hames.domain.options import Overrides
 from hames.domain.state import ThreadState, summary
+from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
+from hames.protocols.sync import requests
 from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view
 from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
-from hames.server.http.reply import ALWAYS, Refused, number, read_json, reply
-from hames.server.http.routes import Endpoint
+from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
+from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 
-PAGE = 50
-MOST_PAGE = 200
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -35,104 +34,23 @@ class ThreadsApi:
     def endpoints(self) -> list[Endpoint]:
         one = "/threads/{id}"
         return [
-            Endpoint(
-                method="GET",
-                path="/threads",
-                says="Threads, newest first",
-                handle=self.list,
-                answer=p.ThreadPage,
-                query=("search", "archived", "limit", "cursor"),
-            ),
-            Endpoint(
-                method="POST",
-                path="/threads",
-                says="A new thread",
-                handle=self.create,
-                body=p.NewThread,
-                answer=p.ThreadAnswer,
-                code=201,
-            ),
-            Endpoint(method="GET", path=one, says="The state of a thread", handle=self.get, answer=p.StateAnswer),
-            Endpoint(
-                method="DELETE",
-                path=one,
-                says="Delete a thread and everything in it; 409 while it runs a turn",
-                handle=self.delete,
-                code=204,
-            ),
-            Endpoint(
-                method="POST",
-                path=f"{one}/fork",
-                says="A new thread with this one's history",
-                handle=self.fork,
-                body=p.Fork,
-                answer=p.ThreadAnswer,
-                code=201,
-            ),
-            Endpoint(
-                method="POST",
-                path=f"{one}/archive",
-                says="Put a thread away, or take it out again",
-                handle=self.archive,
-                body=p.Archive,
-                answer=p.ThreadAnswer,
-            ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/timeline",
-                says="Every record that is not a delta, in a line",
-                handle=self.timeline,
-                answer=p.Timeline,
-            ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/git-diff",
-                says="What is not committed in the thread's directory, as git says",
-                handle=self.git_diff,
-                answer=p.GitChanges,
-            ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/at/{{seq}}",
-                says="The state as it was at a record; `last` leaves out all but so many messages",
-                handle=self.at,
-                answer=p.StateAt,
-                query=("last",),
-            ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/export",
-                says="The whole thread as a file: markdown, or the log's records as JSON",
-                handle=self.export,
-                media="text/markdown",
-                query=("format",),
-            ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/tools/{{tool}}/output",
-                says="Everything a tool said",
-                handle=self.output,
-                media="text/plain",
-            ),
-            Endpoint(
-                method="GET",
-                path=f"{one}/images/{{message}}/{{number}}",
-                says="A picture of a user message",
-                handle=self.image,
-                media="image/png",
-            ),
+            endpoint("GET /threads", self.list, answer=p.ThreadPage, query=("search", "archived", "limit", "cursor")),
+            endpoint("POST /threads", self.create, body=p.NewThread, answer=p.ThreadAnswer, code=201),
+            endpoint(f"GET {one}", self.get, answer=p.StateAnswer),
+            endpoint(f"DELETE {one}", self.delete, code=204),
+            endpoint(f"POST {one}/fork", self.fork, body=p.Fork, answer=p.ThreadAnswer, code=201),
+            endpoint(f"POST {one}/archive", self.archive, body=p.Archive, answer=p.ThreadAnswer),
+            endpoint(f"GET {one}/timeline", self.timeline, answer=p.Timeline),
+            endpoint(f"GET {one}/git-diff", self.git_diff, answer=p.GitChanges),
+            endpoint(f"GET {one}/at/{{seq}}", self.at, answer=p.StateAt, query=("last",)),
+            endpoint(f"GET {one}/export", self.export, media="text/markdown", query=("format",)),
+            endpoint(f"GET {one}/tools/{{tool}}/output", self.output, media="text/plain"),
+            endpoint(f"GET {one}/images/{{message}}/{{number}}", self.image, media="image/png"),
         ]
 
     async def list(self, request: Request) -> Response:
-        asked = request.query_params
-        page = await self._engine.execute(
-            ListThreads(
-                limit=number(asked.get("limit"), PAGE, least=1, most=MOST_PAGE, name="limit"),
-                cursor=asked.get("cursor") or None,
-                archived=asked.get("archived", "false") == "true",
-                search=asked.get("search", ""),
-            )
-        )
+        """Threads, newest first."""
+        page = await self._engine.execute(requests.list_threads(request.query_params))
         assert isinstance(page, ThreadPage)
         rows = tuple(p.row(one, self._engine.loaded(one.id)) for one in page.threads)
         body = encode(p.ThreadPage(threads=rows, next_cursor=page.next_cursor, partial=page.partial))
@@ -143,58 +61,57 @@ class ThreadsApi:
         return Response(body, 200, headers, "application/json")
 
     async def create(self, request: Request) -> Response:
-        given = await read_json(request, p.NewThread)
-        overrides = Overrides(
-            model=given.model,
-            cwd=given.cwd,
-            approval_policy=given.approval_policy,
-            sandbox=given.sandbox,
-            agent=given.agent,
-            options=given.options,
-        )
-        return self._row(await self._engine.execute(CreateThread(title=given.title, overrides=overrides)), 201)
+        """A new thread."""
+        command = requests.create_thread(await read_body(request))
+        return self._row(await self._engine.execute(command), 201)
 
     async def get(self, request: Request) -> Response:
+        """The state of a thread."""
         state = await self._service.state(_thread_id(request))
         return reply(p.StateAnswer(rev=state.seq, state=view(state, self._service.offer)))
 
     async def delete(self, request: Request) -> Response:
+        """Delete a thread and everything in it; 409 while it runs a turn."""
         await self._engine.execute(DeleteThread(thread_id=_thread_id(request)))
-        self._service.news.look_again()
+        self._service.fanout.thread_deleted()
         return Response(b"", 204, ALWAYS)
 
     async def fork(self, request: Request) -> Response:
-        given = await read_json(request, p.Fork)
-        command = ForkThread(thread_id=_thread_id(request), last_seq=given.last_seq)
+        """A new thread with this one's history."""
+        command = requests.fork_thread(await read_body(request), _thread_id(request))
         return self._row(await self._engine.execute(command), 201)
 
     async def archive(self, request: Request) -> Response:
-        given = await read_json(request, p.Archive)
-        command = ArchiveThread(thread_id=_thread_id(request), archived=given.archived)
+        """Archive or unarchive a thread."""
+        command = requests.archive_thread(await read_body(request), _thread_id(request))
         return self._row(await self._engine.execute(command), 200)
 
     async def timeline(self, request: Request) -> Response:
+        """The timeline: one line for every record that is not a delta."""
         return reply(p.timeline(await self._engine.history(_thread_id(request))))
 
     async def git_diff(self, request: Request) -> Response:
+        """The uncommitted changes in the thread's directory."""
         state = await self._service.state(_thread_id(request))
         # One at a time: each starts a sandbox and reads the whole working tree.
         async with self._git:
-            return reply(await self._service.git_changes(state.settings.cwd))
+            return reply(await self._service.extras.git_changes(state.settings.cwd))
 
     async def at(self, request: Request) -> Response:
-        seq = number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")
+        """The state at a record; `last=N` returns only the last N messages."""
+        seq = parse_number(request.path_params["seq"], 0, least=1, most=2**53, name="seq")
         history = await self._engine.history(_thread_id(request))
         until = [change for change in history if change.record.seq <= seq]
         if not until or until[-1].record.seq < seq:
-            raise Refused(404, f"the thread has no record {seq}", "Other")
+            raise HttpRefusal(404, f"the thread has no record {seq}", "Other")
         state = view(until[-1].after, self._service.offer)
-        last = number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
+        last = parse_number(request.query_params.get("last"), len(state.messages), least=1, most=2**31, name="last")
         skipped = max(0, len(state.messages) - last)
         shown = replace(state, messages=state.messages[skipped:])
         return reply(p.StateAt(rev=seq, at=until[-1].record.at_ms, state=shown, skipped=skipped))
 
     async def export(self, request: Request) -> Response:
+        """The whole thread as a file: markdown, or the log's records as JSON."""
         thread_id, form = _thread_id(request), request.query_params.get("format", "markdown")
         if form == "json":
             body = encode([change.record for change in await self._engine.history(thread_id)])
@@ -203,24 +120,26 @@ class ThreadsApi:
             body = p.markdown(view(await self._service.state(thread_id), self._service.offer)).encode(errors="replace")
             media, suffix = "text/markdown; charset=utf-8", "md"
         else:
-            raise Refused(400, "format must be markdown or json")
+            raise HttpRefusal(400, "format must be markdown or json")
         named = {"Content-Disposition": f'attachment; filename="{thread_id}.{suffix}"'}
         return Response(body, 200, {**ALWAYS, **named}, media)
 
     async def output(self, request: Request) -> Response:
+        """The whole output of a tool call."""
         state = await self._service.state(_thread_id(request))
         name = ItemId(request.path_params["tool"])
         text = whole_output(state, name)
         if text is None:
-            raise Refused(404, f"no tool call {name!r}", "Other")
+            raise HttpRefusal(404, f"no tool call {name!r}", "Other")
         return Response(text.encode(errors="replace"), 200, ALWAYS, TEXT)
 
     async def image(self, request: Request) -> Response:
+        """A picture of a user message."""
         state = await self._service.state(_thread_id(request))
-        position = number(request.path_params["number"], 0, least=0, most=1000, name="the number")
+        position = parse_number(request.path_params["number"], 0, least=0, most=1000, name="the number")
         found = picture(state, request.path_params["message"], position)
         if found is None:
-            raise Refused(404, "no such picture", "Other")
+            raise HttpRefusal(404, "no such picture", "Other")
         media_type, data = found
         headers = {
             **ALWAYS,

@@ -56,7 +56,7 @@ class Head(Value):
         return name in self.headers
 
 
-class Refusal(Value):
+class GuardRefusal(Value):
     status: int
     message: str
     close: int = 0
@@ -71,7 +71,7 @@ def head(kind: Literal["http", "websocket"], method: str, path: str, raw: Iterab
     return Head(kind=kind, method=method, path=path, headers=headers)
 
 
-def judge(asked: Head, gate: Gate, keyring: Keyring | None) -> Refusal | None:
+def judge(asked: Head, gate: Gate, keyring: Keyring | None) -> GuardRefusal | None:
     return (
         _host(asked, gate)
         or _origin(asked, gate)
@@ -79,12 +79,14 @@ def judge(asked: Head, gate: Gate, keyring: Keyring | None) -> Refusal | None:
     )
 
 
-def _host(asked: Head, gate: Gate) -> Refusal | None:
+def _host(asked: Head, gate: Gate) -> GuardRefusal | None:
     host = asked.one("host")
     if host is None:
-        return Refusal(status=400, message="one Host header is needed")
+        return GuardRefusal(status=400, message="one Host header is needed")
     if not _is_own(host, gate):
-        return Refusal(status=421, message="this server does not go by that name")
+        return GuardRefusal(
+            status=421, message="the Host header is not a name of this server; add it with --allow-host"
+        )
     return None
 
 
@@ -101,15 +103,15 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _origin(asked: Head, gate: Gate) -> Refusal | None:
+def _origin(asked: Head, gate: Gate) -> GuardRefusal | None:
     if asked.has("origin"):
         origin, host = asked.one("origin"), asked.one("host")
         if origin in gate.origins:
             return None  # a page that is allowed by name is on another site, and says so
         if origin not in (f"http://{host}", f"https://{host}"):
-            return Refusal(status=403, message="requests from other sites are not taken")
+            return GuardRefusal(status=403, message="requests from other sites are refused")
     if asked.one("sec-fetch-site") in ("cross-site", "same-site"):
-        return Refusal(status=403, message="requests from other sites are not taken")
+        return GuardRefusal(status=403, message="requests from other sites are refused")
     return None
 
 
@@ -127,12 +129,12 @@ def cookie_name(gate: Gate) -> str:
     return f"hames-{gate.port}"
 
 
-def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> Refusal | None:
+def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> GuardRefusal | None:
     if keyring is None or _is_page(asked) or _is_sign_in(asked):
         return None
     if is_signed_in(asked, gate, keyring):
         return None
-    return Refusal(status=401, message="a token is needed", close=4401)
+    return GuardRefusal(status=401, message="a token is needed", close=4401)
 
 
 def _is_page(asked: Head) -> bool:
@@ -159,11 +161,11 @@ def _bearer(asked: Head) -> str:
         return token.strip()
     for offered in subprotocols(asked):
         if offered.startswith(BEARER_SUBPROTOCOL):
-            return _unwrapped(offered[len(BEARER_SUBPROTOCOL) :])
+            return _decode_base64url(offered[len(BEARER_SUBPROTOCOL) :])
     return ""
 
 
-def _unwrapped(text: str) -> str:
+def _decode_base64url(text: str) -> str:
     """Base64url without padding: a subprotocol may hold few characters."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
@@ -181,7 +183,7 @@ def _cookies(asked: Head) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _content(asked: Head) -> Refusal | None:
+def _content(asked: Head) -> GuardRefusal | None:
     if asked.kind == "websocket" or asked.method not in CHANGING:
         return None
     wanted = PICTURES if asked.path == UPLOADS else JSON
@@ -189,7 +191,7 @@ def _content(asked: Head) -> Refusal | None:
         return None
     kind = (asked.one("content-type") or "").partition(";")[0].strip().lower()
     if kind not in wanted:
-        return Refusal(status=415, message=f"the content type must be {' or '.join(sorted(wanted))}")
+        return GuardRefusal(status=415, message=f"the content type must be {' or '.join(sorted(wanted))}")
     return None
 
 

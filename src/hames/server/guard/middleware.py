@@ -1,4 +1,4 @@
-"""The guard at work: in front of every endpoint, on every request and every WebSocket."""
+"""The guard as ASGI middleware: in front of every endpoint, for every request and every WebSocket."""
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -8,7 +8,7 @@ from hames.codecs.jsontext import encode
 from hames.observe.metrics import Metrics
 from hames.ports import Clock
 from hames.protocols.sse.errors import Failure, Problem
-from hames.server.guard.gate import CHANGING, SIGN_IN, UPLOADS, Gate, Head, Refusal, head, is_preflight, judge
+from hames.server.guard.gate import CHANGING, SIGN_IN, UPLOADS, Gate, GuardRefusal, Head, head, is_preflight, judge
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import SUBPROTOCOL, Keyring
 
@@ -39,42 +39,42 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             return
         asked = head(scope["type"], scope.get("method", "GET"), scope["path"], scope["headers"])
-        refusal = judge(asked, self._gate, self._keyring) or self._too_much(asked)
+        refusal = judge(asked, self._gate, self._keyring) or self._limit_refusal(asked)
         if refusal is not None:
             self._metrics.count("hames_refused_total", status=str(refusal.status))
             log.info("request.refused", extra={"path": asked.path, "status": refusal.status, "why": refusal.message})
             await _refuse(asked, refusal, receive, send)
         elif is_preflight(asked, self._gate):
-            await send({"type": "http.response.start", "status": 204, "headers": self._allowing(asked)})
+            await send({"type": "http.response.start", "status": 204, "headers": self._cors_headers(asked)})
             await send({"type": "http.response.body", "body": b""})
         elif scope["type"] == "websocket":
             await self._app(scope, receive, send)
         else:
-            await self._app(scope, receive, self._counted(asked, send))
+            await self._app(scope, receive, self._counting_send(asked, send))
 
-    def _too_much(self, asked: Head) -> Refusal | None:
+    def _limit_refusal(self, asked: Head) -> GuardRefusal | None:
         if asked.kind == "websocket" or asked.method not in CHANGING:
             return None
         limit = LIMITS.get(asked.path, BODY_BYTES)
         length = asked.one("content-length") or "0"
         if len(length) > 15 or int(length) > limit:
-            return Refusal(status=413, message=f"a body has at most {limit} bytes here")
+            return GuardRefusal(status=413, message=f"the body may have at most {limit} bytes here")
         # Anybody may try to sign in, and has a limit of their own: strangers must not use up what those inside may do.
         if asked.path != SIGN_IN and not self._bucket.take():
-            return Refusal(status=429, message="too many requests at once; try again in a moment")
+            return GuardRefusal(status=429, message="too many requests at once; try again in a moment")
         return None
 
-    def _counted(self, asked: Head, send: Send) -> Send:
+    def _counting_send(self, asked: Head, send: Send) -> Send:
         async def counting(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 self._metrics.count("hames_http_requests_total", status=str(message["status"]))
                 if asked.one("origin") in self._gate.origins:
-                    message["headers"] = [*message.get("headers", ()), *self._allowing(asked)]
+                    message["headers"] = [*message.get("headers", ()), *self._cors_headers(asked)]
             await send(message)
 
         return counting
 
-    def _allowing(self, asked: Head) -> list[tuple[bytes, bytes]]:
+    def _cors_headers(self, asked: Head) -> list[tuple[bytes, bytes]]:
         """What a browser wants to see before it lets an allowed page have the answer."""
         return [
             (b"access-control-allow-origin", (asked.one("origin") or "").encode("latin-1")),
@@ -85,7 +85,7 @@ class Guard:
         ]
 
 
-async def _refuse(asked: Head, refusal: Refusal, receive: Receive, send: Send) -> None:
+async def _refuse(asked: Head, refusal: GuardRefusal, receive: Receive, send: Send) -> None:
     if asked.kind == "websocket":
         await receive()
         if refusal.close:  # a page can see a close code, and no status

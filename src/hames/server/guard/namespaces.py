@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
+from hames.private_files import descriptor
+
 KINDS = ("user", "pid", "mnt")
 _SO_PEERPIDFD = 77
 _REMEMBERED = 16
@@ -49,17 +51,16 @@ def is_unix_peer_ours(connection: socket.socket) -> bool:
 def _peer_process(connection: socket.socket, pid: int) -> int:
     """A descriptor of the process that connected; -1 where the kernel has none. Raises `OSError` if it has ended."""
     try:
-        process = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+        return connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except OSError as error:
         if error.errno not in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
             raise
-        try:
-            process = os.pidfd_open(pid)
-        except OSError as missing:
-            if missing.errno != errno.ENOSYS:
-                raise
-            return -1
-    return process
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+    return -1
 
 
 def _has_ended(process: int) -> bool:
@@ -151,11 +152,8 @@ def _first_mount(pid: int) -> bytes:
 
 
 def _text(pid: int, name: str, size: int = 65536) -> bytes:
-    file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with descriptor(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)) as file:
         return os.read(file, size)
-    finally:
-        os.close(file)
 
 
 class _Descriptors:

@@ -11,14 +11,15 @@ import os
 import socket
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from hames.server.guard.namespaces import is_socket_held_here
 
 log = logging.getLogger(__name__)
 
 ELSEWHERE = (
-    "this server takes no requests from inside a sandbox or a container (a browser installed as a snap or a flatpak "
-    "is in one, too); start it with --token to let in whoever has the token"
+    "this server refuses requests from inside a sandbox or a container (also from a browser installed as a snap or a "
+    "flatpak); start it with --token to allow them"
 )
 
 Address = tuple[str, int]
@@ -30,15 +31,12 @@ _HEADER = struct.Struct("=IHHII")
 _ROW = struct.Struct("=BBBB48xIIIII")
 
 
-class Peer:
+class ConnectedPeer(NamedTuple):
     """The other end's socket, as the kernel has it. `inode` 0: no process holds it any more."""
 
-    __slots__ = ("inode", "state", "uid")
-
-    def __init__(self, *, uid: int, state: int, inode: int) -> None:
-        self.uid = uid
-        self.state = state
-        self.inode = inode
+    uid: int
+    state: int
+    inode: int
 
     def is_held_by(self, uid: int) -> bool:
         """An orphaned socket counts for nobody: the kernel says 0 there, which is no answer."""
@@ -50,10 +48,10 @@ def refusal(here: Address, there: Address) -> str:
     """Why the process that connected from `there` to `here` may not; nothing if it is this user's own and runs
     outside sandboxes and containers. Any doubt is a no."""
     try:
-        peer = _asked(here, there)
+        peer = _ask_kernel(here, there)
     except OSError as why:
         log.info("peer.no_netlink", extra={"why": str(why)})
-        peer = _read(here, there)
+        peer = _read_table(here, there)
     if peer is None or not peer.is_held_by(os.geteuid()):
         return "this server belongs to another user"
     return "" if is_socket_held_here(peer.inode) else ELSEWHERE
@@ -63,7 +61,7 @@ def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
-def _asked(here: Address, there: Address) -> Peer | None:
+def _ask_kernel(here: Address, there: Address) -> ConnectedPeer | None:
     family = _family(there)
     ends = struct.pack(">HH", there[1], here[1])
     for host, _ in (there, here):
@@ -76,25 +74,25 @@ def _asked(here: Address, there: Address) -> Peer | None:
     if _HEADER.unpack_from(answer)[1] != _BY_FAMILY:  # an error: there is no such socket
         return None
     _, state, _, _, _, _, _, uid, inode = _ROW.unpack_from(answer, _HEADER.size)
-    return Peer(uid=uid, state=state, inode=inode)
+    return ConnectedPeer(uid=uid, state=state, inode=inode)
 
 
-def _read(here: Address, there: Address) -> Peer | None:
+def _read_table(here: Address, there: Address) -> ConnectedPeer | None:
     table = Path("/proc/net/tcp6" if _family(there) == socket.AF_INET6 else "/proc/net/tcp")
     try:
-        return found(table.read_bytes(), here, there)
+        return find_in_table(table.read_bytes(), here, there)
     except OSError as why:
         log.warning("peer.unknown", extra={"why": str(why)})
         return None
 
 
-def found(table: bytes, here: Address, there: Address) -> Peer | None:
+def find_in_table(table: bytes, here: Address, there: Address) -> ConnectedPeer | None:
     """The row of `/proc/net/tcp` that is the other end."""
     ends = [_hex(there), _hex(here)]
     for line in table.splitlines()[1:]:
         columns = line.split()
         if len(columns) > 9 and columns[1:3] == ends:
-            return Peer(uid=int(columns[7]), state=int(columns[3], 16), inode=int(columns[9]))
+            return ConnectedPeer(uid=int(columns[7]), state=int(columns[3], 16), inode=int(columns[9]))
     return None
 
 

@@ -1,4 +1,4 @@
-"""How much may happen: so much at once, then so much a second."""
+"""A token bucket: so many requests at once, then so many a second."""
 
 from hames.ports import Clock
 

@@ -1,8 +1,8 @@
-"""The token: who may come in from outside this machine.
+"""The access token: who may use the server from outside this machine.
 
-It is kept in a file that only its owner reads, and compared in constant time. A browser comes in through a link or a
-short code that works once and leaves a cookie, so that the token itself is never in an address. Only somebody who is
-signed in can make either.
+It is kept in a file that only its owner reads, and compared in constant time. A browser signs in with a link or a short
+code that works once and sets a cookie, so that the token itself is never in a URL. Only somebody who is signed in can
+make either.
 """
 
 import hashlib
@@ -10,6 +10,8 @@ import hmac
 import os
 import secrets
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from hames.domain.errors import Misconfigured
 from hames.domain.value import Value
@@ -45,7 +47,7 @@ class _Open(Value):
 
 
 class Keyring:
-    """Knows a token when it sees one. The token itself is not kept."""
+    """Checks tokens, cookies, links and codes. The token itself is not kept."""
 
     def __init__(self, token: str, clock: Clock) -> None:
         self._token = _digest(token)
@@ -115,7 +117,7 @@ class Keyring:
 
 
 def _without_code(one: _Open) -> _Open:
-    return _Open(word=one.word, code=b"", word_until=one.word_until, code_until=0.0)
+    return replace(one, code=b"", code_until=0.0)
 
 
 def _digest(text: str) -> bytes:
@@ -128,12 +130,12 @@ def token_in(directory: Path) -> str:
     path = directory / TOKEN_FILE
     try:
         private_directory(directory)
-        return _read(path) if path.exists() else _made(path)
+        return _read(path) if path.exists() else _create(path)
     except OSError as why:
         raise Misconfigured(f"the token file {str(path)!r} cannot be used: {why.strerror}") from None
 
 
-def _made(path: Path) -> str:
+def _create(path: Path) -> str:
     token = secrets.token_urlsafe(32)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -149,7 +151,9 @@ def _read(path: Path) -> str:
     with os.fdopen(fd, "rb") as file:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise Misconfigured(f"{str(path)!r} can be read by others; make it 0600 and your own, or remove it")
+            raise Misconfigured(
+                f"{str(path)!r} can be read by others; set its mode to 0600 and make it your own, or remove it"
+            )
         return checked(file.read(4096).decode("ascii", "replace").strip())
 
 

@@ -93,8 +93,8 @@ class _Answer:
             start, self._start = self._start, None
             body = message.get("body", b"")
             if self._takes and not message.get("more_body") and len(body) >= LEAST_BYTES:
-                message = {**message, "body": await _gzipped(body)}
-                start["headers"] = _encoded(start["headers"], len(message["body"]))
+                message = {**message, "body": await _gzip(body)}
+                start["headers"] = _gzip_headers(start["headers"], len(message["body"]))
             await self._send(start)
         await self._send(message)
 
@@ -105,7 +105,7 @@ def _is_compressible(start: Message) -> bool:
     return media in COMPRESSIBLE and b"content-encoding" not in headers and b"vary" not in headers
 
 
-def _encoded(headers: Sequence[tuple[bytes, bytes]], length: int) -> list[tuple[bytes, bytes]]:
+def _gzip_headers(headers: Sequence[tuple[bytes, bytes]], length: int) -> list[tuple[bytes, bytes]]:
     kept: list[tuple[bytes, bytes]] = [(b"content-encoding", b"gzip"), (b"content-length", str(length).encode())]
     for name, value in headers:
         if name == b"etag" and not value.startswith(b"W/"):
@@ -115,7 +115,7 @@ def _encoded(headers: Sequence[tuple[bytes, bytes]], length: int) -> list[tuple[
     return kept
 
 
-async def _gzipped(body: bytes) -> bytes:
+async def _gzip(body: bytes) -> bytes:
     if len(body) < THREAD_BYTES:
         return gzip.compress(body, LEVEL, mtime=0)
     return await anyio.to_thread.run_sync(lambda: gzip.compress(body, LEVEL, mtime=0))

@@ -78,7 +78,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(403, why)
         else:
             self.doors.knock(self, self.loop.time())
-            self._wait(HEAD_SECONDS, "the request did not come in time")
+            self._wait(HEAD_SECONDS, "the request did not arrive in time")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.doors.enter(self)
@@ -105,7 +105,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_head = True
         if self._timer is None:
-            self._wait(HEAD_SECONDS, "the request did not come in time")
+            self._wait(HEAD_SECONDS, "the request did not arrive in time")
         super().on_message_begin()
         scope: Any = self.scope
         scope[CONNECTION] = self
@@ -116,7 +116,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            raise HttpParserError("trailers are not taken")
+            raise HttpParserError("trailers are not supported")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -125,7 +125,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         self.doors.enter(self)
         if self._has_body():
-            self._wait(BODY_SECONDS, "the request's body did not come in time")
+            self._wait(BODY_SECONDS, "the request's body did not arrive in time")
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -136,7 +136,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check_head(self) -> None:
         names = [name for name, _ in self.headers]
         if any(names.count(name) > 1 for name in ONCE):
-            raise HttpParserError("a header that comes once comes twice")
+            raise HttpParserError("a header that may be sent only once was sent twice")
         version = self.parser.get_http_version() if self.parser is not None else ""
         if b"host" not in names or version not in ("1.0", "1.1"):
             raise HttpParserError("HTTP/1.1 and a Host are needed")

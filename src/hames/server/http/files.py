@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 
+from hames.domain.file_list import RIPGREP_LIST
 from hames.executables import find_ripgrep
 from hames.ports import Clock
 from hames.protocols.sync.pages import FileHit
@@ -21,13 +22,6 @@ LIST_SECONDS = 3.0
 FRESH_SECONDS = 5.0
 LIST_BYTES = 8 << 20
 WORKSPACES = 16
-CACHES = ("__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".harness")
-"""Left out where a project has no ignore file of its own, too: nobody mentions a file in there."""
-ARGUMENTS = (
-    *("--files", "--no-config", "--no-messages", "--color=never", "--no-follow", "--hidden", "--glob=!.git"),
-    *("--no-require-git", "--null"),
-    *(f"--glob=!{name}" for name in CACHES),
-)
 
 
 class FileFinder:
@@ -41,18 +35,18 @@ class FileFinder:
         if known is None or self._clock.monotonic() - known[0] > FRESH_SECONDS:
             while len(self._lists) >= WORKSPACES:
                 del self._lists[next(iter(self._lists))]
-            known = self._lists[directory] = (self._clock.monotonic(), await _listed(directory))
-        return ranked(known[1], query, limit)
+            known = self._lists[directory] = (self._clock.monotonic(), await _list_files(directory))
+        return rank_files(known[1], query, limit)
 
 
-async def _listed(directory: str) -> list[FileHit]:
+async def _list_files(directory: str) -> list[FileHit]:
     program = find_ripgrep(directory)
     if not program or not await anyio.Path(directory).is_dir():
         return []
     chunks: deque[bytes] = deque()
     with anyio.move_on_after(LIST_SECONDS):
         async with await anyio.open_process(
-            [program, *ARGUMENTS],
+            [program, *RIPGREP_LIST],
             cwd=directory,
             env={"PATH": "/usr/bin:/bin"},
             stdin=subprocess.DEVNULL,
@@ -74,11 +68,11 @@ async def _listed(directory: str) -> list[FileHit]:
     ]
 
 
-def ranked(hits: list[FileHit], query: str, limit: int) -> tuple[FileHit, ...]:
+def rank_files(hits: list[FileHit], query: str, limit: int) -> tuple[FileHit, ...]:
     """A name that begins so, then one that contains it, then a path that does, then the letters in their order.
 
     >>> hits = [FileHit(path=p, kind="file") for p in ("docs/app.md", "src/app.py", "src/map.py")]
-    >>> [hit.path for hit in ranked(hits, "app", 2)]
+    >>> [hit.path for hit in rank_files(hits, "app", 2)]
     ['src/app.py', 'docs/app.md']
     """
     wanted = query.casefold().strip()

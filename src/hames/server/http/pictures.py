@@ -25,17 +25,17 @@ def _picture(item: UserMessage, position: int) -> tuple[str, bytes] | None:
         match part:
             case LocalImageInput():
                 if number == position and local < len(item.pictures):
-                    return decoded(item.pictures[local].media_type, item.pictures[local].base64)
+                    return decode_picture(item.pictures[local].media_type, item.pictures[local].base64)
                 local += 1
             case ImageInput(url=url) if number == position and url.startswith("data:"):
                 kind, _, data = url.removeprefix("data:").partition(",")
-                return decoded(kind.removesuffix(";base64"), data) if kind.endswith(";base64") else None
+                return decode_picture(kind.removesuffix(";base64"), data) if kind.endswith(";base64") else None
             case ImageInput() | FileInput():
                 pass
     return None
 
 
-def decoded(media_type: str, text: str) -> tuple[str, bytes] | None:
+def decode_picture(media_type: str, text: str) -> tuple[str, bytes] | None:
     """Media type and bytes; None for what is no picture that a browser shows."""
     if media_type not in PICTURES:
         return None

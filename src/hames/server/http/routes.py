@@ -10,7 +10,7 @@ from starlette.routing import Route
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.server.http.reply import Handler, Refused, explained, failure
+from hames.server.http.reply import Handler, HttpRefusal, error_reply, failure
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,13 @@ class Endpoint(Value):
     query: tuple[str, ...] = ()
 
 
+def endpoint(route: str, handle: Handler, **more: Json) -> Endpoint:
+    """`route` is a method and a path: `GET /threads/{id}`. The handler's docstring says what it is for."""
+    method, _, path = route.partition(" ")
+    says = (handle.__doc__ or "").strip().removesuffix(".")
+    return Endpoint(method=method, path=path, handle=handle, says=says, **more)
+
+
 def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
     """One route per path; a method it does not have is 405."""
     paths: dict[str, dict[str, Endpoint]] = {}
@@ -50,10 +57,10 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
             return refusal
         try:
             return await endpoint.handle(request)
-        except Refused as why:
+        except HttpRefusal as why:
             return failure(why.code, str(why), why.info)
         except HarnessError as error:
-            return explained(error)
+            return error_reply(error)
         except Exception:
             log.exception("request.crashed", extra={"path": endpoint.path})
             return failure(500, "internal error; the log has the details", "InternalServerError")
@@ -61,7 +68,7 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
     return answer
 
 
-def described(endpoints: Iterable[Endpoint], *, version: str) -> Json:
+def openapi_description(endpoints: Iterable[Endpoint], *, version: str) -> Json:
     """The table as OpenAPI 3.1."""
     import msgspec
 

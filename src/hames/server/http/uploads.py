@@ -28,7 +28,7 @@ class Uploads:
         """Raises `InvalidCommand` for bytes that are not what they are said to be, or no model would take."""
         found = shape(data)
         if found is None or found.media_type != media_type:
-            raise InvalidCommand(f"the bytes are no {media_type}")
+            raise InvalidCommand(f"the data is not {media_type}")
         if found.complaint:
             raise InvalidCommand(f"the picture cannot be used: {found.complaint}")
         upload_id = f"up_{secrets.token_hex(16)}"

@@ -6,16 +6,18 @@ and returns at once. Whoever writes looks at `paused` first and keeps the rest u
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
 
+from hames.server.outbox import Payload
+
 log = logging.getLogger(__name__)
 
 SOCKET = "hames.socket"
-"""Where an ASGI scope carries its `Wire`."""
+"""Where an ASGI scope carries its `Writer`."""
 
 FRAGMENTS = 1024
 CONTROL_FRAMES = 100
@@ -23,57 +25,10 @@ CONTROL_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 
 
-class Wire(Protocol):
-    """The quick way out of a WebSocket."""
-
-    on_room: Callable[[], None] | None
-    paused: bool
-    """The client reads too slowly: what is written now would pile up."""
-
-    @property
-    def gone(self) -> bool: ...
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that were written and not yet taken by the network."""
-        ...
-
-    def write(self, frame: "TextFrame") -> None: ...
-
-    def drop(self, code: int, why: str) -> None:
-        """Closes it without waiting for anything: the client hears the code if it still reads."""
-        ...
-
-
-class TextFrame:
-    """A text message, as text and as the bytes of its frame."""
-
-    __slots__ = ("data", "text")
-
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-        self.data = _head(len(text)) + text
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-
-def _head(length: int) -> bytes:
-    """
-    >>> _head(5).hex(), _head(200).hex(), _head(70000).hex()
-    ('8105', '817e00c8', '817f0000000000011170')
-    """
-    if length < 126:
-        return bytes((0x81, length))
-    if length < 65536:
-        return b"\x81\x7e" + length.to_bytes(2)
-    return b"\x81\x7f" + length.to_bytes(8)
-
-
 class GuardedSocket(WebSocketsSansIOProtocol):
     on_room: Callable[[], None] | None = None
     paused = False
+    framed = True
     _fragments = 0
     _control_since = 0.0
     _control = 0
@@ -85,14 +40,14 @@ class GuardedSocket(WebSocketsSansIOProtocol):
     def gone(self) -> bool:
         return self.disconnected or self.close_sent or self.transport.is_closing()
 
-    def write(self, frame: TextFrame) -> None:
+    def write(self, payload: Payload) -> None:
         if self.close_sent or self.transport.is_closing():
             return
         if self.conn.extensions:  # compression is a conversation of its own with each client
-            self.conn.send_text(frame.text)
+            self.conn.send_text(payload.data)
             self.transport.write(b"".join(self.conn.data_to_send()))
         else:
-            self.transport.write(frame.data)
+            self.transport.write(payload.frame)
 
     @property
     def unsent(self) -> int:
@@ -154,13 +109,13 @@ class GuardedSocket(WebSocketsSansIOProtocol):
                     return self._fail(1009, f"a message has at most {FRAGMENTS} fragments")
             elif name in ("TEXT", "BINARY"):
                 self._fragments = 0
-            elif name in ("PING", "PONG") and self._flooded():
+            elif name in ("PING", "PONG") and self._is_flooding():
                 return self._fail(1008, "too many pings")
             handle: Any = {
                 "CONT": self.handle_cont,
                 "TEXT": self.handle_text,
                 "BINARY": self.handle_bytes,
-                "PING": self._pinged,
+                "PING": self._handle_ping,
                 "PONG": self.handle_pong,
                 "CLOSE": self.handle_close,
             }[name]
@@ -169,10 +124,10 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             return self.handle_connect(event)
         return None
 
-    def _pinged(self, _: Frame) -> None:
+    def _handle_ping(self, _: Frame) -> None:
         self.handle_ping()
 
-    def _flooded(self) -> bool:
+    def _is_flooding(self) -> bool:
         now = self.loop.time()
         if now - self._control_since > CONTROL_SECONDS:
             self._control_since, self._control = now, 0

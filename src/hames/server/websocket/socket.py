@@ -5,14 +5,16 @@ from typing import Any
 
 from hames.server.guard.gate import head, subprotocols
 from hames.server.guard.token import SUBPROTOCOL
-from hames.server.websocket.protocol import SOCKET, TextFrame, Wire
+from hames.server.outbox import Writer
+from hames.server.websocket.protocol import SOCKET
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-RESTARTS, TOO_SLOW, BROKEN, POLICY = 1012, 1013, 1011, 1008
-NO_TOKEN, NO_THREAD = 4401, 4404
+RESTARTS, BROKEN = 1012, 1011
+NOT_TEXT = b"\xff"
+"""Stands for a binary message: no text has these bytes."""
 
 
 class Socket:
@@ -20,7 +22,7 @@ class Socket:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self.wire: Wire = scope["extensions"][SOCKET]
+        self.writer: Writer = scope["extensions"][SOCKET]
 
     async def accept(self) -> None:
         message = await self._receive()
@@ -29,17 +31,14 @@ class Socket:
         chosen = SUBPROTOCOL if SUBPROTOCOL in offered else None
         await self._send({"type": "websocket.accept", "subprotocol": chosen})
 
-    async def messages(self) -> AsyncIterator[bytes | None]:
-        """Texts as bytes; None for a message that is not text. Ends with the connection."""
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Ends with the connection."""
         while True:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            yield text.encode() if text is not None else None
-
-    def write(self, text: bytes) -> None:
-        self.wire.write(TextFrame(text))
+            yield text.encode() if text is not None else NOT_TEXT
 
     def close(self, code: int, why: str) -> None:
-        self.wire.drop(code, why)
+        self.writer.drop(code, why)

@@ -393,6 +393,16 @@ CHECKS: tuple[Callable[[ProviderStage], Awaitable[None]], ...] = (
 )
 
 
+async def check_provider(provider: Provider, request: ModelRequest) -> Outcome:
+    """What every provider promises, whatever it stands on. Raises `AssertionError`; returns its reply.
+
+    One that asks a service over HTTP must also pass `CHECKS`.
+    """
+    reply = await check_stream(provider, request)
+    await check_stopping(provider, request)
+    return reply
+
+
 async def check_stream(provider: Provider, request: ModelRequest) -> Outcome:
     """One reply, lawful from its first event to its last."""
     return outcome(await heard(provider, request))

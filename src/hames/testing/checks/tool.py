@@ -1,5 +1,6 @@
 """What every tool promises. Give `check_tool` a workspace that may be changed, and arguments that are right for it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,5 +51,9 @@ async def check_tool(tool: Tool, place: Place, arguments: Json) -> ToolItem:
 
 def _files(directory: str) -> dict[str, tuple[Any, ...]]:
     """Every file below it with what changing it would change."""
-    found = [path for path in Path(directory).rglob("*") if path.is_file() and not path.is_symlink()]
-    return {str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_ino) for path in found}
+    found: dict[str, tuple[Any, ...]] = {}
+    for path in Path(directory).rglob("*"):
+        with suppress(FileNotFoundError):  # a sandbox takes its placeholders away when it likes
+            if path.is_file() and not path.is_symlink():
+                found[str(path)] = (path.read_bytes(), path.stat().st_mode, path.stat().st_ino)
+    return found

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from hames.domain.errors import ErrorInfo, ProviderError, UnknownModel
+from hames.domain.errors import ErrorInfo, ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call
 from hames.domain.json import Json
@@ -41,6 +41,7 @@ from hames.domain.request import (
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 from hames.ports import Provider
+from hames.providers.single_model import SingleModel
 
 
 class Said(Value):
@@ -262,32 +263,11 @@ def _cut(text: str, pieces: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-class OneModel:
+class OneModel(SingleModel):
     """A `Models` with a single model in it."""
 
     def __init__(
         self, provider: Provider, card: ModelCard | None = None, *, selectors: Sequence[Selector] = ()
     ) -> None:
-        self._provider = provider
-        self._card = card or ModelCard(
-            provider=provider.name, model="test", display_name="Test", reasoning=True, web_search=True
-        )
-        self._selectors = selectors
-
-    @property
-    def default(self) -> str:
-        return self._card.id
-
-    def find(self, name: str) -> ModelCard:
-        if name not in (self._card.id, self._card.model):
-            raise UnknownModel(f"no model {name!r}; there is only {self._card.id}")
-        return self._card
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [self._card]
-
-    def selectors(self) -> Sequence[Selector]:
-        return self._selectors
-
-    def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
-        return self._provider
+        test = ModelCard(provider=provider.name, model="test", display_name="Test", reasoning=True, web_search=True)
+        super().__init__(provider, card or test, selectors=selectors)

@@ -65,8 +65,9 @@ class CallElicitations:
         try:
             with pending.scope:
                 pending.answer = await ask(elicit)
-                if pending.answer.note:
-                    await self._tell(f"{pending.answer.note}\n")
+                left = "the question was left unanswered" if pending.answer.decision == "void" else ""
+                if words := pending.answer.note or left:
+                    await self._tell(f"{words}\n")
         except HarnessError as failure:  # the log failed; the call will learn of it when it ends
             log.warning("mcp.elicitation_unasked", extra={"server": self._server, "why": str(failure)})
         finally:

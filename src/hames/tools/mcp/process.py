@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from hames.domain.display import shortened
 from hames.tools.mcp.transport import MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ServerProcess:
     def last_words(self) -> str:
         """What it said last on stderr, and what it said on stdout that is no message."""
         lines = [line for line in self._errors.decode(errors="replace").splitlines() if line.strip()]
-        said = " ".join(lines[-1].split())[:SAID_CHARS] if lines else ""
+        said = shortened(lines[-1], SAID_CHARS) if lines else ""
         noise = f"it wrote {self._noise!r} where a JSON-RPC message belongs" if self._noise else ""
         return "; ".join(part for part in (said, noise) if part)
 
@@ -108,7 +109,9 @@ class ServerProcess:
                     message = jsonrpc_message_adapter.validate_json(bytes(buffer), by_name=False)
                 except ValueError:
                     # Many servers greet on stdout. That alone is no reason to give one up.
-                    self._noise = self._noise or " ".join(buffer[:SAID_CHARS].decode(errors="replace").split())
+                    self._noise = self._noise or shortened(
+                        buffer[: 2 * SAID_CHARS].decode(errors="replace"), SAID_CHARS
+                    )
                 else:
                     self._answered = True
                     await incoming.send(SessionMessage(message))

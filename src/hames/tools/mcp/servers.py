@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp
+from hames.domain.display import shortened
 from hames.domain.items import McpToolCall, ToolResult
 from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
@@ -50,6 +51,7 @@ NAME_CHARS = 64
 HTTP_ERRORS = 400
 WHY_CHARS = 120
 """Of an answer that is no MCP."""
+SENTENCE_CHARS = 300
 TOOLS_PER_SERVER = 200
 DESCRIPTION_CHARS = 2000
 
@@ -238,7 +240,7 @@ class McpConnection:
         if self._http_status >= HTTP_ERRORS:
             key = "; check the key in `headers`" if self._http_status in (401, 403) else ""
             return f"{host} answered with HTTP {self._http_status}{key}"
-        return f"{host} does not speak MCP: {why[:WHY_CHARS]}"
+        return f"{host} does not speak MCP: {shortened(why, WHY_CHARS)}"
 
     def _last_words(self) -> str:
         said = self._process.last_words() if self._process is not None else ""
@@ -410,4 +412,4 @@ def _sentence(problem: BaseException) -> str:
     """The reason at the bottom of what the SDK wraps."""
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
-    return " ".join(str(problem).split())[:300] or type(problem).__name__
+    return shortened(str(problem), SENTENCE_CHARS) or type(problem).__name__

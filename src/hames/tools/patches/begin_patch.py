@@ -75,5 +75,5 @@ def _updated(path: str, lines: list[str], first: int) -> FilePatch:
                 raise ToolFailed(f"line {number} of the patch begins with none of ` `, `-`, `+`, `@@`: {line!r}")
     close()
     if not hunks and not move_to:
-        raise ToolFailed(f"the patch updates {path!r} and says no change")
+        raise ToolFailed(f"the patch updates {path!r} without a change")
     return FilePatch(path=path, kind="modify", hunks=tuple(hunks), move_to=move_to)

@@ -14,7 +14,7 @@ from hames.domain.display import printable, visible
 from hames.domain.items import NOT_RUN
 from hames.protocols.flint import items as wire
 from hames.tui.ansi import Output
-from hames.tui.blocks.block import INDENT, Block, bars, folded
+from hames.tui.blocks.block import INDENT, Block, ItemBlock, bars, folded
 from hames.tui.diffs import count_changes, diff_lines
 from hames.tui.lines import cut, indented, line, paragraphs, wrapped
 from hames.tui.palette import Palette
@@ -31,29 +31,24 @@ STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": 
 
 WAITING = "waiting for approval"
 BINARY_DIFF = "@@ -0,0 +0,0 @@\n binary file or no text changed\n"
-"""Stands for a diff where git shows none."""
+"""The diff of a binary file, for which git shows none."""
 
 
-class Command(Block):
+class Command(ItemBlock[wire.CommandExecutionItem]):
     """A command, its output as it comes, and how it ended."""
 
     foldable = True
     mark = "$ "
 
     def __init__(self, item: wire.CommandExecutionItem) -> None:
-        super().__init__(item.id)
-        self._item = item
-        self._output = Output()
-        if isinstance(item.aggregated_output, str):
-            self._output.feed(item.aggregated_output)
+        super().__init__(item)
+        self.finish(item)
 
     def finish(self, item: wire.ThreadItem) -> None:
-        if not isinstance(item, wire.CommandExecutionItem):
-            return
-        self._item = item
+        super().finish(item)
         self._output = Output()
-        if isinstance(item.aggregated_output, str):
-            self._output.feed(item.aggregated_output)
+        if isinstance(self._item.aggregated_output, str):
+            self._output.feed(self._item.aggregated_output)
 
     def add(self, text: str) -> None:
         self._output.feed(text)
@@ -80,12 +75,14 @@ class Command(Block):
         tail = self._output.tail
         kept = [*lines, tail] if tail.plain else lines
         head, last = (OPEN_LINES // 2, OPEN_LINES // 2) if self.open else (HEAD, TAIL)
-        if len(kept) > head + last + 1:
+        note: list[Text] = []
+        first, rest = kept, kept[:0]
+        if (hidden := len(kept) - head - last) > 1:
             hint = " (click, or ctrl+o for all)" if not self.open else ""
-            note = line((f"… {len(kept) - head - last} more lines{hint}", palette.faint))
-            first = [part for row in kept[:head] for part in _tinted(row, width, palette)]
-            return [*first, note, *(part for row in kept[-last:] for part in _tinted(row, width, palette))]
-        return [part for row in kept for part in _tinted(row, width, palette)]
+            note = [line((f"… {hidden} more lines{hint}", palette.faint))]
+            first, rest = kept[:head], kept[-last:]
+        before, after = ([part for row in rows for part in _tinted(row, width, palette)] for rows in (first, rest))
+        return [*before, *note, *after]
 
     def _ending(self, palette: Palette) -> tuple[str, Style]:
         item = self._item
@@ -145,19 +142,13 @@ def _tinted(row: Text, width: int, palette: Palette) -> list[Text]:
     return wrapped(shown, width)
 
 
-class FileChangeBlock(Block):
+class FileChangeBlock(ItemBlock[wire.FileChangeItem]):
     foldable = True
 
     def __init__(self, item: wire.FileChangeItem, root: str = "") -> None:
         """Paths below `root` are shown without it."""
-        super().__init__(item.id)
-        self._item = item
+        super().__init__(item)
         self._root = root
-
-    def finish(self, item: wire.ThreadItem) -> None:
-        if not isinstance(item, wire.FileChangeItem):
-            return
-        self._item = item
 
     def size(self) -> int:
         return 80 * sum(2 + min(change.diff.count("\n"), DIFF_LINES) for change in self._item.changes)
@@ -244,7 +235,7 @@ def change_head(
 
 
 class ToolBlock(Block):
-    """A tool without a type of its own, an MCP tool, or an item nobody here has heard of."""
+    """A generic tool call, an MCP tool call, or an item of an unknown type."""
 
     compact = True
     foldable = True
@@ -296,36 +287,18 @@ class ToolBlock(Block):
                 assert_never(never)
 
 
-class Search(Block):
+class Search(ItemBlock[wire.WebSearchItem]):
     compact = True
 
-    def __init__(self, item: wire.WebSearchItem) -> None:
-        super().__init__(item.id)
-        self._item = item
-        self._query = visible(item.query)
-
-    def finish(self, item: wire.ThreadItem) -> None:
-        if not isinstance(item, wire.WebSearchItem):
-            return
-        self._item = item
-        self._query = visible(item.query)
-
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        head = line(("⌕ ", palette.accent), ("web ", palette.text), (cut(self._query, width - 6), palette.quiet))
+        head = line(
+            ("⌕ ", palette.accent), ("web ", palette.text), (cut(visible(self._item.query), width - 6), palette.quiet)
+        )
         return [head, *reason_lines(self._item, width, palette)]
 
 
-class ArtifactBlock(Block):
+class ArtifactBlock(ItemBlock[wire.ArtifactItem]):
     compact = True
-
-    def __init__(self, item: wire.ArtifactItem) -> None:
-        super().__init__(item.id)
-        self._item = item
-
-    def finish(self, item: wire.ThreadItem) -> None:
-        if not isinstance(item, wire.ArtifactItem):
-            return
-        self._item = item
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         title = f"{visible(self._item.title)}  " if isinstance(self._item.title, str) else ""

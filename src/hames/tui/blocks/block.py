@@ -1,5 +1,7 @@
 """What every block of the transcript is: something that grows, folds, and knows its lines at a width."""
 
+from typing import Generic, TypeVar
+
 from rich.text import Text
 
 from hames.protocols.flint.items import ThreadItem
@@ -13,7 +15,7 @@ class Block:
     """One item on the screen. Subclasses draw; the transcript keeps what was drawn."""
 
     compact = False
-    """Whether it stands directly below another compact one, without an empty line."""
+    """Whether there is no empty line between this block and another compact one."""
     foldable = False
 
     def __init__(self, item_id: str) -> None:
@@ -39,6 +41,21 @@ class Block:
 
     def estimate(self, width: int) -> int:
         return 1 + self.size() // max(1, width)
+
+
+Shown = TypeVar("Shown", bound=ThreadItem)
+
+
+class ItemBlock(Block, Generic[Shown]):
+    """A block that shows an item as it is now."""
+
+    def __init__(self, item: Shown) -> None:
+        super().__init__(item.id)
+        self._item = item
+
+    def finish(self, item: ThreadItem) -> None:
+        if isinstance(item, type(self._item)):
+            self._item = item
 
 
 def folded(rows: list[Text], *, head: int, tail: int, palette: Palette, unit: str = "lines") -> list[Text]:

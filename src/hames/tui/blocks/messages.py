@@ -8,9 +8,9 @@ from rich.text import Text
 
 from hames.domain.display import printable
 from hames.protocols.flint import items as wire
-from hames.tui.blocks.block import INDENT, Block, bars, folded
+from hames.tui.blocks.block import INDENT, Block, ItemBlock, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
-from hames.tui.markdown import Growing
+from hames.tui.markdown import StreamingMarkdown
 from hames.tui.palette import Palette
 from hames.tui.text import shown_input
 from hames.tui.user_shell import context_label
@@ -49,7 +49,7 @@ def _labelled(part: wire.UserInput) -> wire.UserInput:
 class AgentMessageBlock(Block):
     def __init__(self, item: wire.AgentMessageItem) -> None:
         super().__init__(item.id)
-        self._markdown = Growing(indent=INDENT)
+        self._markdown = StreamingMarkdown(indent=INDENT)
         self.finish(item)
 
     def finish(self, item: wire.ThreadItem) -> None:
@@ -99,17 +99,14 @@ class ThinkingBlock(Block):
         return indented([Text(cut(shown, width - 4), quiet)], mark)
 
 
-class PlanBlock(Block):
+class PlanBlock(ItemBlock[wire.PlanItem]):
     def __init__(self, item: wire.PlanItem) -> None:
-        super().__init__(item.id)
-        self._item = item
+        super().__init__(item)
         self._streamed = printable(item.text)
 
     def finish(self, item: wire.ThreadItem) -> None:
-        if not isinstance(item, wire.PlanItem):
-            return
-        self._item = item
-        self._streamed = printable(item.text)
+        super().finish(item)
+        self._streamed = printable(self._item.text)
 
     def add(self, text: str) -> None:
         self._streamed += printable(text)

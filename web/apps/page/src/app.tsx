@@ -3,7 +3,6 @@
 import type { HarnessState, ServerStatus, ThreadRow } from "@hames/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api } from "./api.js";
-import type { SlashCommand } from "./composer/commands.js";
 import { AddDevice } from "./shell/add-device.js";
 import { useNotifications, useTitle } from "./shell/attention.js";
 import { NARROW, useBackCloses } from "./shell/back.js";
@@ -29,7 +28,7 @@ export function App() {
   const [search, setSearch] = useState("");
   const [archived, setArchived] = useState(false);
   const [sidebar, setSidebar] = useState(false);
-  const [help, setHelp] = useState<readonly SlashCommand[] | null>(null);
+  const [help, setHelp] = useState(false);
   const [addingDevice, setAddingDevice] = useState(false);
   const [deleting, setDeleting] = useState<ThreadLabel | null>(null);
   const [server, setServer] = useState<ServerStatus | null>(null);
@@ -133,7 +132,7 @@ export function App() {
       else if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown"))
         step(event.key === "ArrowDown" ? 1 : -1);
       else if (!editing && event.key === "/") document.querySelector<HTMLElement>("[data-composer]")?.focus();
-      else if (!editing && event.key === "?" && !document.querySelector("dialog[open]")) setHelp([]);
+      else if (!editing && event.key === "?" && !document.querySelector("dialog[open]")) setHelp(true);
       else return;
       event.preventDefault();
     };
@@ -146,7 +145,7 @@ export function App() {
     return () => window.removeEventListener("keydown", keys);
   }, [threadId, create]);
 
-  const showHelp = useCallback((commands: readonly SlashCommand[]) => setHelp(commands), []);
+  const showHelp = useCallback(() => setHelp(true), []);
   const showSidebar = useCallback(() => setSidebar(true), []);
   const hideSidebar = useCallback(() => setSidebar(false), []);
   useBackCloses(sidebar, hideSidebar);
@@ -184,7 +183,7 @@ export function App() {
           onTheme={nextTheme}
           onNotify={notifications.toggle}
           onAddDevice={() => setAddingDevice(true)}
-          onHelp={() => setHelp([])}
+          onHelp={showHelp}
         />
       </aside>
       {sidebar && (
@@ -237,7 +236,7 @@ export function App() {
           </p>
         </Confirm>
       )}
-      {help && <Help commands={help} onClose={() => setHelp(null)} />}
+      {help && <Help onClose={() => setHelp(false)} />}
       <Toasts />
     </div>
   );

@@ -125,7 +125,7 @@ export class HarnessApi {
     return (await response.json()) as Upload;
   }
 
-  /** A link and a code that sign one more browser in. */
+  /** A link and a code, one of which signs in one more browser. */
   link(): Promise<DeviceLink> {
     return this.post("/links", {});
   }

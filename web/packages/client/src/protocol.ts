@@ -1,5 +1,5 @@
 /**
- * The sync protocol as types. `messages.ts` is what `hames schema` writes; here its words get names of their own.
+ * The sync protocol as types. `messages.ts` is made from `schemas/sync/schema.json`; here its words get names of their own.
  *
  * A server may know only the specification, so everything beyond it is optional there, and every reader has an
  * opinion about its absence.

@@ -25,10 +25,10 @@ from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy
-from hames.protocols.flint import inbound, uuids
+from hames.protocols.flint import inbound
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.inbound import Fixed, Local, ReadConfig, directory, read, thread_id
+from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 
 EFFORT_OPTION = "reasoning_effort"
@@ -130,19 +130,9 @@ class Cwds(Wire):
     cwds: list[str] | None = None
 
 
-class EmptyPage(Local):
-    """A list of what we never have: threads in sections, threads of other programs."""
-
-
 def decode(method: str, params: Params) -> Command | Local:
     route = ROUTES.get(method)
     return inbound.decode(method, params) if route is None else route(params)
-
-
-def translated(params: Params) -> Params:
-    """With the thread's id in our own spelling."""
-    named = params.get("threadId")
-    return {**params, "threadId": uuids.own(named)} if isinstance(named, str) else params
 
 
 def _approval(given: Json) -> ApprovalPolicy | None:
@@ -197,7 +187,7 @@ def _profile(mode: str) -> AgentName:
 
 def _lasting(ephemeral: bool | None) -> None:
     if ephemeral:
-        raise InvalidCommand("ephemeral: every thread is kept here")
+        raise InvalidCommand("ephemeral: not supported, every thread is saved")
 
 
 def _content(parts: list[CodexInput]) -> tuple[domain.UserInput, ...]:

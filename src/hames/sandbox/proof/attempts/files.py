@@ -1,9 +1,7 @@
 """Attempts on files: outside, in the workspace where another program would run them, and secrets."""
 
-# Most of these are about one system call each.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH112, PTH120, PTH123, PTH211
-
 import os
+from collections.abc import Iterable
 
 from hames.sandbox.proof.attempts.helpers import Attempt, AttemptFailed, Targets, read_canary, there_and_back, write
 
@@ -110,10 +108,10 @@ def read_a_system_secret(*paths: str) -> None:
     raise AttemptFailed
 
 
-def read_one_of(names: list[str], stage: Targets) -> None:
-    for name in names:
+def read_one_of(paths: Iterable[str], stage: Targets) -> None:
+    for path in paths:
         try:
-            read_canary(f"{stage['home']}/{name}", stage)
+            read_canary(f"{stage['home']}/{path}", stage)
         except (OSError, AttemptFailed):
             continue
         return
@@ -121,14 +119,10 @@ def read_one_of(names: list[str], stage: Targets) -> None:
 
 
 def search_the_home_directory(stage: Targets) -> None:
-    for directory, _, names in os.walk(stage["home"]):
-        for name in names:
-            try:
-                read_canary(f"{directory}/{name}", stage)
-            except (OSError, AttemptFailed):
-                continue
-            return
-    raise AttemptFailed
+    walk = os.walk(stage["home"])
+    read_one_of(
+        (os.path.relpath(f"{place}/{name}", stage["home"]) for place, _, names in walk for name in names), stage
+    )
 
 
 def write_through_a_hard_link_to_an_object(stage: Targets) -> None:

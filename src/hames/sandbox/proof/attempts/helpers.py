@@ -1,7 +1,5 @@
 """What the attempts to escape have in common."""
 
-# ruff: noqa: PTH104, PTH123
-
 import ctypes
 import os
 from collections.abc import Callable

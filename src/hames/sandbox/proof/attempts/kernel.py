@@ -1,8 +1,5 @@
 """Attempts on namespaces, the kernel and other processes."""
 
-# Most of these are about one system call each.
-# ruff: noqa: PTH102, PTH106, PTH123, PTH208
-
 import ctypes
 import fcntl
 import os
@@ -22,7 +19,7 @@ from hames.sandbox.proof.attempts.helpers import (
     read_canary,
 )
 
-NEW_USER, NEW_NS, NEW_NET = 0x10000000, 0x00020000, 0x40000000
+NEW_USER, NEW_NS = 0x10000000, 0x00020000
 
 
 def found_in_a_process(name: str, words: str) -> None:
@@ -74,11 +71,6 @@ def write_a_sysctl(_: Targets) -> None:
         value = file.read()
     with open(path, "w") as file:
         file.write(value)
-
-
-def write_to_sysfs(_: Targets) -> None:
-    path = "/sys/kernel/mm/transparent_hugepage/enabled"
-    os.close(os.open(path, os.O_WRONLY))
 
 
 def make_a_control_group(stage: Targets) -> None:
@@ -134,18 +126,11 @@ def gain_privileges_by_exec(_: Targets) -> None:
             raise AttemptFailed
 
 
-def type_into_a_terminal(_stage: Targets) -> None:
+def own_terminal() -> int:
     _, terminal = os.openpty()
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    fcntl.ioctl(terminal, termios.TIOCSTI, b"x")
-
-
-def type_into_a_terminal_with_high_bits(_stage: Targets) -> None:
-    _, terminal = os.openpty()
-    os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    call(16, 29, terminal, ctypes.c_ulong(termios.TIOCSTI | 1 << 32), b"x")
+    return terminal
 
 
 def trace_another_process(stage: Targets) -> None:
@@ -199,7 +184,7 @@ _NAMESPACES: dict[str, Attempt] = {
 _KERNEL: dict[str, Attempt] = {
     "write_a_sysctl": write_a_sysctl,
     "reach_for_sysrq": lambda _: os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY)),
-    "write_to_sysfs": write_to_sysfs,
+    "write_to_sysfs": lambda _: os.close(os.open("/sys/kernel/mm/transparent_hugepage/enabled", os.O_WRONLY)),
     "make_a_control_group": make_a_control_group,
     "set_the_host_name": set_the_host_name,
     "set_the_clock": set_the_clock,
@@ -212,8 +197,10 @@ _KERNEL: dict[str, Attempt] = {
     "make_a_device": lambda stage: os.mknod(f"{stage['ws']}/device", 0o666 | stat.S_IFCHR, os.makedev(1, 3)),
     "keep_capabilities": keep_capabilities,
     "gain_privileges_by_exec": gain_privileges_by_exec,
-    "type_into_a_terminal": type_into_a_terminal,
-    "type_into_a_terminal_with_high_bits": type_into_a_terminal_with_high_bits,
+    "type_into_a_terminal": lambda _: fcntl.ioctl(own_terminal(), termios.TIOCSTI, b"x"),
+    "type_into_a_terminal_with_high_bits": lambda _: call(
+        16, 29, own_terminal(), ctypes.c_ulong(termios.TIOCSTI | 1 << 32), b"x"
+    ),
     "open_the_terminal": lambda _: os.close(os.open("/dev/tty", os.O_RDWR)),
 }
 
@@ -231,9 +218,5 @@ _PROCESSES: dict[str, Attempt] = {
     "read_a_temporary_file_of_others": lambda stage: read_canary(stage["tmp_file"], stage),
 }
 
-_STAYING: dict[str, Attempt] = {
-    "stay_in_a_session_of_its_own": stay_in_a_session_of_its_own,
-}
-
 KERNEL = {**_NAMESPACES, **_KERNEL, **_PROCESSES}
-STAYING = _STAYING
+STAYING: dict[str, Attempt] = {"stay_in_a_session_of_its_own": stay_in_a_session_of_its_own}

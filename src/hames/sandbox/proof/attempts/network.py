@@ -1,7 +1,5 @@
 """Attempts to reach servers, sockets and the network."""
 
-# ruff: noqa: PTH119, PTH120
-
 import os
 import socket
 import struct

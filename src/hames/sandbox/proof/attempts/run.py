@@ -13,7 +13,7 @@ from types import ModuleType
 if __name__ == "__main__":  # the rest of the package does not exist inside the sandbox
     for _name in ("hames", "hames.sandbox", "hames.sandbox.proof.escape_test", "hames.sandbox.proof.attempts"):
         sys.modules[_name] = ModuleType(_name)
-    sys.modules["hames.sandbox.proof.attempts"].__path__ = [os.path.dirname(__file__)]  # noqa: PTH120
+    sys.modules["hames.sandbox.proof.attempts"].__path__ = [os.path.dirname(__file__)]
 
 from hames.sandbox.proof.attempts.files import FILES
 from hames.sandbox.proof.attempts.helpers import Attempt, AttemptFailed

@@ -11,12 +11,12 @@ from hames.sandbox.trust.commands.programs import (
     FIND_TESTS_ALONE,
     FIND_TESTS_WITH_PATH,
     FIND_TESTS_WITH_VALUE,
-    JQ,
     JQ_NAMES,
     PROGRAMS,
+    WITH_CHECKS_OF_THEIR_OWN,
     ReadingProgram,
 )
-from hames.sandbox.trust.commands.versions import CHOOSERS, asks_for_version, is_chosen_by_repository
+from hames.sandbox.trust.commands.versions import asks_for_version, choosers
 
 
 class ReadingCall(Value):
@@ -39,14 +39,11 @@ NOTHING = ReadingCall()
 def check_call(name: str, words: list[str], *, fed: bool) -> ReadingCall:
     """What a harmless call opens; `fed`: its input comes from another command. Raises `Doubt` for any other call."""
     if asks_for_version(name, words):
-        return ReadingCall(sandbox_only=True, unless=CHOOSERS if is_chosen_by_repository(name) else ())
-    special = _SPECIAL.get(name)
-    if special is not None:
-        return special(words, fed)
-    program = PROGRAMS.get(name)
-    if program is None:
+        return ReadingCall(sandbox_only=True, unless=choosers(name))
+    check = _CHECKS.get(name) or (_in_table if name in PROGRAMS else None)
+    if check is None:
         raise Doubt(f"`{name}` {_effect(name)}")
-    return _table(name, program, words, fed=fed)
+    return check(name, words, fed)
 
 
 _EFFECTS = {
@@ -71,16 +68,20 @@ def _effect(name: str) -> str:
     return _EFFECT_OF.get(re.sub(r"[\d.]+$", "", base), "may change files")
 
 
-def _table(name: str, program: ReadingProgram, words: list[str], *, fed: bool) -> ReadingCall:
+def _program(name: str) -> ReadingProgram:
+    return PROGRAMS.get(name) or WITH_CHECKS_OF_THEIR_OWN[name]
+
+
+def _in_table(name: str, words: list[str], fed: bool) -> ReadingCall:
+    program = _program(name)
     options = read_options(name, program, words)
-    plain = options.operands
-    if not program.least <= len(plain) <= program.most or (program.operands == "none" and plain):
+    paths = options.operands
+    if not program.least <= len(paths) <= program.most or (program.operands == "none" and paths):
         raise Doubt(f"`{name}` called like this may do more than read files")
-    paths = plain
-    if program.operands == "pattern" and not options.has(*program.pattern_flags):
-        if not plain:
+    if program.operands == "pattern" and not options.has(*program.pattern_options):
+        if not paths:
             raise Doubt(f"`{name}` has no pattern to look for")
-        paths = plain[1:]
+        paths = paths[1:]
     if program.operands in ("words", "none"):
         return NOTHING
     if program.filters and not paths and not fed and not options.has("r", "recursive"):
@@ -97,20 +98,11 @@ _LISTS_ONLY = (
 _LONG_PATTERN = 1000
 
 
-def _grep(name: str) -> Callable[[list[str], bool], ReadingCall]:
-    def check(words: list[str], fed: bool) -> ReadingCall:
-        options = read_options(name, PROGRAMS[name], words)
-        if options.has("r", "recursive", "d"):
-            check_search(options)
-        return _table(name, PROGRAMS[name], words, fed=fed)
-
-    return check
-
-
-def _rg(words: list[str], fed: bool) -> ReadingCall:
-    options = read_options("rg", PROGRAMS["rg"], words)
-    call = _table("rg", PROGRAMS["rg"], words, fed=fed)
-    if not fed or call.paths:
+def _grep(name: str, words: list[str], fed: bool) -> ReadingCall:
+    options = read_options(name, PROGRAMS[name], words)
+    call = _in_table(name, words, fed)
+    is_search = options.has("r", "recursive", "d") if name != "rg" else not fed or bool(call.paths)
+    if is_search:
         check_search(options)
     return call
 
@@ -136,13 +128,9 @@ def _matches_everything(pattern: str) -> bool:
     return any(not re.search(r"[^\s.^$+()\\]", part) for part in re.split(r"\\?\|", without))
 
 
-def _echo(words: list[str], _fed: bool) -> ReadingCall:
+def _echo(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     if words and re.fullmatch(r"-[neE]*e[neE]*", words[0]):
         _check_escapes("echo", words)
-    return NOTHING
-
-
-def _expr(_words: list[str], _fed: bool) -> ReadingCall:
     return NOTHING
 
 
@@ -150,7 +138,7 @@ _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d{0,4}(?:\.\d{0,4})?[sdiouxXcbqeEfFgG]
 _PLAIN_ESCAPE = re.compile(r"\\[nt\\]")
 
 
-def _printf(words: list[str], _fed: bool) -> ReadingCall:
+def _printf(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     # -v assigns to a variable whose subscript is evaluated; %n assigns too, to PATH if you like.
     if not words or words[0].startswith("-") or "%" in _CONVERSION.sub("", words[0]) or "$(" in "".join(words):
         raise Doubt("`printf` called like this may do more than print")
@@ -163,7 +151,7 @@ def _check_escapes(name: str, words: list[str]) -> None:
         raise Doubt(f"`{name}` could print characters that control the terminal")
 
 
-def _find(words: list[str], _fed: bool) -> ReadingCall:
+def _find(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     rest = list(words)
     paths: list[str] = []
     while rest and not rest[0].startswith("-") and rest[0] not in ("(", "!", ")", ","):
@@ -179,7 +167,7 @@ def _find(words: list[str], _fed: bool) -> ReadingCall:
     return ReadingCall(paths=tuple(paths), reads=False)
 
 
-def _sed(words: list[str], fed: bool) -> ReadingCall:
+def _sed(_name: str, words: list[str], fed: bool) -> ReadingCall:
     """`sed [-n] [-E] SCRIPT FILE…`, in this order. A later `-f` or `-e` would turn the script into a file."""
     if changed := _sed_in_place(words):
         raise Doubt(f"changes {changed} in place")
@@ -219,7 +207,7 @@ def _sed_in_place(words: list[str]) -> str:
     return " and ".join(files) if 1 <= len(files) <= 3 else f"{len(files)} files" if files else "files"
 
 
-def _awk(words: list[str], fed: bool) -> ReadingCall:
+def _awk(_name: str, words: list[str], fed: bool) -> ReadingCall:
     """`awk [-F SEPARATOR] SCRIPT FILE…`, in this order."""
     rest = list(words)
     if rest and rest[0] == "-F" and len(rest) > 1:
@@ -234,40 +222,26 @@ def _awk(words: list[str], fed: bool) -> ReadingCall:
     return ReadingCall(paths=tuple(files))
 
 
-_DATE = ReadingProgram(
-    operands="words",
-    flags="Ru",
-    values="d",
-    maybe="I",
-    long=("utc",),
-    long_values=("date", "rfc-3339"),
-    long_maybe=("iso-8601",),
-)
-
-
-def _date(words: list[str], _fed: bool) -> ReadingCall:
-    plain = read_options("date", _DATE, words).operands
+def _date(_name: str, words: list[str], _fed: bool) -> ReadingCall:
+    plain = read_options("date", WITH_CHECKS_OF_THEIR_OWN["date"], words).operands
     if len(plain) > 1 or not all(word.startswith("+") for word in plain):
         raise Doubt("`date` called like this would set the clock")
     return NOTHING
 
 
-_SEQ = ReadingProgram(operands="words", flags="w", values="fs")
-
-
-def _seq(words: list[str], _fed: bool) -> ReadingCall:
+def _seq(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     numbers = [word for word in words if re.fullmatch(r"-?\d{1,7}(\.\d{1,6})?", word)]
-    plain = read_options("seq", _SEQ, [word for word in words if word not in numbers]).operands
-    if plain or not 1 <= len(numbers) <= 3:
-        raise Doubt("`seq` called like this could go on for ever")
+    others = [word for word in words if word not in numbers]
+    if read_options("seq", WITH_CHECKS_OF_THEIR_OWN["seq"], others).operands or not 1 <= len(numbers) <= 3:
+        raise Doubt("`seq` called like this could run forever")
     return NOTHING
 
 
-def _jq(words: list[str], fed: bool) -> ReadingCall:
-    plain = read_options("jq", JQ, words).operands
+def _jq(name: str, words: list[str], fed: bool) -> ReadingCall:
+    plain = read_options(name, WITH_CHECKS_OF_THEIR_OWN[name], words).operands
     if not plain or not _is_simple_filter(plain[0]):
         raise Doubt("this `jq` filter may do more than pick values")
-    return _table("jq", JQ, words, fed=fed)
+    return _in_table(name, words, fed)
 
 
 def _is_simple_filter(text: str) -> bool:
@@ -278,45 +252,42 @@ def _is_simple_filter(text: str) -> bool:
     return all(name in JQ_NAMES for name in called)
 
 
-def _strings(words: list[str], fed: bool) -> ReadingCall:
+def _strings(name: str, words: list[str], fed: bool) -> ReadingCall:
     if any(word.startswith("@") for word in words):
         raise Doubt("`strings` would read its options from a file")
-    return _table("strings", PROGRAMS["strings"], words, fed=fed)
+    return _in_table(name, words, fed)
 
 
-def _command(words: list[str], _fed: bool) -> ReadingCall:
+def _command(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     if len(words) < 2 or words[0] not in ("-v", "-V") or any(word.startswith("-") for word in words[1:]):
         raise Doubt("`command` runs a program")
     return NOTHING
 
 
-def _test(words: list[str], _fed: bool) -> ReadingCall:
+def _test(_name: str, words: list[str], _fed: bool) -> ReadingCall:
     """One question about one file. `-v` and `-eq` would evaluate their words."""
     if len(words) != 2 or words[0] not in ("-d", "-e", "-f", "-r", "-s", "-x") or words[1].startswith("-"):
         raise Doubt("`test` called like this may do more than look at a file")
     return ReadingCall(paths=(words[1],), reads=False)
 
 
-def _bracket(words: list[str], fed: bool) -> ReadingCall:
+def _bracket(name: str, words: list[str], fed: bool) -> ReadingCall:
     if words[-1:] != ["]"]:
         raise Doubt("`[` is not closed")
-    return _test(words[:-1], fed)
+    return _test(name, words[:-1], fed)
 
 
-_SPECIAL: dict[str, Callable[[list[str], bool], ReadingCall]] = {
+_CHECKS: dict[str, Callable[[str, list[str], bool], ReadingCall]] = {
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), _grep),
     "[": _bracket,
     "awk": _awk,
     "command": _command,
     "date": _date,
     "echo": _echo,
-    "egrep": _grep("egrep"),
-    "expr": _expr,
-    "fgrep": _grep("fgrep"),
+    "expr": lambda _name, _words, _fed: NOTHING,
     "find": _find,
-    "grep": _grep("grep"),
     "jq": _jq,
     "printf": _printf,
-    "rg": _rg,
     "sed": _sed,
     "seq": _seq,
     "strings": _strings,
@@ -324,6 +295,6 @@ _SPECIAL: dict[str, Callable[[list[str], bool], ReadingCall]] = {
 }
 
 STAR_SAFE = frozenset(("echo", *(name for name, program in PROGRAMS.items() if program.star_safe)))
-"""Programs among whose words `*.txt` may stand: see `Program.star_safe`."""
+"""Programs among whose words `*.txt` may stand: see `ReadingProgram.star_safe`."""
 ONE_FILE = frozenset(name for name, program in PROGRAMS.items() if program.most < 1000)
 """Programs that take a second file name for something else, often for a file to write."""

@@ -9,222 +9,78 @@ import re
 from hames.sandbox.trust.commands.calls import ReadingCall, check_search
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.options import CallOptions, read_options
-from hames.sandbox.trust.commands.programs import ReadingProgram, names
+from hames.sandbox.trust.commands.programs import read_programs
 from hames.sandbox.trust.commands.secret_names import is_secret_path
 
-_DIFF = ReadingProgram(
+_SUBCOMMANDS = read_programs(
+    """
+status: names_only -bsvz -u[=] --ahead-behind --branch --column[=] --find-renames[=] --ignore-submodules[=]
+    --ignored[=] --long --no-ahead-behind --no-column --no-renames --porcelain[=] --renames --short --show-stash
+    --untracked-files[=] --verbose
+diff: -abprsuwzR -GS= -BCMU[=] --abbrev[=] --abbrev-commit --binary --cached --check --color[=] --color-moved
+    --color-words[=] --compact-summary --cumulative --diff-algorithm= --diff-filter= --dirstat[=] --dst-prefix=
+    --exit-code --find-copies[=] --find-copies-harder --find-object= --find-renames[=] --first-parent --full-index
+    --function-context --histogram --ignore-all-space --ignore-blank-lines --ignore-cr-at-eol --ignore-space-at-eol
+    --ignore-space-change --ignore-submodules[=] --indent-heuristic --inter-hunk-context= --merge-base --minimal
+    --name-only --name-status --no-color --no-ext-diff --no-indent-heuristic --no-patch --no-prefix --no-renames
+    --no-textconv --numstat --patch --patch-with-raw --patch-with-stat --patience --pickaxe-all --pickaxe-regex --quiet
+    --raw --relative --reverse --shortstat --src-prefix= --staged --stat[=] --stat-count= --stat-name-width=
+    --stat-width= --summary --text --unified[=] --word-diff[=] --word-diff-regex=
+log show stash: bare_number +diff -cgimqtEFP -Ln= --after= --all --all-match --ancestry-path --author=
+    --author-date-order --before= --boundary --branches[=] --cc --cherry-mark --cherry-pick --committer= --count
+    --date= --date-order --decorate[=] --dense --diff-merges[=] --encoding= --exclude= --follow --format[=] --full-diff
+    --full-history --glob= --graph --grep= --invert-grep --left-only --left-right --log-size --max-count=
+    --max-parents[=] --merge --merges --min-parents[=] --no-abbrev-commit --no-decorate --no-graph --no-max-parents
+    --no-merges --no-min-parents --no-notes --no-walk[=] --notes[=] --oneline --parents --pretty[=]
+    --regexp-ignore-case --relative-date --remotes[=] --right-only --root --show-pulls --simplify-by-decoration
+    --simplify-merges --since= --skip= --source --sparse --tags[=] --topo-order --until= --use-mailmap --walk-reflogs
+shortlog: names_only bare_number -cens --after= --all --author= --before= --committer --email --grep= --group= --merges
+    --no-merges --numbered --since= --summary --until=
+reflog: names_only bare_number +log
+rev-list: names_only bare_number -n= --after= --all --author= --before= --boundary --branches[=] --committer= --count
+    --date-order --exclude= --first-parent --format[=] --glob= --grep= --left-only --left-right --max-count= --merges
+    --no-merges --oneline --parents --pretty[=] --remotes[=] --reverse --right-only --since= --skip= --tags[=]
+    --topo-order --until=
+diff-tree: -prstz --name-only --name-status --no-commit-id --numstat --patch --raw --root --shortstat --stat
+branch: names_only -arvil --abbrev[=] --all --color[=] --column[=] --contains[=] --format= --ignore-case --list
+    --merged[=] --no-abbrev --no-color --no-column --no-contains[=] --no-merged[=] --points-at= --remotes
+    --show-current --sort= --verbose
+tag: names_only -il -n[=] --color[=] --column[=] --contains[=] --format= --ignore-case --list --merged[=] --no-column
+    --no-contains[=] --no-merged[=] --points-at= --sort=
+remote: names_only -v --all --push --verbose
+rev-parse: names_only -q --abbrev-ref[=] --absolute-git-dir --all --branches[=] --default= --git-common-dir --git-dir
+    --git-path= --is-bare-repository --is-inside-git-dir --is-inside-work-tree --is-shallow-repository --path-format[=]
+    --quiet --remotes[=] --short[=] --show-cdup --show-object-format --show-prefix --show-superproject-working-tree
+    --show-toplevel --symbolic --symbolic-full-name --tags[=] --verify
+ls-files: names_only -cdikmostuvz -x= --abbrev[=] --cached --debug --deduplicate --deleted --directory --eol
+    --error-unmatch --exclude= --exclude-standard --format= --full-name --ignored --killed --modified
+    --no-empty-directory --others --stage --unmerged --with-tree=
+ls-tree: names_only -dlrtz --abbrev[=] --format= --full-name --full-tree --long --name-only --name-status --object-only
+blame: -bcefklnpstw -L= -CM[=] --abbrev[=] --color-by-age --color-lines --date= --first-parent --incremental
+    --line-porcelain --no-progress --porcelain --root --score-debug --show-email --show-name --show-number --show-stats
+    --since=
+describe: names_only --abbrev[=] --all --always --candidates= --contains --dirty[=] --exact-match --exclude=
+    --first-parent --long --match= --no-exclude --no-match --tags
+cat-file: ..2 -epst
+merge-base: names_only -a --all --fork-point --independent --is-ancestor --octopus
+name-rev: names_only --always --exclude= --name-only --refs= --tags
+for-each-ref: names_only --color[=] --contains= --count= --exclude= --format= --ignore-case --merged= --no-contains=
+    --no-merged= --points-at= --sort=
+show-ref: names_only -dq --abbrev[=] --branches --dereference --hash[=] --head --heads --quiet --tags --verify
+symbolic-ref: 1..1 names_only -q --quiet --short
+check-ignore: 1.. names_only -nqv --no-index --non-matching --quiet --verbose
+count-objects: none names_only -Hv --human-readable --verbose
+grep: -EFGHILPWachilnopqrvwz -ABCem= --after-context= --all-match --and --basic-regexp --before-context= --break
+    --cached --color[=] --column --context= --count --exclude-standard --extended-regexp --files-with-matches
+    --files-without-match --fixed-strings --full-name --function-context --heading --ignore-case --invert-match
+    --line-number --max-count= --max-depth= --name-only --no-color --no-exclude-standard --not --null --only-matching
+    --or --perl-regexp --quiet --show-function --text --threads= --untracked --word-regexp
+worktree: none names_only -vz --porcelain --verbose
+submodule: names_only --cached --quiet --recursive
+config: 1..1 names_only -z --bool --get --get-all --global --int --local --null --show-origin --show-scope
+""",
     operands="words",
-    flags="abprsuwzR",
-    values="GS",
-    maybe="BCMU",
-    long=names(
-        "abbrev-commit binary cached check color-moved compact-summary cumulative dirstat exit-code find-copies "
-        "find-copies-harder find-renames first-parent full-index function-context histogram ignore-all-space "
-        "ignore-blank-lines ignore-cr-at-eol ignore-space-at-eol ignore-space-change indent-heuristic merge-base "
-        "minimal name-only name-status no-color no-ext-diff no-indent-heuristic no-patch no-prefix no-renames "
-        "no-textconv numstat patch patch-with-raw patch-with-stat patience pickaxe-all pickaxe-regex quiet raw "
-        "relative reverse shortstat staged stat summary text"
-    ),
-    long_values=names(
-        "diff-algorithm diff-filter dst-prefix find-object inter-hunk-context src-prefix stat-count stat-name-width "
-        "stat-width word-diff-regex"
-    ),
-    long_maybe=names(
-        "abbrev color color-words dirstat find-copies find-renames ignore-submodules stat unified word-diff"
-    ),
 )
-_LOG = ReadingProgram(
-    operands="words",
-    flags=_DIFF.flags + "cgimqtEFP",
-    values=_DIFF.values + "Ln",
-    maybe=_DIFF.maybe,
-    long=(
-        *_DIFF.long,
-        *names(
-            "all all-match ancestry-path author-date-order boundary branches cc cherry-mark cherry-pick count "
-            "date-order dense follow full-diff full-history graph invert-grep left-only left-right log-size merge "
-            "merges name-status no-abbrev-commit no-decorate no-graph no-max-parents no-merges no-min-parents no-notes "
-            "no-walk oneline parents regexp-ignore-case relative-date remotes reverse right-only root show-pulls "
-            "simplify-by-decoration simplify-merges source sparse tags topo-order use-mailmap walk-reflogs"
-        ),
-    ),
-    long_values=(
-        *_DIFF.long_values,
-        *names("after author before committer date encoding exclude glob grep max-count since skip until"),
-    ),
-    long_maybe=(
-        *_DIFF.long_maybe,
-        *names("branches decorate diff-merges format max-parents min-parents no-walk notes pretty remotes tags"),
-    ),
-    bare_number=True,
-)
-
-_SUBCOMMANDS: dict[str, ReadingProgram] = {
-    "status": ReadingProgram(
-        operands="words",
-        flags="bsvz",
-        maybe="u",
-        long=names(
-            "ahead-behind branch column long no-ahead-behind no-column no-renames renames short show-stash verbose"
-        ),
-        long_maybe=names("column find-renames ignore-submodules ignored porcelain untracked-files"),
-    ),
-    "diff": _DIFF,
-    "log": _LOG,
-    "show": _LOG,
-    "shortlog": ReadingProgram(
-        operands="words",
-        flags="cens",
-        long=names("all committer email merges no-merges numbered summary"),
-        long_values=names("after author before grep group since until"),
-        bare_number=True,
-    ),
-    "reflog": _LOG,
-    "stash": _LOG,
-    "rev-list": ReadingProgram(
-        operands="words",
-        long=names(
-            "all boundary branches count date-order first-parent left-only left-right merges no-merges oneline parents "
-            "remotes reverse right-only tags topo-order"
-        ),
-        values="n",
-        long_values=names("after author before committer exclude glob grep max-count since skip until"),
-        long_maybe=names("branches format pretty remotes tags"),
-        bare_number=True,
-    ),
-    "diff-tree": ReadingProgram(
-        operands="words",
-        flags="prstz",
-        long=names("name-only name-status no-commit-id numstat patch raw root shortstat stat"),
-    ),
-    "branch": ReadingProgram(
-        operands="words",
-        flags="arvil",
-        long=names("all color column ignore-case list no-abbrev no-color no-column remotes show-current verbose"),
-        long_values=names("format points-at sort"),
-        long_maybe=names("abbrev color column contains merged no-contains no-merged"),
-    ),
-    "tag": ReadingProgram(
-        operands="words",
-        flags="il",
-        maybe="n",
-        long=names("column ignore-case list no-column"),
-        long_values=names("format points-at sort"),
-        long_maybe=names("color column contains merged no-contains no-merged"),
-    ),
-    "remote": ReadingProgram(operands="words", flags="v", long=names("verbose all push")),
-    "rev-parse": ReadingProgram(
-        operands="words",
-        flags="q",
-        long=names(
-            "abbrev-ref absolute-git-dir all branches git-common-dir git-dir is-bare-repository is-inside-git-dir "
-            "is-inside-work-tree is-shallow-repository quiet remotes short show-cdup show-object-format show-prefix "
-            "show-superproject-working-tree show-toplevel symbolic symbolic-full-name tags verify"
-        ),
-        long_values=names("git-path default"),
-        long_maybe=names("abbrev-ref branches path-format remotes short tags"),
-    ),
-    "ls-files": ReadingProgram(
-        flags="cdikmostuvz",
-        values="x",
-        long=names(
-            "cached debug deduplicate deleted directory eol error-unmatch exclude-standard full-name ignored killed "
-            "modified no-empty-directory others stage unmerged"
-        ),
-        long_values=names("exclude format with-tree"),
-        long_maybe=("abbrev",),
-        operands="words",
-        names_only=True,
-    ),
-    "ls-tree": ReadingProgram(
-        operands="words",
-        flags="dlrtz",
-        long=names("full-name full-tree long name-only name-status object-only"),
-        long_values=("format",),
-        long_maybe=("abbrev",),
-        names_only=True,
-    ),
-    "blame": ReadingProgram(
-        operands="words",
-        flags="bcefklnpstw",
-        values="L",
-        maybe="CM",
-        long=names(
-            "color-by-age color-lines first-parent incremental line-porcelain no-progress porcelain root score-debug "
-            "show-email show-name show-number show-stats"
-        ),
-        long_values=names("date since"),
-        long_maybe=("abbrev",),
-    ),
-    "describe": ReadingProgram(
-        operands="words",
-        long=names("all always contains dirty exact-match first-parent long no-exclude no-match tags"),
-        long_values=names("candidates exclude match"),
-        long_maybe=names("abbrev dirty"),
-    ),
-    "cat-file": ReadingProgram(operands="words", flags="epst", most=2),
-    "merge-base": ReadingProgram(
-        operands="words", flags="a", long=names("all fork-point independent is-ancestor octopus")
-    ),
-    "name-rev": ReadingProgram(
-        operands="words", long=names("always name-only tags"), long_values=names("exclude refs")
-    ),
-    "for-each-ref": ReadingProgram(
-        operands="words",
-        long=names("ignore-case"),
-        long_values=names("contains count exclude format merged no-contains no-merged points-at sort"),
-        long_maybe=("color",),
-    ),
-    "show-ref": ReadingProgram(
-        operands="words",
-        flags="dq",
-        long=names("branches dereference head heads quiet tags verify"),
-        long_maybe=names("abbrev hash"),
-    ),
-    "symbolic-ref": ReadingProgram(operands="words", flags="q", long=names("quiet short"), least=1, most=1),
-    "check-ignore": ReadingProgram(
-        operands="words", flags="nqv", long=names("no-index non-matching quiet verbose"), least=1
-    ),
-    "count-objects": ReadingProgram(operands="none", flags="Hv", long=names("human-readable verbose")),
-    "grep": ReadingProgram(
-        operands="words",
-        flags="EFGHILPWachilnopqrvwz",
-        values="ABCem",
-        long=names(
-            "all-match and basic-regexp break cached column count exclude-standard extended-regexp "
-            "files-with-matches files-without-match fixed-strings full-name function-context heading ignore-case "
-            "invert-match line-number max-depth name-only no-color no-exclude-standard not null only-matching or "
-            "perl-regexp quiet show-function text untracked word-regexp"
-        ),
-        long_values=names("after-context before-context context max-count max-depth threads"),
-        long_maybe=("color",),
-    ),
-    "worktree": ReadingProgram(operands="none", flags="vz", long=names("porcelain verbose")),
-    "submodule": ReadingProgram(operands="words", long=names("cached quiet recursive")),
-    "config": ReadingProgram(
-        operands="words",
-        flags="z",
-        long=names("bool get get-all global int local null show-origin show-scope"),
-        least=1,
-        most=1,
-    ),
-}
-_NAMES_ONLY = frozenset(name for name, program in _SUBCOMMANDS.items() if program.names_only) | {
-    *("branch", "check-ignore", "config", "count-objects", "describe", "for-each-ref", "merge-base", "name-rev"),
-    *(
-        "reflog",
-        "remote",
-        "rev-list",
-        "rev-parse",
-        "shortlog",
-        "show-ref",
-        "status",
-        "submodule",
-        "symbolic-ref",
-        "tag",
-    ),
-    "worktree",
-}
 _SECOND_WORDS: dict[str, frozenset[str]] = {
     "stash": frozenset(("list", "show")),
     "worktree": frozenset(("list",)),
@@ -278,7 +134,7 @@ def check_git(words: list[str]) -> GitCall:
     paths = _paths(subcommand, operands, options)
     return GitCall(
         paths=paths,
-        reads=subcommand not in _NAMES_ONLY,
+        reads=not program.names_only,
         sandbox_only=True,
         subcommand=subcommand,
         directories=tuple(directories),
@@ -322,6 +178,6 @@ def _paths(subcommand: str, operands: tuple[str, ...], options: CallOptions) -> 
     searched = operands[1:] if subcommand == "grep" and not options.has("e") else operands
     lines = [value.rpartition(":")[2] for value in options.values("L")] if subcommand != "blame" else []
     for word in (*searched, *lines):
-        if subcommand not in _NAMES_ONLY and any(map(is_secret_path, word.split(":"))):
+        if not _SUBCOMMANDS[subcommand].names_only and any(map(is_secret_path, word.split(":"))):
             raise Doubt(f"the file `{word}` may hold a secret")
     return (*searched, *filter(None, lines))

@@ -6,17 +6,19 @@ each with whether the last command worked. The set is bounded: a line that could
 
 import os
 from pathlib import Path
-from typing import Protocol
 
 from hames.domain.value import Value
+from hames.sandbox.paths import is_inside
 from hames.sandbox.trust.commands.calls import ONE_FILE, STAR_SAFE, ReadingCall, check_call
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.git import GitCall, check_git
-from hames.sandbox.trust.commands.limits import MAX_PLACES
-from hames.sandbox.trust.commands.paths import check_path, enter_directory, expand, is_inside
+from hames.sandbox.trust.commands.paths import check_path, enter_directory, expand
 from hames.sandbox.trust.commands.repository import check_repository, find_repository, has_password
 from hames.sandbox.trust.commands.versions import asks_for_version
 from hames.sandbox.trust.commands.words import ShellWord, SimpleCommand
+
+MAX_PLACES = 16
+"""Directories the shell may be in at the same point of a line."""
 
 
 class ShellState(Value):
@@ -26,20 +28,11 @@ class ShellState(Value):
     worked: bool
 
 
-class CommandJudge(Protocol):
-    """Raises `Doubt` for a command that needs a question where it may run."""
-
-    @property
-    def cwd(self) -> str: ...
-
-    def check(self, command: SimpleCommand, places: set[str]) -> None: ...
-
-
-def follow(commands: list[SimpleCommand], judge: CommandJudge) -> frozenset[ShellState]:
+def follow(commands: list[SimpleCommand], judge: "WorkspaceJudge") -> frozenset[ShellState]:
     """Every state the shell may be in at the end. Raises `Doubt` for a command that needs a question."""
     states = frozenset((ShellState(place=judge.cwd, worked=True),))
     for pipeline in _pipelines(commands):
-        running = frozenset(state for state in states if _runs(pipeline[0].joint, state))
+        running = frozenset(state for state in states if _can_run(pipeline[0].joint, state))
         # What can never run is looked at all the same: whoever wrote it may know better.
         places = {state.place for state in running or states}
         for command in pipeline:
@@ -61,7 +54,7 @@ def _pipelines(commands: list[SimpleCommand]) -> list[list[SimpleCommand]]:
     return pipelines
 
 
-def _runs(joint: str, state: ShellState) -> bool:
+def _can_run(joint: str, state: ShellState) -> bool:
     match joint:
         case "&&":
             return state.worked
@@ -75,14 +68,8 @@ def _after(pipeline: list[SimpleCommand], running: frozenset[ShellState]) -> fro
     """Any command may fail, for reasons nobody sees in its words; only `true` and `false` say it themselves."""
     first = [word.text for word in pipeline[0].words]
     if len(pipeline) == 1 and first[0] == "cd":
-        entered = {os.path.normpath(Path(state.place, first[1])) for state in running}
-        stayed = {state.place for state in running}
-        return frozenset(
-            (
-                *(ShellState(place=place, worked=True) for place in entered),
-                *(ShellState(place=place, worked=False) for place in stayed),
-            )
-        )
+        entered = {ShellState(place=os.path.normpath(Path(state.place, first[1])), worked=True) for state in running}
+        return frozenset(entered | {ShellState(place=state.place, worked=False) for state in running})
     outcomes = {"true": (True,), "false": (False,)}.get(pipeline[-1].words[0].text, (True, False))
     return frozenset(ShellState(place=state.place, worked=worked) for state in running for worked in outcomes)
 
@@ -106,7 +93,7 @@ class WorkspaceJudge:
             if name.text == "cd":
                 self._check_cd(command, words, place)
                 continue
-            given = self._expanded(name.text, words, place)
+            given = self._expand_words(name.text, words, place)
             if name.text == "git" and not asks_for_version("git", given):
                 self._check_git(check_git(given), place)
             else:
@@ -119,7 +106,7 @@ class WorkspaceJudge:
             raise Doubt("where this `cd` leads cannot be known in advance")
         enter_directory(words[0].text, place, self.workspace)
 
-    def _expanded(self, name: str, words: list[ShellWord], place: str) -> list[str]:
+    def _expand_words(self, name: str, words: list[ShellWord], place: str) -> list[str]:
         given: list[str] = []
         for word in words:
             matches = expand(word, place)
@@ -130,11 +117,10 @@ class WorkspaceJudge:
 
     def _check_matches(self, name: str, word: ShellWord, matches: list[str], place: str) -> None:
         if word.stars[0] == 0 and name not in STAR_SAFE:
-            raise Doubt(
-                f"a file name that begins with `-` would be an option of `{name}` (`{word.text}`; `./*` is safe)"
-            )
+            why = f"a file name that begins with `-` would be an option of `{name}`"
+            raise Doubt(f"{why} (`{word.text}`; `./*` is safe)")
         if name in ONE_FILE:
-            raise Doubt(f"`{word.text}` can stand for several files, and `{name}` would write to the second")
+            raise Doubt(f"`{word.text}` can match several files, and `{name}` would write to the second")
         if matches == [word.text]:
             return
         for match in matches:

@@ -12,8 +12,6 @@ class CallOptions(Value):
 
     used: tuple[tuple[str, str | None], ...] = ()
     operands: tuple[str, ...] = ()
-    after_dashes: int = 0
-    """How many of the operands came after `--`."""
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.used)
@@ -23,14 +21,14 @@ class CallOptions(Value):
 
 
 def read_options(name: str, program: ReadingProgram, words: list[str]) -> CallOptions:
-    """CallOptions may come after operands, until `--`. Raises `Doubt` for one that is not in the program's table."""
+    """Options may come after operands, until `--`. Raises `Doubt` for one that is not in the program's table."""
     used: list[tuple[str, str | None]] = []
     plain: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            return CallOptions(used=tuple(used), operands=(*plain, *rest), after_dashes=len(rest))
+            return CallOptions(used=tuple(used), operands=(*plain, *rest))
         if word.startswith("--"):
             used.append(_long(name, program, word, rest))
         elif program.bare_number and re.fullmatch(r"-\d{1,9}", word):
@@ -42,36 +40,36 @@ def read_options(name: str, program: ReadingProgram, words: list[str]) -> CallOp
     return CallOptions(used=tuple(used), operands=tuple(plain))
 
 
-def unknown_option(name: str, option: str) -> Doubt:
+def _unknown(name: str, option: str) -> Doubt:
     return Doubt(f"`{name} {option}` may do more than read files")
 
 
 def _long(name: str, program: ReadingProgram, word: str, rest: list[str]) -> tuple[str, str | None]:
-    flag, given, value = word[2:].partition("=")
-    if flag in program.long_maybe or (flag in program.long and not given):
-        return flag, value if given else None
-    if flag in program.long_values:
-        if given:
-            return flag, value
+    flag, given, value = word.partition("=")
+    takes = program.options.get(flag)
+    if takes is None or (given and not takes):
+        raise _unknown(name, flag)
+    if takes == "=" and not given:
         if not rest:
-            raise Doubt(f"`{name} --{flag}` has no value")
-        return flag, rest.pop(0)
-    raise unknown_option(name, f"--{flag}")
+            raise Doubt(f"`{name} {flag}` has no value")
+        return flag[2:], rest.pop(0)
+    return flag[2:], value if given else None
 
 
 def _short(name: str, program: ReadingProgram, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
     used: list[tuple[str, str | None]] = []
-    if len(word) > 2 and not program.clusters:
-        raise unknown_option(name, word)
+    if len(word) > 2 and program.no_clusters:
+        raise _unknown(name, word)
     for at, letter in enumerate(word[1:], start=1):
         attached = word[at + 1 :]
-        if letter in program.values:
+        takes = program.options.get(f"-{letter}")
+        if takes is None:
+            raise _unknown(name, f"-{letter}")
+        if takes == "=":
             if not attached and not rest:
                 raise Doubt(f"`{name} -{letter}` has no value")
             return [*used, (letter, attached or rest.pop(0))]
-        if letter in program.maybe:
+        if takes:
             return [*used, (letter, attached or None)]
-        if letter not in program.flags:
-            raise unknown_option(name, f"-{letter}")
         used.append((letter, None))
     return used

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from hames.sandbox.paths import is_inside
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.secret_names import is_secret_directory, is_secret_path
 from hames.sandbox.trust.commands.words import ShellWord
@@ -15,10 +16,6 @@ SYSTEM_FILES = frozenset(
     ("/etc/os-release", "/etc/debian_version", "/etc/lsb-release", "/proc/cpuinfo", "/proc/meminfo", "/proc/version")
 )
 """What everybody may know about the machine."""
-
-
-def is_inside(path: str, workspace: str) -> bool:
-    return path == workspace or path.startswith(workspace.rstrip("/") + "/")
 
 
 def check_path(path: str, place: str, workspace: str, *, reads: bool = True, files_only: bool = False) -> None:

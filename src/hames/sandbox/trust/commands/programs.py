@@ -1,10 +1,17 @@
 """Programs that only read, and how they may be called: what is allowed is listed, everything else is asked about.
 
-Left out on purpose: flags that run a program (`rg --pre`, `sort --compress-program`), write (`sort -o`, `tree -o`),
+A line of the table names programs, then what is special about them (fields of `ReadingProgram`; `1..2` is how many
+operands they take; `pattern(e,regexp)` is `pattern` with its `pattern_options`), then their options: `-c=` needs a
+value, `--color[=]` may have one in the same word. `+diff` adds the options of another program.
+
+Left out on purpose: options that run a program (`rg --pre`, `sort --compress-program`), write (`sort -o`, `tree -o`),
 take names from a file (`--files0-from`), follow links (`grep -R`, `ls -L`), or never end (`tail -f`).
 """
 
-from typing import Literal
+import re
+from typing import Any, Literal, get_args
+
+import msgspec
 
 from hames.domain.value import Value
 
@@ -13,23 +20,16 @@ Operands = Literal["paths", "files", "pattern", "words", "none"]
 
 
 class ReadingProgram(Value):
-    """`flags` and `values` are letters without and with a value, `long` and `long_values` the same in words.
-    `long_maybe` may have a value after `=`."""
+    """`options` are the allowed ones, with their dashes, each with `""`, `"="` or `"[=]"` as in the table."""
 
     operands: Operands = "paths"
-    flags: str = ""
-    values: str = ""
-    long: tuple[str, ...] = ()
-    long_values: tuple[str, ...] = ()
-    long_maybe: tuple[str, ...] = ()
-    pattern_flags: tuple[str, ...] = ()
+    options: dict[str, str] = {}
+    pattern_options: tuple[str, ...] = ()
     """With one of these there is no pattern among the operands."""
     least: int = 0
     most: int = 1000
-    maybe: str = ""
-    """Letters that may have a value, then in the same word."""
-    clusters: bool = True
-    """Reads `-ab 1` as `-a -b 1`. Programs that read their words by hand do it differently, each in its own way."""
+    no_clusters: bool = False
+    """Does not read `-ab 1` as `-a -b 1`: programs that read their words by hand do it differently, each in its way."""
     bare_number: bool = False
     """`-20` means twenty of something."""
     filters: bool = False
@@ -40,362 +40,155 @@ class ReadingProgram(Value):
     """A file name that begins with `-` does no harm as an option, so `*.txt` may stand among its words."""
 
 
-def names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+def read_programs(table: str, operands: Operands = "paths") -> dict[str, ReadingProgram]:
+    """A table as the module describes it. `operands`: of programs that do not say."""
+    found: dict[str, ReadingProgram] = {}
+    for entry in re.split(r"\n(?=\S)", table.strip()):
+        names, _, usage = entry.partition(": ")
+        fields: dict[str, Any] = {"operands": operands}
+        options: dict[str, str] = {}
+        for word in usage.split():
+            name = word.removesuffix("[=]").removesuffix("=")
+            takes = word.removeprefix(name)
+            if word.startswith("+"):
+                options |= found[word[1:]].options
+            elif word.startswith("--"):
+                options[name] = takes
+            elif word.startswith("-"):
+                options |= {f"-{letter}": takes for letter in name[1:]}
+            elif ".." in word:
+                least, _, most = word.partition("..")
+                fields |= {"least": int(least or 0), "most": int(most or 1000)}
+            elif word.startswith("pattern("):
+                fields |= {"operands": "pattern", "pattern_options": word[8:-1].split(",")}
+            else:
+                fields |= {"operands": word} if word in get_args(Operands) else {word: True}
+        program = msgspec.convert({**fields, "options": options}, ReadingProgram)
+        found |= dict.fromkeys(names.split(), program)
+    return found
 
 
-_GREP = ReadingProgram(
-    star_safe=True,
-    operands="pattern",
-    flags="EFGPHILTUZabchilnoqrsvwxyz",
-    values="ABCDdem",
-    long=names(
-        "basic-regexp byte-offset count extended-regexp files-with-matches files-without-match fixed-strings "
-        "ignore-case initial-tab invert-match line-buffered line-number line-regexp no-filename no-ignore-case "
-        "no-messages null null-data only-matching perl-regexp quiet recursive silent text with-filename word-regexp"
-    ),
-    long_values=names(
-        "after-context before-context binary-files context exclude exclude-dir include label max-count regexp"
-    ),
-    long_maybe=names("color colour"),
-    pattern_flags=("e", "regexp"),
-    bare_number=True,
-    filters=True,
-)
+PROGRAMS = read_programs("""
+ls: names_only star_safe -1ABCFGNQRSUXabcdfghiklmnopqrstuvx -I= --all --almost-all --author --classify --color[=]
+    --directory --escape --file-type --format= --full-time --group-directories-first --hide= --human-readable --ignore=
+    --indicator-style= --inode --kibibytes --literal --no-group --numeric-uid-gid --quote-name --quoting-style=
+    --recursive --reverse --si --size --sort= --time= --time-style=
+cat: filters star_safe -AETbenstuv --number --number-nonblank --show-all --show-ends --show-nonprinting --show-tabs
+    --squeeze-blank
+head tail: filters star_safe bare_number -qvz -cn= --bytes= --lines= --quiet --silent --verbose --zero-terminated
+nl: filters star_safe -p -bdfhilnsvw= --body-numbering= --footer-numbering= --header-numbering= --line-increment=
+    --no-renumber --number-format= --number-separator= --number-width= --section-delimiter= --starting-line-number=
+wc: filters star_safe -Lclmw --bytes --chars --lines --max-line-length --words
+tac: filters star_safe -br -s= --before --regex --separator=
+rev: filters star_safe
+grep egrep fgrep: pattern(e,regexp) filters star_safe bare_number -EFGPHILTUZabchilnoqrsvwxyz -ABCDdem=
+    --after-context= --basic-regexp --before-context= --binary-files= --byte-offset --color[=] --colour[=] --context=
+    --count --exclude= --exclude-dir= --extended-regexp --files-with-matches --files-without-match --fixed-strings
+    --ignore-case --include= --initial-tab --invert-match --label= --line-buffered --line-number --line-regexp
+    --max-count= --no-filename --no-ignore-case --no-messages --null --null-data --only-matching --perl-regexp --quiet
+    --recursive --regexp= --silent --text --with-filename --word-regexp
+rg: pattern(e,regexp,files,type-list) -.0FHINPSUacinlopqsuvwx -ABCEMTdegjmrt= --after-context= --before-context=
+    --case-sensitive --color= --colors= --column --context= --context-separator= --count --count-matches --crlf
+    --encoding= --files --files-with-matches --files-without-match --fixed-strings --glob= --glob-case-insensitive
+    --heading --hidden --iglob= --ignore-case --invert-match --json --line-number --line-regexp --max-columns=
+    --max-count= --max-depth= --max-filesize= --multiline --multiline-dotall --no-config --no-filename --no-heading
+    --no-ignore --no-ignore-parent --no-ignore-vcs --no-line-number --no-messages --null --null-data --one-file-system
+    --only-matching --passthru --path-separator= --pcre2 --pretty --quiet --regexp= --replace= --smart-case --sort=
+    --sortr= --stats --text --threads= --trim --type= --type-list --type-not= --unrestricted --vimgrep --with-filename
+    --word-regexp
+sort: filters -CMRVbcdfghimnrsuz -kt= --check[=] --dictionary-order --field-separator= --general-numeric-sort
+    --human-numeric-sort --ignore-case --ignore-leading-blanks --ignore-nonprinting --key= --merge --month-sort
+    --numeric-sort --reverse --sort= --stable --unique --version-sort --zero-terminated
+uniq: ..1 filters -Dcdiuz -fsw= --all-repeated[=] --check-chars= --count --group[=] --ignore-case --repeated
+    --skip-chars= --skip-fields= --unique --zero-terminated
+cut: filters star_safe -nsz -bcdf= --bytes= --characters= --complement --delimiter= --fields= --only-delimited
+    --output-delimiter= --zero-terminated
+tr: words 1..2 -Ccdst --complement --delete --squeeze-repeats --truncate-set1
+paste: filters star_safe -sz -d= --delimiters= --serial
+join: 2..2 -iz -12aejotv= --check-order --header --ignore-case --nocheck-order --zero-terminated
+comm: 2..2 -123z --check-order --nocheck-order --output-delimiter= --total --zero-terminated
+diff: files 2..2 -BEHNTZabdeinpqstuwyc -CFILUWx= --brief --color[=] --context[=] --expand-tabs --horizon-lines=
+    --ignore-all-space --ignore-blank-lines --ignore-case --ignore-matching-lines= --ignore-space-change
+    --ignore-tab-expansion --ignore-trailing-space --initial-tab --label= --left-column --minimal --new-file
+    --report-identical-files --show-c-function --show-function-line= --side-by-side --speed-large-files
+    --strip-trailing-cr --suppress-common-lines --tabsize= --text --unified[=] --width=
+cmp: files 2..2 -bls -in= --bytes= --ignore-initial= --print-bytes --quiet --silent --verbose
+du: names_only star_safe -0Sabchkmsx -d= --all --apparent-size --block-size= --bytes --count-links --exclude=
+    --human-readable --max-depth= --null --one-file-system --separate-dirs --si --summarize --threshold= --time[=]
+    --total
+df: names_only -HPTahikl --all --block-size= --human-readable --inodes --local --output[=] --portability --print-type
+    --si --total
+stat: 1.. names_only star_safe -Lft -c= --dereference --file-system --format= --printf= --terse
+file: 1.. -LNbhikr --brief --dereference --keep-going --mime --mime-encoding --mime-type --no-dereference --no-pad
+    --raw
+basename: words 1.. star_safe -az -s= --multiple --suffix= --zero
+dirname: words 1.. star_safe -z --zero
+realpath: 1.. names_only star_safe -LPemqsz --canonicalize-existing --canonicalize-missing --logical --no-symlinks
+    --physical --quiet --strip --zero
+readlink: 1.. names_only star_safe -efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline
+    --quiet --silent --verbose --zero
+pwd: none -LP
+true false arch whoami groups lscpu: none
+uname: none -aimnoprsv --all --hardware-platform --kernel-name --kernel-release --machine --nodename --operating-system
+    --processor
+nproc: none --all
+uptime: none -ps --pretty --since
+hostname: none -s
+id: words ..1 -Ggnruz --group --groups --name --real --user --zero
+which: words 1.. -a
+whereis: words 1.. -bms
+free: none -bghkm --bytes --giga --human --kibi --mebi --mega --total
+type: words 1.. -Papt
+tree: names_only no_clusters -ACDFJNQSXadfghinpqrstuv -ILP= --dirsfirst --du --filelimit= --filesfirst --gitignore
+    --ignore-case --inodes --noreport --prune --si --sort= --timefmt=
+fd fdfind: pattern(e,t,extension,type) names_only -0HIagipsu -ESdet= --absolute-path --case-sensitive --changed-before=
+    --changed-within= --exclude= --extension= --fixed-strings --full-path --glob --hidden --ignore-case --max-depth=
+    --max-results= --min-depth= --no-ignore --print0 --regex --size= --type=
+md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum: filters star_safe -btz --binary --tag --text --zero
+cksum: filters
+sum: filters -rs
+base64 base32: ..1 filters -di -w= --decode --ignore-garbage --wrap=
+strings: 1.. -afow -ent= --all --bytes= --encoding= --print-file-name --radix=
+od: filters star_safe -abcdfhilosvx -ANSjt= --address-radix= --endian= --format= --output-duplicates --read-bytes=
+    --skip-bytes=
+hexdump: filters -Cbcdovx -ens=
+hd: filters -bcdovx -ens=
+xxd: ..1 filters no_clusters -abeipu -cgls=
+column: filters -tx -cos= --output-separator= --separator= --table
+fold: filters star_safe -bs -w= --bytes --spaces --width=
+fmt: filters -cstu -gpw= --width=
+expand: filters -i -t= --initial --tabs=
+unexpand: filters -a -t= --all --first-only --tabs=
+""")
 
-_RG = ReadingProgram(
-    operands="pattern",
-    flags=".0FHINPSUacinlopqsuvwx",
-    values="ABCEMTdegjmrt",
-    long=names(
-        "case-sensitive column count count-matches crlf files files-with-matches files-without-match fixed-strings "
-        "glob-case-insensitive heading hidden ignore-case invert-match json line-number line-regexp multiline "
-        "multiline-dotall no-config no-filename no-heading no-ignore no-ignore-parent no-ignore-vcs no-line-number "
-        "no-messages null null-data one-file-system only-matching passthru pcre2 pretty quiet smart-case stats text "
-        "trim type-list unrestricted vimgrep with-filename word-regexp"
-    ),
-    long_values=names(
-        "after-context before-context color colors context context-separator encoding glob iglob max-columns max-count "
-        "max-depth max-filesize path-separator regexp replace sort sortr threads type type-not"
-    ),
-    pattern_flags=("e", "regexp", "files", "type-list"),
-)
-
-_FD = ReadingProgram(
-    operands="pattern",
-    flags="0HIagipsu",
-    values="ESdet",
-    long=names("absolute-path case-sensitive fixed-strings full-path glob hidden ignore-case no-ignore print0 regex"),
-    long_values=names("changed-before changed-within exclude extension max-depth max-results min-depth size type"),
-    pattern_flags=("e", "t", "extension", "type"),
-    names_only=True,
-)
-
-_CHECKSUM = ReadingProgram(star_safe=True, flags="btz", long=names("binary text tag zero"), filters=True)
-_BASE_ENCODING = ReadingProgram(
-    operands="paths",
-    flags="di",
-    values="w",
-    long=names("decode ignore-garbage"),
-    long_values=("wrap",),
-    most=1,
-    filters=True,
-)
-
-PROGRAMS: dict[str, ReadingProgram] = {
-    "ls": ReadingProgram(
-        names_only=True,
-        star_safe=True,
-        flags="1ABCFGNQRSUXabcdfghiklmnopqrstuvx",
-        values="I",
-        long=names(
-            "all almost-all author classify directory escape file-type full-time group-directories-first "
-            "human-readable inode kibibytes literal no-group numeric-uid-gid quote-name recursive reverse si size"
-        ),
-        long_values=names("format hide ignore indicator-style quoting-style sort time time-style"),
-        long_maybe=("color",),
-    ),
-    "cat": ReadingProgram(
-        star_safe=True,
-        flags="AETbenstuv",
-        long=names("number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank"),
-        filters=True,
-    ),
-    "head": ReadingProgram(
-        star_safe=True,
-        flags="qvz",
-        values="cn",
-        long=names("quiet silent verbose zero-terminated"),
-        long_values=names("bytes lines"),
-        bare_number=True,
-        filters=True,
-    ),
-    "tail": ReadingProgram(
-        star_safe=True,
-        flags="qvz",
-        values="cn",
-        long=names("quiet silent verbose zero-terminated"),
-        long_values=names("bytes lines"),
-        bare_number=True,
-        filters=True,
-    ),
-    "nl": ReadingProgram(
-        star_safe=True,
-        flags="p",
-        values="bdfhilnsvw",
-        long=("no-renumber",),
-        long_values=names(
-            "body-numbering footer-numbering header-numbering line-increment number-format number-separator "
-            "number-width section-delimiter starting-line-number"
-        ),
-        filters=True,
-    ),
-    "wc": ReadingProgram(
-        star_safe=True, flags="Lclmw", long=names("bytes chars lines max-line-length words"), filters=True
-    ),
-    "tac": ReadingProgram(
-        star_safe=True, flags="br", values="s", long=names("before regex"), long_values=("separator",), filters=True
-    ),
-    "rev": ReadingProgram(star_safe=True, filters=True),
-    "grep": _GREP,
-    "egrep": _GREP,
-    "fgrep": _GREP,
-    "rg": _RG,
-    "sort": ReadingProgram(
-        flags="CMRVbcdfghimnrsuz",
-        values="kt",
-        long=names(
-            "dictionary-order general-numeric-sort human-numeric-sort ignore-case ignore-leading-blanks "
-            "ignore-nonprinting merge month-sort numeric-sort reverse stable unique version-sort zero-terminated"
-        ),
-        long_values=names("field-separator key sort"),
-        long_maybe=("check",),
-        filters=True,
-    ),
-    "uniq": ReadingProgram(
-        flags="Dcdiuz",
-        values="fsw",
-        long=names("count ignore-case repeated unique zero-terminated"),
-        long_values=names("check-chars skip-chars skip-fields"),
-        long_maybe=names("all-repeated group"),
-        most=1,
-        filters=True,
-    ),
-    "cut": ReadingProgram(
-        star_safe=True,
-        flags="nsz",
-        values="bcdf",
-        long=names("complement only-delimited zero-terminated"),
-        long_values=names("bytes characters delimiter fields output-delimiter"),
-        filters=True,
-    ),
-    "tr": ReadingProgram(
-        operands="words",
-        flags="Ccdst",
-        long=names("complement delete squeeze-repeats truncate-set1"),
-        least=1,
-        most=2,
-    ),
-    "paste": ReadingProgram(
-        star_safe=True, flags="sz", values="d", long=("serial",), long_values=("delimiters",), filters=True
-    ),
-    "join": ReadingProgram(
-        flags="iz",
-        values="12aejotv",
-        long=names("check-order header ignore-case nocheck-order zero-terminated"),
-        least=2,
-        most=2,
-    ),
-    "comm": ReadingProgram(
-        flags="123z",
-        long=names("check-order nocheck-order total zero-terminated"),
-        long_values=("output-delimiter",),
-        least=2,
-        most=2,
-    ),
-    "diff": ReadingProgram(
-        operands="files",
-        flags="BEHNTZabdeinpqstuwyc",
-        values="CFILUWx",
-        long=names(
-            "brief expand-tabs ignore-all-space ignore-blank-lines ignore-case ignore-space-change "
-            "ignore-tab-expansion "
-            "ignore-trailing-space initial-tab left-column minimal new-file report-identical-files "
-            "show-c-function side-by-side speed-large-files strip-trailing-cr suppress-common-lines text"
-        ),
-        long_values=names("horizon-lines ignore-matching-lines label show-function-line tabsize width"),
-        long_maybe=names("color context unified"),
-        least=2,
-        most=2,
-    ),
-    "cmp": ReadingProgram(
-        operands="files",
-        flags="bls",
-        values="in",
-        long=names("print-bytes quiet silent verbose"),
-        long_values=names("bytes ignore-initial"),
-        least=2,
-        most=2,
-    ),
-    "du": ReadingProgram(
-        names_only=True,
-        star_safe=True,
-        flags="0Sabchkmsx",
-        values="d",
-        long=names(
-            "all apparent-size bytes count-links human-readable null one-file-system separate-dirs si summarize total"
-        ),
-        long_values=names("block-size exclude max-depth threshold"),
-        long_maybe=("time",),
-    ),
-    "df": ReadingProgram(
-        names_only=True,
-        flags="HPTahikl",
-        long=names("all human-readable inodes local portability print-type si total"),
-        long_values=("block-size",),
-        long_maybe=("output",),
-    ),
-    "stat": ReadingProgram(
-        names_only=True,
-        star_safe=True,
-        flags="Lft",
-        values="c",
-        long=names("dereference file-system terse"),
-        long_values=names("format printf"),
-        least=1,
-    ),
-    "file": ReadingProgram(
-        flags="LNbhikr",
-        long=names("brief dereference keep-going mime mime-encoding mime-type no-dereference no-pad raw"),
-        least=1,
-    ),
-    "basename": ReadingProgram(
-        star_safe=True,
-        operands="words",
-        flags="az",
-        values="s",
-        long=names("multiple zero"),
-        long_values=("suffix",),
-        least=1,
-    ),
-    "dirname": ReadingProgram(star_safe=True, operands="words", flags="z", long=("zero",), least=1),
-    "realpath": ReadingProgram(
-        names_only=True,
-        star_safe=True,
-        flags="LPemqsz",
-        long=names("canonicalize-existing canonicalize-missing logical no-symlinks physical quiet strip zero"),
-        least=1,
-    ),
-    "readlink": ReadingProgram(
-        names_only=True,
-        star_safe=True,
-        flags="efmnqsvz",
-        long=names("canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero"),
-        least=1,
-    ),
-    "pwd": ReadingProgram(operands="none", flags="LP"),
-    "true": ReadingProgram(operands="none"),
-    "false": ReadingProgram(operands="none"),
-    "uname": ReadingProgram(
-        operands="none",
-        flags="aimnoprsv",
-        long=names("all hardware-platform kernel-name kernel-release machine nodename operating-system processor"),
-    ),
-    "arch": ReadingProgram(operands="none"),
-    "nproc": ReadingProgram(operands="none", long=("all",)),
-    "uptime": ReadingProgram(operands="none", flags="ps", long=names("pretty since")),
-    "whoami": ReadingProgram(operands="none"),
-    "groups": ReadingProgram(operands="none"),
-    "hostname": ReadingProgram(operands="none", flags="s"),
-    "id": ReadingProgram(operands="words", flags="Ggnruz", long=names("group groups name real user zero"), most=1),
-    "which": ReadingProgram(operands="words", flags="a", least=1),
-    "whereis": ReadingProgram(operands="words", flags="bms", least=1),
-    "free": ReadingProgram(operands="none", flags="bghkm", long=names("bytes giga human kibi mebi mega total")),
-    "lscpu": ReadingProgram(operands="none"),
-    "type": ReadingProgram(operands="words", flags="Papt", least=1),
-    "tree": ReadingProgram(
-        names_only=True,
-        flags="ACDFJNQSXadfghinpqrstuv",
-        values="ILP",
-        clusters=False,
-        long=names("dirsfirst du filesfirst gitignore ignore-case inodes noreport prune si"),
-        long_values=names("filelimit sort timefmt"),
-    ),
-    "fd": _FD,
-    "fdfind": _FD,
-    "md5sum": _CHECKSUM,
-    "sha1sum": _CHECKSUM,
-    "sha224sum": _CHECKSUM,
-    "sha256sum": _CHECKSUM,
-    "sha384sum": _CHECKSUM,
-    "sha512sum": _CHECKSUM,
-    "b2sum": _CHECKSUM,
-    "cksum": ReadingProgram(filters=True),
-    "sum": ReadingProgram(flags="rs", filters=True),
-    "base64": _BASE_ENCODING,
-    "base32": _BASE_ENCODING,
-    "strings": ReadingProgram(
-        flags="afow",
-        values="ent",
-        long=names("all print-file-name"),
-        long_values=names("bytes encoding radix"),
-        least=1,
-    ),
-    "od": ReadingProgram(
-        star_safe=True,
-        flags="abcdfhilosvx",
-        values="ANSjt",
-        long=("output-duplicates",),
-        long_values=names("address-radix endian format read-bytes skip-bytes"),
-        filters=True,
-    ),
-    "hexdump": ReadingProgram(flags="Cbcdovx", values="ens", filters=True),
-    "hd": ReadingProgram(flags="bcdovx", values="ens", filters=True),
-    "xxd": ReadingProgram(flags="abeipu", values="cgls", clusters=False, most=1, filters=True),
-    "column": ReadingProgram(
-        flags="tx", values="cos", long=("table",), long_values=names("output-separator separator"), filters=True
-    ),
-    "fold": ReadingProgram(
-        star_safe=True, flags="bs", values="w", long=names("bytes spaces"), long_values=("width",), filters=True
-    ),
-    "fmt": ReadingProgram(flags="cstu", values="gpw", long_values=("width",), filters=True),
-    "expand": ReadingProgram(flags="i", values="t", long=("initial",), long_values=("tabs",), filters=True),
-    "unexpand": ReadingProgram(
-        flags="a", values="t", long=names("all first-only"), long_values=("tabs",), filters=True
-    ),
-}
+WITH_CHECKS_OF_THEIR_OWN = read_programs("""
+date: words -Ru -d= -I[=] --date= --iso-8601[=] --rfc-3339= --utc
+seq: words -w -fs=
+jq: pattern 1.. filters -CMSacejnrs --ascii-output --color-output --compact-output --exit-status --indent=
+    --join-output --monochrome-output --null-input --raw-output --slurp --sort-keys --tab
+""")
 
 FIND_TESTS_ALONE = frozenset(
-    names("-a -and -o -or -not ! ( ) -daystart -depth -empty -executable -false -ls -mount -nogroup -noleaf -nouser ")
-    + names("-print -print0 -prune -quit -readable -true -writable -xdev")
+    """
+    -a -and -o -or -not ! ( ) -daystart -depth -empty -executable -false -ls -mount -nogroup -noleaf -nouser -print
+    -print0 -prune -quit -readable -true -writable -xdev
+    """.split()
 )
 FIND_TESTS_WITH_VALUE = frozenset(
-    names("-amin -atime -cmin -ctime -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname ")
-    + names(
-        "-maxdepth -mindepth -mmin -mtime -name -newermt -path -perm -printf -regex -regextype -size -type -uid -user "
-    )
-    + names("-wholename -xtype")
+    """
+    -amin -atime -cmin -ctime -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname -maxdepth
+    -mindepth -mmin -mtime -name -newermt -path -perm -printf -regex -regextype -size -type -uid -user -wholename -xtype
+    """.split()
 )
-FIND_TESTS_WITH_PATH = frozenset(names("-anewer -cnewer -newer -samefile"))
+FIND_TESTS_WITH_PATH = frozenset(("-anewer", "-cnewer", "-newer", "-samefile"))
 
-JQ = ReadingProgram(
-    operands="pattern",
-    flags="CMSacejnrs",
-    long=names(
-        "ascii-output color-output compact-output exit-status join-output monochrome-output null-input raw-output "
-        "slurp sort-keys tab"
-    ),
-    long_values=("indent",),
-    least=1,
-    filters=True,
-)
 JQ_NAMES = frozenset(
-    names(
-        "add all and any arrays ascii_downcase ascii_upcase booleans contains del elif else empty end endswith false "
-        "first flatten floor from_entries fromjson group_by has if in index indices inside iterables join keys "
-        "keys_unsorted last leaf_paths length ltrimstr map map_values match max max_by min min_by not null nulls "
-        "numbers objects or paths reverse round rtrimstr scalars select sort sort_by split startswith strings test "
-        "then to_entries tojson tonumber tostring true type unique unique_by utf8bytelength values with_entries"
-    )
+    """
+    add all and any arrays ascii_downcase ascii_upcase booleans contains del elif else empty end endswith false
+    first flatten floor from_entries fromjson group_by has if in index indices inside iterables join keys
+    keys_unsorted last leaf_paths length ltrimstr map map_values match max max_by min min_by not null nulls
+    numbers objects or paths reverse round rtrimstr scalars select sort sort_by split startswith strings test
+    then to_entries tojson tonumber tostring true type unique unique_by utf8bytelength values with_entries
+    """.split()
 )
 """What a filter may call. `import`, `include`, `input` and `env` read elsewhere; `repeat` and `range` need not end."""

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hames.domain.value import Value
+from hames.sandbox.paths import is_inside
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.paths import is_inside
+from hames.sandbox.walls.after_command.git.config import UnreadableConfig, read_config
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_INDEX_BYTES = 64 << 20
@@ -54,8 +55,6 @@ _EXACTLY = {
     "filter.lfs.smudge": "git-lfs smudge -- %f",
 }
 """What `git lfs install --local` writes."""
-_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\][ \t]*')
-_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
 _USER_IN_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 _GITLINK = b"\x00\x00\xe0\x00"
 """The mode of an index entry that is another repository: 160000 in octal."""
@@ -89,7 +88,7 @@ def open_repository(top: str, workspace: str) -> Repository:
     marker = Path(top, ".git")
     if marker.is_symlink():
         raise Doubt(f"`{marker}` is a symbolic link")
-    git_dir = str(marker) if marker.is_dir() else _linked(marker)
+    git_dir = str(marker) if marker.is_dir() else _read_git_link(marker)
     common = _common_dir(git_dir)
     if not is_inside(git_dir, workspace) and not _points_back(git_dir, common, top):
         raise Doubt(f"`{marker}` leads to the repository of another directory")
@@ -149,7 +148,7 @@ def _is_harmless(key: str, value: str, repository: Repository) -> bool:
 
 
 def _read_config(path: Path) -> Iterator[tuple[str, str]]:
-    """Every setting with its whole name. Whatever is not written in the usual way raises `Doubt`."""
+    """Every setting with its whole name. What git would not read raises `Doubt`."""
     try:
         if not os.path.lexists(path):
             return
@@ -159,29 +158,14 @@ def _read_config(path: Path) -> Iterator[tuple[str, str]]:
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:
         raise Doubt(f"the settings of the repository cannot be read ({error.strerror})") from None
-    odd = Doubt(f"the settings of the repository are written in an unusual way (`{path.name}`)")
-    if len(raw) > MAX_CONFIG_BYTES:
-        raise odd
     try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        raise odd from None
-    section = ""
-    for line in text.replace("\r\n", "\n").split("\n"):
-        bare = line.strip(" \t")
-        if not bare or bare[0] in "#;":
-            continue
-        if bare[0] == "[":
-            found = _SECTION.fullmatch(bare)
-            if found is None:
-                raise odd
-            section = found[1].lower() + (f".{found[2]}" if found[2] is not None else "")
-            continue
-        found = _SETTING.fullmatch(bare)
-        if found is None or not section or "\r" in bare or "\0" in bare or bare.endswith("\\"):
-            raise odd
-        value = found[2]
-        yield f"{section}.{found[1].lower()}", "true" if value is None else value.strip().strip('"')
+        # To git a lone carriage return is a part of a value. People would see a new line, and other programs read one.
+        if len(raw) > MAX_CONFIG_BYTES or b"\r" in raw.replace(b"\r\n", b""):
+            raise UnreadableConfig("too long, or a lone carriage return")
+        for setting in read_config(raw):
+            yield setting.key, "true" if setting.value is None else setting.value
+    except UnreadableConfig:
+        raise Doubt(f"the settings of the repository are written in an unusual way (`{path.name}`)") from None
 
 
 def _gitlinks(repository: Repository, settings: dict[str, list[str]]) -> Iterator[str]:
@@ -234,7 +218,7 @@ def _offset(data: bytes, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def _linked(marker: Path) -> str:
+def _read_git_link(marker: Path) -> str:
     """Where a `.git` that is a file says that the repository is."""
     try:
         with marker.open("rb") as file:

@@ -7,10 +7,9 @@ every day (`.env.example`, `public.pem`, `secrets.go`).
 import re
 
 _DATA = r"(?:\.(?:cfg|conf|csv|dat|enc|env|ini|json|plist|properties|toml|txt|xml|ya?ml))?"
-_CODE = (
-    *(".c", ".cc", ".cpp", ".cs", ".css", ".dart", ".ex", ".exs", ".go", ".h", ".hpp", ".html", ".java", ".js", ".jsx"),
-    *(".kt", ".lua", ".md", ".mjs", ".php", ".pl", ".proto", ".py", ".pyi", ".rb", ".rs", ".rst", ".scala", ".sh"),
-    *(".sql", ".svelte", ".swift", ".tf", ".ts", ".tsx", ".vue"),
+_CODE = tuple(
+    ".c .cc .cpp .cs .css .dart .ex .exs .go .h .hpp .html .java .js .jsx .kt .lua .md .mjs .php .pl .proto .py .pyi "
+    ".rb .rs .rst .scala .sh .sql .svelte .swift .tf .ts .tsx .vue".split()
 )
 _LONGEST_NAME = 255
 _HARMLESS = re.compile(

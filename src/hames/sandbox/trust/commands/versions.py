@@ -7,39 +7,30 @@ opens a manual page.
 
 from hames.sandbox.trust.commands.programs import PROGRAMS
 
-_ANSWERS: dict[str, str] = {
-    **dict.fromkeys(PROGRAMS, "--version --help"),
-    **dict.fromkeys(("awk", "date", "find", "sed"), "--version --help"),
-    **dict.fromkeys(
-        ("black", "clang", "clang++", "docker", "eslint", "g++", "gh", "meson", "mypy", "ninja"), "--version"
-    ),
-    **dict.fromkeys(
-        ("aws", "clang-format", "conda", "ghc", "gpg", "gzip", "julia", "mysql", "nvim", "psql"), "--version"
-    ),
-    **dict.fromkeys(("redis-cli", "rsync", "swift", "tar", "vim", "R"), "--version"),
-    **dict.fromkeys(("bash", "nix", "poetry", "prettier", "rustfmt", "rustup", "sqlite3"), "--version"),
-    **dict.fromkeys(("cmake", "curl", "deno", "gcc", "jq", "wget"), "--version --help"),
-    **dict.fromkeys(("pip", "pip3", "python", "python2", "python3", "rg", "ruff", "uv"), "--version -V --help"),
-    **dict.fromkeys(("bun", "gem", "npm", "perl", "php", "pnpm", "ruby"), "--version -v"),
-    **dict.fromkeys(("make", "node", "tsc"), "--version -v --help"),
-    **dict.fromkeys(("cargo", "rustc"), "--version -V -vV --help"),
-    **dict.fromkeys(("ffmpeg", "java", "javac"), "--version -version"),
-    **dict.fromkeys(("go", "zig"), "version"),
-    "git": "--version version",
-    "lua": "-v",
-    "openssl": "version",
-    "ssh": "-V",
-    "tmux": "-V",
+_QUESTIONS: dict[str, str] = {
+    "--version --help": "awk date find sed cmake curl deno gcc jq wget " + " ".join(PROGRAMS),
+    "--version": "aws bash black clang clang++ clang-format conda docker eslint g++ gh ghc gpg gzip julia meson mypy "
+    "mysql ninja nix nvim poetry prettier psql R redis-cli rsync rustfmt rustup sqlite3 swift tar vim",
+    "--version -V --help": "pip pip3 python python2 python3 rg ruff uv",
+    "--version -v": "bun gem npm perl php pnpm ruby",
+    "--version -v --help": "make node tsc",
+    "--version -V -vV --help": "cargo rustc",
+    "--version -version": "ffmpeg java javac",
+    "version": "go openssl zig",
+    "--version version": "git",
+    "-v": "lua",
+    "-V": "ssh tmux",
 }
-CHOOSERS = ("rust-toolchain", "rust-toolchain.toml")
-"""Files of a repository that say which program answers."""
-_CHOSEN = frozenset(("cargo", "rustc", "rustfmt"))
+_QUESTIONS_OF = {name: words.split() for words, names in _QUESTIONS.items() for name in names.split()}
+_CHOOSERS: dict[str, tuple[str, ...]] = dict.fromkeys(
+    "cargo rustc rustfmt".split(), ("rust-toolchain", "rust-toolchain.toml")
+)
 
 
 def asks_for_version(name: str, words: list[str]) -> bool:
-    return len(words) == 1 and words[0] in _ANSWERS.get(name, "").split()
+    return len(words) == 1 and words[0] in _QUESTIONS_OF.get(name, ())
 
 
-def is_chosen_by_repository(name: str) -> bool:
-    """Whether `CHOOSERS` in the working directory or above it could make the name mean a program of theirs."""
-    return name in _CHOSEN
+def choosers(name: str) -> tuple[str, ...]:
+    """Files in the working directory or above it that could make the name mean a program of the repository's choice."""
+    return _CHOOSERS.get(name, ())

@@ -10,7 +10,9 @@ from typing import Literal, NoReturn
 
 from hames.domain.value import Value
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.limits import MAX_BYTES, MAX_COMMANDS
+
+MAX_BYTES = 16 * 1024
+MAX_COMMANDS = 20
 
 Joint = Literal["", "&&", "||", ";", "|"]
 
@@ -210,16 +212,16 @@ class _WordReader:
             if character in _BARE or character > "\x7f":
                 self._add(character)
             elif character == "'":
-                self._single_quoted()
+                self._read_single_quotes()
             elif character == '"':
-                self._double_quoted()
+                self._read_double_quotes()
             elif character == "\\":
-                self._escaped()
+                self._read_escape()
             elif character == "*":
                 self._stars.append(self._length)
                 self._add(character)
             elif character == "$":
-                self._dollar()
+                self._read_dollar()
             elif character in _SPECIAL:
                 self._special_character(character, first=first)
             elif character in "[]" and self._is_alone():
@@ -236,14 +238,14 @@ class _WordReader:
         """`[` and `]` as words of their own, as in `[ -f a ]`."""
         return self._start == self.at and self._line[self.at + 1 : self.at + 2] in ("", " ", ";", "|", "&")
 
-    def _single_quoted(self) -> None:
+    def _read_single_quotes(self) -> None:
         end = self._line.find("'", self.at + 1)
         if end < 0:
             raise Doubt("a quote is not closed")
         self._quoted = True
         self._add(self._line[self.at + 1 : end], width=end + 1 - self.at)
 
-    def _double_quoted(self) -> None:
+    def _read_double_quotes(self) -> None:
         self._quoted = True
         self.at += 1
         inner = self._length
@@ -260,7 +262,7 @@ class _WordReader:
             if character == "$" and following in _LITERAL_AFTER_DOLLAR and following:
                 self._add(character)
             elif character == "$":
-                self._dollar()
+                self._read_dollar()
             elif character == "`":
                 self._refuse(character)
             elif character == "\\" and following in ('"', "\\"):
@@ -272,14 +274,14 @@ class _WordReader:
                 self._add(character)
         raise Doubt("a quote is not closed")
 
-    def _escaped(self) -> None:
+    def _read_escape(self) -> None:
         following = self._line[self.at + 1 : self.at + 2]
         if following not in _ESCAPABLE or not following:
             raise Doubt(f"it has an escaped character (`\\{following}`) outside quotes")
         self._quoted = True
         self._add(following, width=2)
 
-    def _dollar(self) -> None:
+    def _read_dollar(self) -> None:
         if self._line.startswith("$?", self.at):
             self._status = True
             self._add("$?", width=2)

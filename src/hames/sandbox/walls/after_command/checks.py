@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from hames.sandbox.walls.after_command.beneath_root import drop_mode_bits, is_inside, open_directory, root_of
+from hames.sandbox.paths import is_inside, root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import UnreadableConfig
 from hames.sandbox.walls.after_command.git.disarm import Disarmed, Disarmer
@@ -34,6 +34,7 @@ from hames.sandbox.walls.after_command.tree_walk import (
     special_search_result,
     start_special_search,
 )
+from hames.sandbox.walls.beneath_root import drop_mode_bits, open_directory
 
 log = logging.getLogger(__name__)
 
@@ -85,19 +86,19 @@ class AfterCommand:
             if self._recovered:
                 return
             self._recovered = True
-            self._pending.recover(self._look_again)
+            self._pending.recover(self._recover_one)
 
-    def _look_again(self, snapshot: Snapshot) -> bool:
+    def _recover_one(self, snapshot: Snapshot) -> bool:
         roots = tuple(map(os.fsdecode, snapshot.roots))
         shut = frozenset(map(os.fsdecode, snapshot.shut))
         try:
-            notes = _look(snapshot, {root: Tree(root) for root in roots}, limit=0, elapsed=0, skip=shut)
+            notes = _compare(snapshot, {root: Tree(root) for root in roots}, limit=0, elapsed=0, skip=shut)
         except Exception:
             log.exception("after_command.recover")
             return False
         for note in notes:
             log.warning("after_command.recovered", extra={"note": note})
-        self._late += [f"From a command that was cut off earlier: {note}" for note in notes]
+        self._late += [f"From an earlier command that was interrupted: {note}" for note in notes]
         return True
 
     def late_notes(self) -> list[str]:
@@ -170,7 +171,7 @@ class _Watch:
             return late
         if all(tree.entries <= SMALL for tree in self._trees.values()):
             try:
-                notes = self._look(snapshot, limit=SMALL * 2)
+                notes = self._compare(snapshot, limit=SMALL * 2)
             except TooManyFiles:
                 pass
             else:
@@ -190,29 +191,32 @@ class _Watch:
         count = sum(tree.entries for tree in self._trees.values())
         return [
             *late,
-            f"The workspace is so large ({count:,} files) that looking at what this command left behind takes longer"
-            f" than {AFTER_SECONDS:g} s. It goes on; what it finds is in the result of the next command. Until then a"
-            " git hook or setting that the command left would run outside the sandbox",
+            f"The workspace is so large ({count:,} files) that checking what this command left behind takes longer"
+            f" than {AFTER_SECONDS:g} s. The check goes on, and the result of the next command says what it found."
+            " Until then a git hook or setting that the command left would run outside the sandbox",
         ]
 
-    def _look(self, snapshot: Snapshot, limit: int) -> list[str]:
+    def _compare(self, snapshot: Snapshot, limit: int) -> list[str]:
         """Raises `TooManyFiles`."""
         try:
             elapsed = time.monotonic() - self._started
-            notes = _look(snapshot, self._trees, limit=limit, elapsed=elapsed, skip=self._skip)
+            notes = _compare(snapshot, self._trees, limit=limit, elapsed=elapsed, skip=self._skip)
         except TooManyFiles:
             raise
         except Exception as error:
             # The snapshot stays: the next look compares with it again.
             log.exception("after_command.look")
-            return [f"What this command left behind could not be looked at: {error}. Look before you use git here"]
+            return [
+                f"What this command left behind could not be checked: {error}. Check it yourself before you use"
+                f" git here"
+            ]
         self._snapshot = None
         if self._pending is not None:
             self._pending.end()
         return notes
 
     def finish_behind(self, behind: "_Behind", snapshot: Snapshot) -> None:
-        notes = self._look(snapshot, limit=0)
+        notes = self._compare(snapshot, limit=0)
         with behind.handover:
             behind.notes = notes
             if behind.overdue:
@@ -267,7 +271,9 @@ def _record(trees: dict[str, Tree], home: str, skip: frozenset[str]) -> Snapshot
     )
 
 
-def _look(snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: float, skip: frozenset[str]) -> list[str]:
+def _compare(
+    snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: float, skip: frozenset[str]
+) -> list[str]:
     """Compares, makes inert, and says what it did. Raises `TooManyFiles`."""
     roots = tuple(map(os.fsdecode, snapshot.roots))
     since: dict[str, int] = {}
@@ -276,7 +282,7 @@ def _look(snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: fl
         now = file_system_time(root)
         # A clock that was set back in the meantime must not make new files look old.
         since[root] = min(before, now - int(elapsed * 1e9)) if elapsed else before
-        seen.add(_see(trees[root], now, limit=limit, skip=skip))
+        seen.add(_read_tree(trees[root], now, limit=limit, skip=skip))
     disarmed = _disarm(snapshot, roots, seen, min(since.values(), default=0), skip)
     dropped, stuck = _drop_bits(seen.special, roots, since)
     tasks = [
@@ -287,7 +293,7 @@ def _look(snapshot: Snapshot, trees: dict[str, Tree], *, limit: int, elapsed: fl
     return [*disarm_notes(disarmed, roots), *bit_notes(dropped, stuck, roots), *task_notes(tasks, roots)]
 
 
-def _see(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> TreeContents:
+def _read_tree(tree: Tree, now: int, *, limit: int, skip: frozenset[str]) -> TreeContents:
     if limit:
         return tree.look(now, special=True, skip=skip, limit=limit)
     search: subprocess.Popen[bytes] | None = start_special_search(tree.root)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hames.sandbox.walls.after_command.beneath_root import root_of
+from hames.sandbox.paths import root_of
 from hames.sandbox.walls.after_command.git.disarm import Disarmed
 
 _MOST_NAMED = 8
@@ -55,11 +55,11 @@ def _note(group: Sequence[Disarmed], roots: Sequence[str]) -> str:
     kept = f" Kept as {named_list([one.kept_as for one in group if one.kept_as])}" if first.kept_as else ""
     match first.piece.kind:
         case "hook" if first.restored:
-            return f"Put the git hooks {names} in {place!r} back as they were: the command had changed them.{kept}"
+            return f"Restored the git hooks {names} in {place!r}: the command had changed them.{kept}"
         case "hook":
             return f"Disabled the git hooks {names} in {place!r}: git would have run them outside the sandbox.{kept}"
         case "config" if not first.what and first.restored:
-            return f"Put the git settings {path!r} back as they were: the command left what git cannot read.{kept}"
+            return f"Restored the git settings {path!r}: git could not read what the command had left.{kept}"
         case "config" if not first.what:
             return f"Replaced the git settings {path!r}: git cannot read them, or they lead elsewhere.{kept}"
         case "config":
@@ -69,7 +69,7 @@ def _note(group: Sequence[Disarmed], roots: Sequence[str]) -> str:
             )
         case "todo":
             return (
-                f"Took {named_list(first.what)} out of the paused rebase {path!r}: `git rebase --continue` would have"
+                f"Removed {named_list(first.what)} from the paused rebase {path!r}: `git rebase --continue` would have"
                 f" run it outside the sandbox. Run it yourself if it is needed.{kept}"
             )
         case "strategy":
@@ -77,7 +77,7 @@ def _note(group: Sequence[Disarmed], roots: Sequence[str]) -> str:
         case "pointer" | "common":
             return f"Disabled {path!r}: it leads git to a repository outside the workspace.{kept}"
         case "link":
-            return f"Disabled the link {path!r}: git would have used what it leads to.{kept}"
+            return f"Disabled the link {path!r}: git would have used its target.{kept}"
 
 
 def _problem(one: Disarmed, roots: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hames.domain.value import Value
-from hames.private_files import private_directory
+from hames.private_files import descriptor, private_directory
 from hames.sandbox.walls.after_command.git.state import Piece
 
 _RUNNING, _DONE = b"1", b"0"
@@ -86,18 +86,14 @@ class PendingChecks:
         if self._directory is None or not self.any_left():
             return
         for path in sorted(self._directory.iterdir()):
-            with suppress(OSError):
-                file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    snapshot = _decoded(path.read_bytes())
-                    if snapshot is None or look(snapshot):
-                        path.unlink(missing_ok=True)
-                finally:
-                    os.close(file)
+            with suppress(OSError), descriptor(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                snapshot = _decode(path.read_bytes())
+                if snapshot is None or look(snapshot):
+                    path.unlink(missing_ok=True)
 
 
-def _decoded(content: bytes) -> Snapshot | None:
+def _decode(content: bytes) -> Snapshot | None:
     """None: nothing is pending, or another version wrote it."""
     if not content.startswith(_RUNNING):
         return None

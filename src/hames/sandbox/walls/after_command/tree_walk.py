@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hames.executables import find_program
+from hames.private_files import descriptor
 from hames.sandbox.processes.environment import SYSTEM_PATH
-from hames.sandbox.walls.after_command.beneath_root import PLACE, open_listed
 from hames.sandbox.walls.after_command.task_files import FOREIGN_CODE, TASK_DIRECTORIES, TASK_FILES
+from hames.sandbox.walls.beneath_root import PLACE, open_listed
 
 SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 
@@ -163,55 +164,36 @@ class Tree:
             return None
         identity = (about.st_dev, about.st_ino, about.st_ctime_ns)
         before = self._known.get(path)
-        if (
-            before is not None
-            and before.identity == identity
-            and not before.racy
-            and (before.files is not None or not with_files)
-        ):
+        is_enough = before is not None and (before.files is not None or not with_files)
+        if before is not None and is_enough and before.identity == identity and not before.racy:
             return before
         hidden = False
         try:
-            entries = _listed(reach)
+            entries = _list(reach)
         except PermissionError:
-            entries, hidden = _listed_anyway(reach), True
+            entries, hidden = _list_hidden(reach), True
         except OSError:
             return None
         if entries is None:
             return None
-        here = _sorted_out(path, entries, identity, in_task)
-        return here._replace(
-            files=here.files if with_files else None,
-            hidden=hidden,
-            racy=about.st_ctime_ns > now - _RACY_NANOSECONDS,
-        )
+        here, racy = _sort_out(path, entries, identity, in_task), about.st_ctime_ns > now - _RACY_NANOSECONDS
+        return here._replace(files=here.files if with_files else None, hidden=hidden, racy=racy)
 
 
-def _listed(reach: str | int) -> list[tuple[str, bool]]:
+def _list(reach: str | int) -> list[tuple[str, bool]]:
     with os.scandir(reach) as entries:
         return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
-def _listed_anyway(reach: str) -> list[tuple[str, bool]] | None:
+def _list_hidden(reach: str) -> list[tuple[str, bool]] | None:
     try:
-        place = os.open(reach, PLACE)
+        with descriptor(os.open(reach, PLACE)) as place, descriptor(open_listed(place)) as listed:
+            return _list(listed)
     except OSError:
         return None
-    try:
-        listed = open_listed(place)
-    except OSError:
-        return None
-    finally:
-        os.close(place)
-    try:
-        return _listed(listed)
-    finally:
-        os.close(listed)
 
 
-def _sorted_out(
-    path: str, entries: list[tuple[str, bool]], identity: tuple[int, int, int], in_task: bool
-) -> _Directory:
+def _sort_out(path: str, entries: list[tuple[str, bool]], identity: tuple[int, int, int], in_task: bool) -> _Directory:
     subdirectories = tuple(name for name, is_directory in entries if is_directory)
     files = tuple(name for name, is_directory in entries if not is_directory)
     marks = {name for name, _ in entries if name in _MARKS}
@@ -270,24 +252,14 @@ def special_search_result(search: "subprocess.Popen[bytes]") -> list[str] | None
 def file_system_time(root: str) -> int:
     """Now, as the file system of `root` counts: the earliest change time that a later change there can get."""
     try:
-        here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return _kernel_time()
-    try:
-        mode = stat.S_IMODE(os.fstat(here).st_mode)
-        if mode & stat.S_ISGID:  # it would be taken away from an owner who is not in the group
-            return _kernel_time()
-        # Setting the mode it has sets nothing but the change time. A server's clock may differ from ours.
-        os.fchmod(here, mode)
-        return os.fstat(here).st_ctime_ns
+        with descriptor(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as here:
+            mode = stat.S_IMODE(os.fstat(here).st_mode)
+            if not mode & stat.S_ISGID:  # it would be taken away from an owner who is not in the group
+                # Setting the mode it has sets nothing but the change time. A server's clock may differ from ours.
+                os.fchmod(here, mode)
+                return os.fstat(here).st_ctime_ns
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
+        if error.errno not in (errno.ENOENT, errno.EPERM, errno.EACCES, errno.EROFS):
             raise
-        return _kernel_time()
-    finally:
-        os.close(here)
-
-
-def _kernel_time() -> int:
     # File systems stamp with the coarse clock, which is up to ten milliseconds behind.
     return time.clock_gettime_ns(getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME))

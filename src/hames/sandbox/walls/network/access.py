@@ -55,29 +55,24 @@ class NetworkAccess:
     """
 
     def __init__(self, environ: Mapping[str, str], outside: OutsideNetwork | None = None) -> None:
-        self._upstream = upstream_proxies(environ)
-        self._outside = outside or OutsideNetwork()
-        self._listeners = NamespaceListeners()
-        self._thread = _ProxyThread()
+        self.upstream = upstream_proxies(environ)
+        self.outside = outside or OutsideNetwork()
+        self.listeners = NamespaceListeners()
+        self.thread = _ProxyThread()
 
     def for_command(self) -> "CommandNetwork":
-        return CommandNetwork(self._listeners, self._thread, self._outside, self._upstream)
+        return CommandNetwork(self)
 
     def close(self) -> None:
-        self._listeners.close()
-        self._thread.close()
+        self.listeners.close()
+        self.thread.close()
 
 
 class CommandNetwork:
     """The network of one command. `gate` goes to the sandbox, which waits until there is something to read on it."""
 
-    def __init__(
-        self, listeners: NamespaceListeners, thread: "_ProxyThread", outside: OutsideNetwork, upstream: UpstreamProxies
-    ) -> None:
-        self._listeners = listeners
-        self._thread = thread
-        self._outside = outside
-        self._upstream = upstream
+    def __init__(self, access: NetworkAccess) -> None:
+        self._access = access
         self._proxy: Proxy | None = None
         self._serving: Future[None] | None = None
         self.gate, self._opener = os.pipe()
@@ -91,9 +86,10 @@ class CommandNetwork:
         Raises `SandboxUnavailable`; then the command must be ended.
         """
         try:
-            listener = self._listeners.open(pid, namespace, PORT)
+            listener = self._access.listeners.open(pid, namespace, PORT)
             try:
-                self._proxy, self._serving = self._thread.start(listener, self._outside, self._upstream)
+                started = self._access.thread.start(listener, self._access.outside, self._access.upstream)
+                self._proxy, self._serving = started
             except BaseException:
                 listener.close()
                 raise
@@ -101,7 +97,7 @@ class CommandNetwork:
         except (OSError, RuntimeError) as error:
             raise SandboxUnavailable(
                 f"no network for the command: its listener in the sandbox could not be opened ({error}); "
-                "run it without networkAccess, or without a sandbox by name (dangerFullAccess)"
+                "run it without networkAccess, or without a sandbox (dangerFullAccess)"
             ) from error
 
     def close(self) -> Sequence[str]:
@@ -111,7 +107,7 @@ class CommandNetwork:
             self._opener = -1
         if self._proxy is None or self._serving is None:
             return ()
-        self._thread.stop(self._proxy)
+        self._access.thread.stop(self._proxy)
         wait([self._serving], _STOP_SECONDS)
         if self._serving.done() and not self._serving.cancelled() and (error := self._serving.exception()):
             log.error("network.proxy_failed", exc_info=error)

@@ -8,7 +8,7 @@ whatever the rule says.
 import ipaddress
 import re
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from hames.domain.value import Value
 
@@ -27,49 +27,23 @@ RESERVED = "a reserved address"
 _MULTICAST = "a multicast address"
 _TUNNEL = "an address that leads into a tunnel"
 
-_V4: tuple[tuple[IPv4Network, str], ...] = tuple(
-    (IPv4Network(network), why)
-    for network, why in (
-        ("169.254.169.254/32", _METADATA),
-        ("100.100.100.200/32", _METADATA),
-        ("192.0.0.192/32", _METADATA),
-        ("168.63.129.16/32", _METADATA),  # a public address that every Azure machine reaches its host by
-        ("0.0.0.0/8", THIS_MACHINE),
-        ("127.0.0.0/8", THIS_MACHINE),
-        ("10.0.0.0/8", _PRIVATE),
-        ("172.16.0.0/12", _PRIVATE),
-        ("192.168.0.0/16", _PRIVATE),
-        ("100.64.0.0/10", _PRIVATE),  # shared by the customers of a provider
-        ("169.254.0.0/16", _LINK_LOCAL),
-        ("192.0.0.0/24", RESERVED),
-        ("192.0.2.0/24", RESERVED),
-        ("192.88.99.0/24", RESERVED),
-        ("198.18.0.0/15", RESERVED),
-        ("198.51.100.0/24", RESERVED),
-        ("203.0.113.0/24", RESERVED),
-        ("224.0.0.0/4", _MULTICAST),
-        ("240.0.0.0/4", RESERVED),
+_NOT_PUBLIC = tuple(
+    (ipaddress.ip_network(network), why)
+    for why, networks in (
+        # 168.63.129.16 is a public address that every Azure machine reaches its host by.
+        (_METADATA, "169.254.169.254 100.100.100.200 192.0.0.192 168.63.129.16 fd00:ec2::254 fd20:ce::254"),
+        (THIS_MACHINE, "0.0.0.0/8 127.0.0.0/8 ::/127"),
+        # 100.64.0.0/10 is shared by the customers of a provider.
+        (_PRIVATE, "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 fc00::/7 fec0::/10"),
+        (_LINK_LOCAL, "169.254.0.0/16 fe80::/10"),
+        (_MULTICAST, "224.0.0.0/4 ff00::/8"),
+        (_TUNNEL, "64:ff9b:1::/48 2001::/32 2002::/16"),
+        (RESERVED, "192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4"),
+        (RESERVED, "2001::/23 2001:db8::/32 3fff::/20"),
     )
+    for network in networks.split()
 )
-
-_V6: tuple[tuple[IPv6Network, str], ...] = tuple(
-    (IPv6Network(network), why)
-    for network, why in (
-        ("::/127", THIS_MACHINE),
-        ("fd00:ec2::254/128", _METADATA),
-        ("fd20:ce::254/128", _METADATA),
-        ("fc00::/7", _PRIVATE),
-        ("fe80::/10", _LINK_LOCAL),
-        ("fec0::/10", _PRIVATE),
-        ("ff00::/8", _MULTICAST),
-        ("64:ff9b:1::/48", _TUNNEL),
-        ("2001::/32", _TUNNEL),
-        ("2002::/16", _TUNNEL),
-        ("2001::/23", RESERVED),
-        ("2001:db8::/32", RESERVED),
-        ("3fff::/20", RESERVED),
-    )
-)
+"""The first network that an address is in says what is wrong with it."""
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -131,12 +105,9 @@ def address_refusal(address: Address) -> str:
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return _LINK_LOCAL
-        inner = _embedded(address)
-        if inner is None:
-            why = next((why for network, why in _V6 if address in network), "")
-            return why or ("" if address in _GLOBAL_V6 else RESERVED)
-        address = inner
-    return next((why for network, why in _V4 if address in network), "")
+        address = _embedded(address) or address
+    why = next((why for network, why in _NOT_PUBLIC if address in network), "")
+    return why or ("" if address.version == 4 or address in _GLOBAL_V6 else RESERVED)
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:

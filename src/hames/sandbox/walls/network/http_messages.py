@@ -20,23 +20,14 @@ _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[\t\x20-\x7e\x80-\xff]*)?")
 
 _HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authentication-info",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"upgrade",
-    }
+    b"connection keep-alive proxy-authenticate proxy-authentication-info proxy-authorization proxy-connection te "
+    b"trailer upgrade".split()
 )
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-class Request(Value):
+class ProxyRequest(Value):
     method: bytes
     target: bytes
     version: bytes
@@ -45,7 +36,7 @@ class Request(Value):
     """The bytes of the body; None: it comes in chunks."""
 
 
-class Response(Value):
+class ProxyResponse(Value):
     status: int
     line: bytes
     headers: Headers
@@ -62,7 +53,7 @@ def find_head(received: bytes) -> int:
     return end + 4 if end >= 0 else 0
 
 
-def parse_request(head: bytes) -> Request:
+def parse_request(head: bytes) -> ProxyRequest:
     """A whole head, with its empty line. Raises `Malformed`."""
     line, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     words = line.split(b" ")
@@ -75,16 +66,16 @@ def parse_request(head: bytes) -> Request:
     if sum(name == b"host" for name, _ in headers) > 1:
         raise Malformed("there is more than one Host")
     length = _body_length(headers, version)
-    return Request(method=method, target=target, version=version, headers=headers, length=length)
+    return ProxyRequest(method=method, target=target, version=version, headers=headers, length=length)
 
 
-def parse_response(head: bytes) -> Response:
+def parse_response(head: bytes) -> ProxyResponse:
     """Raises `Malformed`."""
     line, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = re.fullmatch(rb"HTTP/1\.[01] ([1-9][0-9]{2})( [\t\x20-\x7e\x80-\xff]*)?", line)
     if found is None:
         raise Malformed("the answer does not begin with a status")
-    return Response(status=int(found[1]), line=line, headers=_parse_headers(lines))
+    return ProxyResponse(status=int(found[1]), line=line, headers=_parse_headers(lines))
 
 
 def _parse_headers(lines: Iterable[bytes]) -> Headers:
@@ -130,7 +121,7 @@ def parse_url(target: bytes) -> tuple[Destination, bytes]:
     return parse_authority(authority, port=80), path.encode("ascii")
 
 
-def forwarded_request(request: Request, destination: Destination, target: bytes, *, extra: Headers = ()) -> bytes:
+def forwarded_request(request: ProxyRequest, destination: Destination, target: bytes, *, extra: Headers = ()) -> bytes:
     """The head that goes on: our own `Host` and framing, nothing that was meant for a proxy, one request only."""
     host = str(destination).removesuffix(":80").encode("ascii")
     dropped = _named_by_connection(request.headers) | {b"host", b"content-length", b"transfer-encoding"}
@@ -145,7 +136,7 @@ def forwarded_request(request: Request, destination: Destination, target: bytes,
     )
 
 
-def forwarded_response(response: Response) -> bytes:
+def forwarded_response(response: ProxyResponse) -> bytes:
     """The head that goes back. A final one says that the connection ends with it; an interim one does not."""
     dropped = _named_by_connection(response.headers) - {b"content-length", b"transfer-encoding"}
     kept = [pair for pair in response.headers if pair[0] not in _HOP_BY_HOP | dropped]

@@ -80,9 +80,8 @@ class UpstreamProxy(Value):
 
     async def connect(self, outside: OutsideNetwork) -> ByteStream:
         """It may be anywhere, on this machine too: the user named it. Raises `OSError`."""
-        addresses = await outside.resolve(self.host)
         failure: OSError = OSError("no address")
-        for address in addresses:
+        for address in await outside.resolve(self.host):
             try:
                 stream = await outside.connect(address, self.port)
             except OSError as error:
@@ -118,11 +117,9 @@ class UpstreamProxies(Value):
     bypass: tuple[str, ...] = ()
 
     def choose(self, destination: Destination, *, plain: bool) -> UpstreamProxy | UnusableProxy | None:
-        return None if self._is_direct(destination) else self.http if plain else self.tunnel
-
-    def _is_direct(self, destination: Destination) -> bool:
-        """Whether `NO_PROXY` names it: `*`, a name with all names below it, an address or a network; maybe a port."""
-        return any(_names(entry, destination) for entry in self.bypass)
+        """None: it is connected to directly, for example because `NO_PROXY` names it."""
+        is_direct = any(_names(entry, destination) for entry in self.bypass)
+        return None if is_direct else self.http if plain else self.tunnel
 
 
 def upstream_proxies(environ: Mapping[str, str]) -> UpstreamProxies:
@@ -168,6 +165,7 @@ def _authorization(url: SplitResult) -> str:
 
 
 def _names(entry: str, destination: Destination) -> bool:
+    """An entry of `NO_PROXY` is `*`, a name with all names below it, an address or a network; maybe with a port."""
     if entry == "*":
         return True
     address = destination.address

@@ -131,7 +131,7 @@ class Proxy:
             return
         await client.drain(_DRAIN_SECONDS)
 
-    async def _serve_connect(self, client: ProxyConnection, request: http.Request) -> None:
+    async def _serve_connect(self, client: ProxyConnection, request: http.ProxyRequest) -> None:
         if request.length != 0:
             raise Malformed("CONNECT has no body")
         destination = parse_authority(request.target.decode("ascii"))
@@ -139,7 +139,7 @@ class Proxy:
             await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await self._join(client, server)
 
-    async def _serve_plain(self, client: ProxyConnection, request: http.Request) -> None:
+    async def _serve_plain(self, client: ProxyConnection, request: http.ProxyRequest) -> None:
         destination, path = http.parse_url(request.target)
         server, target, extra = await self._dialler.open_plain(destination, path)
         async with server:
@@ -150,7 +150,7 @@ class Proxy:
             await self._exchange(client, server, request, destination)
 
     async def _exchange(
-        self, client: ProxyConnection, server: ProxyConnection, request: http.Request, destination: Destination
+        self, client: ProxyConnection, server: ProxyConnection, request: http.ProxyRequest, destination: Destination
     ) -> None:
         """Sends the body and relays the answer at the same time: a server may answer before it has read everything.
 
@@ -162,7 +162,7 @@ class Proxy:
             async def send_body() -> None:
                 try:
                     async for data in self._body(client, request):
-                        if not await _sent(server, data):
+                        if not await _try_send(server, data):
                             return
                 except Malformed as error:
                     problem.append(error)
@@ -176,7 +176,7 @@ class Proxy:
         if problem:
             raise problem[0]
 
-    async def _body(self, client: ProxyConnection, request: http.Request) -> AsyncGenerator[bytes, None]:
+    async def _body(self, client: ProxyConnection, request: http.ProxyRequest) -> AsyncGenerator[bytes, None]:
         """The body of this one request, and not a byte of what comes after it. Raises `Malformed` or one of `GONE`."""
         if request.length is None:
             chunks = http.ChunkedBody()
@@ -202,7 +202,7 @@ class Proxy:
                 status = response.status
                 if status == 101:
                     raise Malformed("it changed the protocol unasked")
-                if not await _sent(client, http.forwarded_response(response)):
+                if not await _try_send(client, http.forwarded_response(response)):
                     return
         except (Malformed, *GONE) as error:
             why = str(error) if isinstance(error, Malformed) else "it closed the connection or took too long"
@@ -299,7 +299,7 @@ async def _pump(source: ProxyConnection, sink: ProxyConnection, activity: _Activ
         scope.cancel()
 
 
-async def _sent(sink: ProxyConnection, data: bytes) -> bool:
+async def _try_send(sink: ProxyConnection, data: bytes) -> bool:
     try:
         await sink.send(data)
     except GONE:

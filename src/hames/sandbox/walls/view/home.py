@@ -10,197 +10,91 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from hames.sandbox.walls.mounts import BOUND, Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import BOUND, Mount, follow
 
-TOOLS: tuple[str, ...] = (
-    ".asdf",
-    ".bun/bin",
-    ".cabal/bin",
-    ".cache/Cypress",
-    ".cache/bazelisk",
-    ".cache/electron",
-    ".cache/ms-playwright",
-    ".cache/node/corepack",
-    ".cache/pypoetry/virtualenvs",
-    ".cache/puppeteer",
-    ".cargo/bin",
-    ".choosenim/toolchains",
-    ".deno/bin",
-    ".dotnet",
-    ".elan",
-    ".fnm",
-    ".foundry/bin",
-    ".gem/ruby",
-    ".ghcup",
-    ".goenv",
-    ".jabba/jdk",
-    ".jdks",
-    ".jenv",
-    ".julia/juliaup",
-    ".juliaup",
-    ".local/bin",
-    ".local/lib",
-    ".local/pipx/venvs",
-    ".local/share/fnm",
-    ".local/share/gem/ruby",
-    ".local/share/hatch/env",
-    ".local/share/mise/installs",
-    ".local/share/mise/shims",
-    ".local/share/pipx/venvs",
-    ".local/share/pnpm",
-    ".local/share/uv/python",
-    ".local/share/uv/tools",
-    ".local/share/virtualenvs",
-    ".luarocks",
-    ".mix",
-    ".nimble/bin",
-    ".nodenv",
-    ".nvm",
-    ".opam",
-    ".perlbrew",
-    ".phpenv",
-    ".plenv",
-    ".proto",
-    ".pub-cache/bin",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".rvm",
-    ".sdkman",
-    ".stack/programs",
-    ".swiftly",
-    ".tool-versions",
-    ".volta",
-    ".yarn/bin",
-    "Android/Sdk",
-    "anaconda3",
-    "flutter",
-    "go/bin",
-    "mambaforge",
-    "micromamba",
-    "miniconda3",
-    "miniforge3",
-    "n/bin",
-    "n/lib",
-    "perl5",
-    "sdk",
+TOOLS = tuple(
+    """
+    .asdf .bun/bin .cabal/bin .cache/Cypress .cache/bazelisk .cache/electron .cache/ms-playwright
+    .cache/node/corepack .cache/pypoetry/virtualenvs .cache/puppeteer .cargo/bin .choosenim/toolchains .deno/bin
+    .dotnet .elan .fnm .foundry/bin .gem/ruby .ghcup .goenv .jabba/jdk .jdks .jenv .julia/juliaup .juliaup
+    .local/bin .local/lib .local/pipx/venvs .local/share/fnm .local/share/gem/ruby .local/share/hatch/env
+    .local/share/mise/installs .local/share/mise/shims .local/share/pipx/venvs .local/share/pnpm
+    .local/share/uv/python .local/share/uv/tools .local/share/virtualenvs .luarocks .mix .nimble/bin .nodenv .nvm
+    .opam .perlbrew .phpenv .plenv .proto .pub-cache/bin .pyenv .rbenv .rustup .rvm .sdkman .stack/programs
+    .swiftly .tool-versions .volta .yarn/bin Android/Sdk anaconda3 flutter go/bin mambaforge micromamba miniconda3
+    miniforge3 n/bin n/lib perl5 sdk
+    """.split()
 )
 """Programs. Read-only."""
 
 
 class DownloadCache(NamedTuple):
-    """`language`: a workspace with files of it may change the cache, privately. `otherwise`: what a command sees of it
-    in another workspace, or where there are no overlays. A tool that does not work with a read-only cache gets an
-    empty one."""
+    """`language`: a workspace with files of it may change the cache, privately. `readable`: in another workspace, or
+    where there are no overlays, a command can read it; otherwise it is empty there."""
 
     language: str
-    otherwise: Literal["read", "empty"]
+    readable: bool
 
 
-CACHES: dict[str, DownloadCache] = {
-    ".bun/install/cache": DownloadCache("node", "read"),
-    ".cabal/packages": DownloadCache("haskell", "read"),
-    ".cabal/store": DownloadCache("haskell", "read"),
-    ".cache/bazel": DownloadCache("bazel", "empty"),
-    ".cache/ccache": DownloadCache("c", "empty"),
-    ".cache/composer": DownloadCache("php", "empty"),
-    ".cache/coursier": DownloadCache("java", "read"),
-    ".cache/deno": DownloadCache("node", "read"),
-    ".cache/go-build": DownloadCache("go", "empty"),
-    ".cache/huggingface/hub": DownloadCache("python", "read"),
-    ".cache/node-gyp": DownloadCache("node", "read"),
-    ".cache/pip": DownloadCache("python", "empty"),
-    ".cache/pnpm": DownloadCache("node", "empty"),
-    ".cache/pre-commit": DownloadCache("python", "empty"),
-    ".cache/pypoetry/artifacts": DownloadCache("python", "empty"),
-    ".cache/rebar3": DownloadCache("erlang", "empty"),
-    ".cache/sccache": DownloadCache("rust", "empty"),
-    ".cache/torch": DownloadCache("python", "read"),
-    ".cache/uv": DownloadCache("python", "empty"),
-    ".cache/yarn": DownloadCache("node", "empty"),
-    ".cache/zig": DownloadCache("zig", "empty"),
-    ".cargo/git": DownloadCache("rust", "read"),
-    ".cargo/registry": DownloadCache("rust", "read"),
-    ".ccache": DownloadCache("c", "empty"),
-    ".composer/cache": DownloadCache("php", "empty"),
-    ".conan2/p": DownloadCache("c", "read"),
-    ".gradle/caches": DownloadCache("java", "empty"),
-    ".gradle/wrapper": DownloadCache("java", "read"),
-    ".hex/packages": DownloadCache("erlang", "read"),
-    ".ivy2/cache": DownloadCache("java", "read"),
-    ".julia/artifacts": DownloadCache("julia", "read"),
-    ".julia/compiled": DownloadCache("julia", "read"),
-    ".julia/packages": DownloadCache("julia", "read"),
-    ".julia/registries": DownloadCache("julia", "read"),
-    ".konan": DownloadCache("java", "read"),
-    ".m2/repository": DownloadCache("java", "read"),
-    ".m2/wrapper": DownloadCache("java", "read"),
-    ".nimble/pkgs2": DownloadCache("nim", "read"),
-    ".npm/_cacache": DownloadCache("node", "empty"),
-    ".nuget/packages": DownloadCache("dotnet", "read"),
-    ".pub-cache/git": DownloadCache("dart", "read"),
-    ".pub-cache/hosted": DownloadCache("dart", "read"),
-    ".sbt/boot": DownloadCache("java", "read"),
-    ".stack/pantry": DownloadCache("haskell", "read"),
-    ".stack/snapshots": DownloadCache("haskell", "read"),
-    ".terraform.d/plugin-cache": DownloadCache("terraform", "read"),
-    ".yarn/berry/cache": DownloadCache("node", "read"),
-    "go/pkg/mod": DownloadCache("go", "read"),
-    "nltk_data": DownloadCache("python", "read"),
+_READABLE_CACHES = {
+    "c": ".conan2/p",
+    "dart": ".pub-cache/git .pub-cache/hosted",
+    "dotnet": ".nuget/packages",
+    "erlang": ".hex/packages",
+    "go": "go/pkg/mod",
+    "haskell": ".cabal/packages .cabal/store .stack/pantry .stack/snapshots",
+    "java": ".cache/coursier .gradle/wrapper .ivy2/cache .konan .m2/repository .m2/wrapper .sbt/boot",
+    "julia": ".julia/artifacts .julia/compiled .julia/packages .julia/registries",
+    "nim": ".nimble/pkgs2",
+    "node": ".bun/install/cache .cache/deno .cache/node-gyp .yarn/berry/cache",
+    "python": ".cache/huggingface/hub .cache/torch nltk_data",
+    "rust": ".cargo/git .cargo/registry",
+    "terraform": ".terraform.d/plugin-cache",
+}
+_PRIVATE_CACHES = {
+    "bazel": ".cache/bazel",
+    "c": ".cache/ccache .ccache",
+    "erlang": ".cache/rebar3",
+    "go": ".cache/go-build",
+    "java": ".gradle/caches",
+    "node": ".cache/pnpm .cache/yarn .npm/_cacache",
+    "php": ".cache/composer .composer/cache",
+    "python": ".cache/pip .cache/pre-commit .cache/pypoetry/artifacts .cache/uv",
+    "rust": ".cache/sccache",
+    "zig": ".cache/zig",
+}
+"""For tools that do not work with a read-only cache."""
+CACHES = {
+    name: DownloadCache(language, readable)
+    for table, readable in ((_READABLE_CACHES, True), (_PRIVATE_CACHES, False))
+    for language, names in table.items()
+    for name in names.split()
 }
 """Downloads. What a command writes there is thrown away."""
 
-LANGUAGES: dict[str, str] = {
-    "package.json": "node",
-    "deno.json": "node",
-    "deno.jsonc": "node",
-    "bun.lockb": "node",
-    "pyproject.toml": "python",
-    "requirements.txt": "python",
-    "setup.py": "python",
-    "setup.cfg": "python",
-    "Pipfile": "python",
-    "uv.lock": "python",
-    "uv.toml": "python",
-    ".python-version": "python",
-    ".pre-commit-config.yaml": "python",
-    ".ipynb": "python",
-    "Cargo.toml": "rust",
-    "go.mod": "go",
-    "go.work": "go",
-    "pom.xml": "java",
-    "build.gradle": "java",
-    "build.gradle.kts": "java",
-    "settings.gradle": "java",
-    "settings.gradle.kts": "java",
-    "build.sbt": "java",
-    "mvnw": "java",
-    "gradlew": "java",
-    ".csproj": "dotnet",
-    ".fsproj": "dotnet",
-    ".vbproj": "dotnet",
-    ".sln": "dotnet",
-    "composer.json": "php",
-    "stack.yaml": "haskell",
-    "cabal.project": "haskell",
-    ".cabal": "haskell",
-    "mix.exs": "erlang",
-    "rebar.config": "erlang",
-    "Project.toml": "julia",
-    "pubspec.yaml": "dart",
-    ".nimble": "nim",
-    "build.zig": "zig",
-    "MODULE.bazel": "bazel",
-    "WORKSPACE": "bazel",
-    "WORKSPACE.bazel": "bazel",
-    "Makefile": "c",
-    "CMakeLists.txt": "c",
-    "meson.build": "c",
-    "configure.ac": "c",
-    "conanfile.txt": "c",
-    "conanfile.py": "c",
-    ".tf": "terraform",
+_FILES_OF_LANGUAGES = {
+    "bazel": "MODULE.bazel WORKSPACE WORKSPACE.bazel",
+    "c": "Makefile CMakeLists.txt meson.build configure.ac conanfile.txt conanfile.py",
+    "dart": "pubspec.yaml",
+    "dotnet": ".csproj .fsproj .vbproj .sln",
+    "erlang": "mix.exs rebar.config",
+    "go": "go.mod go.work",
+    "haskell": "stack.yaml cabal.project .cabal",
+    "java": "pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts build.sbt mvnw gradlew",
+    "julia": "Project.toml",
+    "nim": ".nimble",
+    "node": "package.json deno.json deno.jsonc bun.lockb",
+    "php": "composer.json",
+    "python": (
+        "pyproject.toml requirements.txt setup.py setup.cfg Pipfile uv.lock uv.toml .python-version "
+        ".pre-commit-config.yaml .ipynb"
+    ),
+    "rust": "Cargo.toml",
+    "terraform": ".tf",
+    "zig": "build.zig",
 }
+LANGUAGES = {file: language for language, files in _FILES_OF_LANGUAGES.items() for file in files.split()}
 """The files that tell what a workspace is written in, by their names or by how these end."""
 
 
@@ -236,7 +130,7 @@ class HomeView:
         state: list[tuple[str, int, int]] = []
         for name in parents:
             try:
-                about = os.stat(f"{self._home}/{name}")  # noqa: PTH116
+                about = os.stat(f"{self._home}/{name}")
             except OSError:
                 continue
             if about.st_mtime_ns > newest:
@@ -248,7 +142,7 @@ class HomeView:
 def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str], bool]) -> list[Mount]:
     """What is there of `TOOLS` and `CACHES`. `overlays`: whether a directory can be the lower half of an overlay."""
     try:
-        top = frozenset(os.listdir(home))  # noqa: PTH208 - names are all that is wanted
+        top = frozenset(os.listdir(home))
     except OSError:
         return []
     found: list[Mount] = []
@@ -260,7 +154,7 @@ def home_mounts(home: str, languages: frozenset[str], *, overlays: Callable[[str
             mounts = user_mounts(f"{home}/{name}", home, how="cache")
             if mounts and cache.language in languages and overlays(mounts[-1].path):
                 found += mounts
-            elif mounts and cache.otherwise == "read":
+            elif mounts and cache.readable:
                 found += [*mounts[:-1], Mount(path=mounts[-1].path, how="shown")]
     return found
 
@@ -269,7 +163,7 @@ def user_mounts(path: str, home: str, *, how: Literal["shown", "tool", "cache"] 
     """Mounts that show a file or directory of the user's own choosing, through symbolic links. Nothing if it is not
     there, or if it is or holds the whole home directory."""
     try:
-        about = os.stat(path)  # noqa: PTH116
+        about = os.stat(path)
     except (OSError, ValueError):
         return []
     real, links = follow(path)

@@ -8,30 +8,13 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hames.domain.value import Value
-from hames.sandbox.walls.mounts import Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, follow
 from hames.sandbox.walls.view.system import ALWAYS_SHOWN
 
-_MARKS = (
-    "pyvenv.cfg",
-    "conda-meta",
-    "Cellar",
-    "lib/ruby",
-    "lib/node_modules",
-    "include/node",
-    "jmods",
-    "lib/modules",
-    "pkg/tool",
-)
+_MARKS = tuple("pyvenv.cfg conda-meta Cellar lib/ruby lib/node_modules include/node jmods lib/modules pkg/tool".split())
 """Beside `bin`: these tell an installation from a directory that merely has a `bin`."""
 _PYTHONS = ("bin/python", "bin/python3")
-
-
-class PythonBases(Value):
-    """`missing` are sentences about what is wanted and not shown."""
-
-    mounts: tuple[Mount, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 Forbidden = Callable[[str], bool]
@@ -43,7 +26,7 @@ def program(path: str, forbidden: Forbidden) -> list[Mount]:
     real, links = follow(path)
     if any(is_inside(real, system) for system in ALWAYS_SHOWN) or not Path(real).is_file():
         return links
-    homes = [os.path.dirname(place) for place in (path, *(link.path for link in links), real)]  # noqa: PTH120
+    homes = [os.path.dirname(place) for place in (path, *(link.path for link in links), real)]
     prefixes = [prefix for home in dict.fromkeys(homes) if (prefix := _installation(home, forbidden))]
     tools = [Mount(path=os.path.realpath(prefix), how="shown") for prefix in prefixes]
     return [*links, *tools, Mount(path=real, how="shown")]
@@ -74,11 +57,12 @@ def _is_python(prefix: str) -> bool:
             names = [entry.path for entry in entries if entry.name.startswith("python")]
     except OSError:
         return False
-    return any(os.path.isfile(f"{path}/os.py") for path in names)  # noqa: PTH113
+    return any(os.path.isfile(f"{path}/os.py") for path in names)
 
 
-def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> PythonBases:
-    """The Python installations behind the virtual environments of a workspace."""
+def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> tuple[list[Mount], list[str]]:
+    """The Python installations behind the virtual environments of a workspace, and sentences about those that are
+    not shown."""
     mounts: list[Mount] = []
     missing: list[str] = []
     for environment in environments:
@@ -87,15 +71,15 @@ def base_pythons(environments: Iterable[str], forbidden: Forbidden) -> PythonBas
             real, links = follow(start)
             if is_inside(real, environment) or not Path(real).exists():
                 continue
-            prefix = os.path.dirname(os.path.dirname(real))  # noqa: PTH120
-            named = os.path.basename(real).startswith(("python", "pypy"))  # noqa: PTH119
+            prefix = os.path.dirname(os.path.dirname(real))
+            named = os.path.basename(real).startswith(("python", "pypy"))
             if named and os.access(real, os.X_OK) and _is_python(prefix) and not forbidden(prefix):
                 outside = [link for link in links if not is_inside(link.path, environment)]
                 mounts += [*outside, Mount(path=prefix, how="shown")]
             else:
-                missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox do not see")
+                missing.append(f"{start!r} is a link to {real!r}, which commands in the sandbox cannot see")
             break
-    return PythonBases(mounts=tuple(mounts), missing=tuple(missing))
+    return mounts, missing
 
 
 def dangling(directories: Iterable[str], is_shown: Callable[[str], bool]) -> list[str]:
@@ -109,8 +93,8 @@ def dangling(directories: Iterable[str], is_shown: Callable[[str], bool]) -> lis
         except OSError:
             continue
         targets = {path: os.path.realpath(path) for path in links}
-        hidden = [path for path, real in targets.items() if os.path.exists(real) and not is_shown(real)]  # noqa: PTH110
+        hidden = [path for path, real in targets.items() if os.path.exists(real) and not is_shown(real)]
         found += [
-            f"{path!r} is a link to {targets[path]!r}, which commands in the sandbox do not see" for path in hidden
+            f"{path!r} is a link to {targets[path]!r}, which commands in the sandbox cannot see" for path in hidden
         ]
     return found

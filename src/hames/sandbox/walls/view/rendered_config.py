@@ -28,125 +28,42 @@ _INCLUDED_SECONDS = 60
 _KNOWN_HOSTS = ".ssh/known_hosts"
 
 _GIT_KEYS = frozenset(
-    {
-        "user.name",
-        "user.email",
-        "user.useconfigonly",
-        "author.name",
-        "author.email",
-        "committer.name",
-        "committer.email",
-        "init.defaultbranch",
-        "init.defaultobjectformat",
-        "init.defaultrefformat",
-        "core.abbrev",
-        "core.autocrlf",
-        "core.commentchar",
-        "core.eol",
-        "core.filemode",
-        "core.ignorecase",
-        "core.precomposeunicode",
-        "core.quotepath",
-        "core.safecrlf",
-        "core.whitespace",
-        "branch.autosetupmerge",
-        "branch.autosetuprebase",
-        "branch.sort",
-        "commit.cleanup",
-        "commit.verbose",
-        "diff.algorithm",
-        "diff.colormoved",
-        "diff.context",
-        "diff.mnemonicprefix",
-        "diff.noprefix",
-        "diff.renames",
-        "diff.submodule",
-        "fetch.parallel",
-        "fetch.prune",
-        "fetch.prunetags",
-        "log.date",
-        "log.decorate",
-        "log.follow",
-        "merge.conflictstyle",
-        "merge.ff",
-        "pull.ff",
-        "pull.rebase",
-        "push.autosetupremote",
-        "push.default",
-        "push.followtags",
-        "rebase.autosquash",
-        "rebase.autostash",
-        "rebase.updaterefs",
-        "rerere.enabled",
-        "safe.directory",
-        "status.short",
-        "status.showuntrackedfiles",
-        "submodule.recurse",
-        "tag.sort",
-    }
+    """
+    author.email author.name branch.autosetupmerge branch.autosetuprebase branch.sort commit.cleanup commit.verbose
+    committer.email committer.name core.abbrev core.autocrlf core.commentchar core.eol core.filemode
+    core.ignorecase core.precomposeunicode core.quotepath core.safecrlf core.whitespace diff.algorithm
+    diff.colormoved diff.context diff.mnemonicprefix diff.noprefix diff.renames diff.submodule fetch.parallel
+    fetch.prune fetch.prunetags init.defaultbranch init.defaultobjectformat init.defaultrefformat log.date
+    log.decorate log.follow merge.conflictstyle merge.ff pull.ff pull.rebase push.autosetupremote push.default
+    push.followtags rebase.autosquash rebase.autostash rebase.updaterefs rerere.enabled safe.directory status.short
+    status.showuntrackedfiles submodule.recurse tag.sort user.email user.name user.useconfigonly
+    """.split()
 )
 _ALIAS = re.compile(r"alias\.[A-Za-z][A-Za-z0-9-]*")
 # An alias that begins with "!" is a program; one with -c, an address or a header may hold a password.
 _ALIAS_VALUE = re.compile(r"(?!.*(?:(?:^|\s)-c|://|=.*:|header|token|password))[A-Za-z][^!\n\r\0]*", re.IGNORECASE)
 
 _NPM_KEYS = frozenset(
-    {
-        "audit",
-        "engine-strict",
-        "fund",
-        "ignore-scripts",
-        "legacy-peer-deps",
-        "lockfile-version",
-        "loglevel",
-        "package-lock",
-        "prefer-offline",
-        "registry",
-        "replace-registry-host",
-        "save",
-        "save-exact",
-        "save-prefix",
-        "strict-peer-deps",
-        "strict-ssl",
-        "update-notifier",
-    }
+    """
+    audit engine-strict fund ignore-scripts legacy-peer-deps lockfile-version loglevel package-lock prefer-offline
+    registry replace-registry-host save save-exact save-prefix strict-peer-deps strict-ssl update-notifier
+    """.split()
 )
 _NPM_SCOPE = re.compile(r"@[a-z0-9][a-z0-9._-]*:registry")
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ._^~*<>=|-]{0,40}")
 
 _PIP_KEYS = frozenset(
-    {
-        "break-system-packages",
-        "disable-pip-version-check",
-        "extra-index-url",
-        "find-links",
-        "index-url",
-        "no-binary",
-        "no-index",
-        "only-binary",
-        "pre",
-        "prefer-binary",
-        "require-virtualenv",
-        "retries",
-        "timeout",
-        "trusted-host",
-        "upgrade-strategy",
-    }
+    """
+    break-system-packages disable-pip-version-check extra-index-url find-links index-url no-binary no-index
+    only-binary pre prefer-binary require-virtualenv retries timeout trusted-host upgrade-strategy
+    """.split()
 )
 
 # `True` keeps a plain value, "address" an address without its password. `*` is any name.
 _UV: Mapping[str, Any] = {
-    "index-url": "address",
-    "extra-index-url": "address",
-    "find-links": "address",
-    "index-strategy": True,
-    "no-index": True,
-    "offline": True,
-    "native-tls": True,
-    "prerelease": True,
-    "resolution": True,
-    "python-preference": True,
-    "python-downloads": True,
-    "exclude-newer": True,
+    **dict.fromkeys(("index-url", "extra-index-url", "find-links"), "address"),
+    **dict.fromkeys("index-strategy no-index offline native-tls prerelease resolution".split(), True),
+    **dict.fromkeys(("python-preference", "python-downloads", "exclude-newer"), True),
     "index": {"name": True, "url": "address", "default": True, "explicit": True},
     "pip": {"index-url": "address", "extra-index-url": "address", "no-index": True, "index-strategy": True},
 }
@@ -165,38 +82,40 @@ def rendered_mounts(home: str) -> list[Mount]:
     files = {
         ".gitconfig": git_settings(home),
         ".config/git/ignore": _git_ignore(home),
-        ".npmrc": _of(home, ".npmrc", _npm),
-        ".config/pip/pip.conf": _of(home, ".pip/pip.conf", _pip) + _of(home, ".config/pip/pip.conf", _pip),
-        ".config/uv/uv.toml": _of(home, ".config/uv/uv.toml", _uv),
-        ".cargo/config.toml": _of(home, ".cargo/config.toml", _cargo) or _of(home, ".cargo/config", _cargo),
+        ".npmrc": _render(home, ".npmrc", _npm),
+        ".config/pip/pip.conf": _render(home, ".pip/pip.conf", _pip) + _render(home, ".config/pip/pip.conf", _pip),
+        ".config/uv/uv.toml": _render(home, ".config/uv/uv.toml", _uv),
+        ".cargo/config.toml": _render(home, ".cargo/config.toml", _cargo) or _render(home, ".cargo/config", _cargo),
         ".config/pnpm/rc": b"package-import-method=copy\n",
-        _KNOWN_HOSTS: _of(home, _KNOWN_HOSTS, _known_hosts),
+        _KNOWN_HOSTS: _render(home, _KNOWN_HOSTS, _known_hosts),
     }
     return [Mount(path=f"{home}/{name}", how="file", content=text) for name, text in files.items() if text]
 
 
 def git_settings(home: str) -> bytes:
     """The user's own settings of git, rendered. The file in the home directory comes last, and so it wins."""
-    return _of(home, ".config/git/config", _git) + _of(home, ".gitconfig", _git)
+    return _render(home, ".config/git/config", _git) + _render(home, ".gitconfig", _git)
 
 
 Render = Callable[[str, str], str]
 
 
-def _of(home: str, name: str, render: Render) -> bytes:
+def _render(home: str, name: str, render: Render) -> bytes:
     """What a file is rendered to, remembered until it changes. Nothing for a file that cannot be read or understood."""
     path = name if name.startswith("/") else f"{home}/{name}"
     try:
-        about = os.stat(path)  # noqa: PTH116
+        about = os.stat(path)
     except OSError:
         return b""
     # A file of git's may include others, which change alone.
     moment = int(time.monotonic() // _INCLUDED_SECONDS) if render in (_git, _excludes_file) else 0
-    return _remembered(home, path, render, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns, moment))
+    return _render_cached(
+        home, path, render, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns, moment)
+    )
 
 
 @lru_cache(maxsize=64)
-def _remembered(home: str, path: str, render: Render, _about: tuple[int, ...]) -> bytes:
+def _render_cached(home: str, path: str, render: Render, _about: tuple[int, ...]) -> bytes:
     try:
         return render(home, path).encode()
     except (OSError, ValueError, subprocess.SubprocessError, configparser.Error):
@@ -253,10 +172,10 @@ def _git_entries(home: str, path: str) -> Iterator[tuple[str, str]]:
 def _git_ignore(home: str) -> bytes:
     """What git ignores everywhere, at the place where git looks without being told."""
     for settings in (".gitconfig", ".config/git/config"):
-        if named := _of(home, settings, _excludes_file).decode():
+        if named := _render(home, settings, _excludes_file).decode():
             place = named.removeprefix("~/")
-            return _of(home, place, _ignore_patterns) if place.startswith("/") or place != named else b""
-    return _of(home, ".config/git/ignore", _ignore_patterns)
+            return _render(home, place, _ignore_patterns) if place.startswith("/") or place != named else b""
+    return _render(home, ".config/git/ignore", _ignore_patterns)
 
 
 def _excludes_file(home: str, path: str) -> str:
@@ -301,11 +220,11 @@ def _pip(_home: str, path: str) -> str:
 
 
 def _uv(_home: str, path: str) -> str:
-    return _toml(_allowed(tomllib.loads(_text(path)), _UV))
+    return _toml(_allowed_members(tomllib.loads(_text(path)), _UV))
 
 
 def _cargo(_home: str, path: str) -> str:
-    return _toml(_allowed(tomllib.loads(_text(path)), _CARGO))
+    return _toml(_allowed_members(tomllib.loads(_text(path)), _CARGO))
 
 
 def _known_hosts(_home: str, path: str) -> str:
@@ -345,7 +264,7 @@ def _looks_like_a_key(part: str) -> bool:
     return len(part) >= 20 and any(letter.isdigit() for letter in part) and any(letter.isalpha() for letter in part)
 
 
-def _allowed(table: Mapping[str, Any], rules: Mapping[str, Any]) -> dict[str, Any]:
+def _allowed_members(table: Mapping[str, Any], rules: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, value in table.items():
         rule = rules.get(key, rules.get("*"))
@@ -360,7 +279,7 @@ def _allowed(table: Mapping[str, Any], rules: Mapping[str, Any]) -> dict[str, An
 
 def _allowed_value(value: Any, rule: Any) -> Any:
     if isinstance(rule, Mapping):
-        return (_allowed(value, rule) or None) if isinstance(value, dict) else None
+        return (_allowed_members(value, rule) or None) if isinstance(value, dict) else None
     if rule == "address":
         return (without_password(value) or None) if isinstance(value, str) else None
     if isinstance(value, bool | int):

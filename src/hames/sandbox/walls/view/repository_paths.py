@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from hames.sandbox.paths import read_start
 from hames.sandbox.walls.guarded_paths import linked_worktree
 
-_MOST_BYTES = 65_536
 _DEEPEST = 32
 
 
@@ -20,7 +20,7 @@ def enclosing_repository(workspace: str, forbidden: Callable[[str], bool]) -> st
     for _ in range(_DEEPEST):
         if os.path.lexists(f"{here}/.git"):
             return "" if here == workspace or forbidden(here) else here
-        here = os.path.dirname(here)  # noqa: PTH120
+        here = os.path.dirname(here)
         if here == "/":
             break
     return ""
@@ -33,12 +33,12 @@ def git_directories(workspace: str) -> list[str]:
         return []
     if (admin := linked_worktree(dot_git)) is not None:
         return [str(admin.parent.parent)]
-    submodule = os.path.realpath(Path(workspace, _text(dot_git).removeprefix("gitdir: ").strip()))
+    submodule = os.path.realpath(Path(workspace, read_start(dot_git).removeprefix("gitdir: ").strip()))
     return [submodule] if _names_worktree(submodule, workspace) else []
 
 
 def _names_worktree(git: str, workspace: str) -> bool:
-    for line in _text(Path(git, "config")).splitlines():
+    for line in read_start(Path(git, "config")).splitlines():
         key, told, value = (part.strip() for part in line.partition("="))
         if told and key.lower() == "worktree":
             return os.path.realpath(Path(git, value.strip('"'))) == workspace
@@ -47,13 +47,5 @@ def _names_worktree(git: str, workspace: str) -> bool:
 
 def borrowed_objects(workspace: str) -> list[str]:
     """Other repositories that this one takes objects from. They are only named: a command could have written this."""
-    text = _text(Path(workspace, ".git/objects/info/alternates"))
+    text = read_start(Path(workspace, ".git/objects/info/alternates"))
     return [line for line in text.splitlines() if line.startswith("/")]
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-HOME_SECRETS: tuple[str, ...] = tuple(
+HOME_SECRETS = tuple(
     """
     .1password .age .ansible_vault_pass .anthropic .atlassian .aws .aws-vault .azure .bash_history .bitcoin .boto
     .bundle/config .cache/huggingface/stored_tokens .cache/huggingface/token .cache/keepassxc .cargo/credentials
@@ -45,47 +45,24 @@ HOME_SECRETS: tuple[str, ...] = tuple(
     .viminfo .vnc .vscode-server/data/User/globalStorage .wakatime.cfg .wandb .wget-hsts .wgetrc .wrangler .yarnrc
     .yarnrc.yml .zhistory .zsh_history .zsh_sessions Library/Keychains anaconda3/.condarc mambaforge/.condarc
     miniconda3/.condarc miniforge3/.condarc snap/bitwarden snap/chromium snap/firefox
-    """.split()  # noqa: SIM905 - three hundred names
+    """.split()
 )
 """Below the home directory. Hidden where the home directory is not a private one, and inside what is shown of it."""
 
 # Readable to us mostly when we are root, and root is who runs harnesses in containers.
-SYSTEM_SECRETS = (
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/ssl/private",
-    "/etc/pki/tls/private",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/sudo_logsrvd.conf",
-    "/etc/apt/auth.conf",
-    "/etc/apt/auth.conf.d",
-    "/etc/docker/key.json",
-    "/etc/krb5.keytab",
-    "/etc/kubernetes",
-    "/etc/letsencrypt",
-    "/etc/NetworkManager/system-connections",
-    "/etc/openvpn",
-    "/etc/ppp/chap-secrets",
-    "/etc/ppp/pap-secrets",
-    "/etc/rancher",
-    "/etc/security/opasswd",
-    "/etc/wireguard",
-    "/etc/wpa_supplicant",
-    "/run/secrets",
-    "/var/run/secrets",
+SYSTEM_SECRETS = tuple(
+    """
+    /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssl/private /etc/pki/tls/private /etc/sudoers
+    /etc/sudoers.d /etc/sudo_logsrvd.conf /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/docker/key.json
+    /etc/krb5.keytab /etc/kubernetes /etc/letsencrypt /etc/NetworkManager/system-connections /etc/openvpn
+    /etc/ppp/chap-secrets /etc/ppp/pap-secrets /etc/rancher /etc/security/opasswd /etc/wireguard
+    /etc/wpa_supplicant /run/secrets /var/run/secrets
+    """.split()
 )
 
 # Settings of package tools that may hold a password for a registry.
-_SETTINGS = (
-    "/etc/pip.conf",
-    "/etc/npmrc",
-    "/usr/etc/npmrc",
-    "/etc/gitconfig",
-    "/etc/uv/uv.toml",
-    "/etc/xdg/pip/pip.conf",
+_SETTINGS = tuple(
+    "/etc/pip.conf /etc/npmrc /usr/etc/npmrc /etc/gitconfig /etc/uv/uv.toml /etc/xdg/pip/pip.conf".split()
 )
 
 _PASSWORD_WORDS = (b"_auth", b"_password", b"password", b"token", b"extraheader", b"insteadof")
@@ -93,7 +70,7 @@ _PASSWORD_WORDS = (b"_auth", b"_password", b"password", b"token", b"extraheader"
 
 def holds_something(path: str) -> bool:
     try:
-        about = os.stat(path)  # noqa: PTH116
+        about = os.stat(path)
         if not stat.S_ISDIR(about.st_mode):
             return about.st_size > 0
         with os.scandir(path) as entries:
@@ -104,10 +81,10 @@ def holds_something(path: str) -> bool:
 
 def system_secrets() -> list[str]:
     """Files and directories of the system that hold keys or passwords and that we could read."""
-    return [*_known(), *_closed_to_others()]
+    return [*_known_secrets(), *_closed_to_others()]
 
 
-def _known() -> Iterator[str]:
+def _known_secrets() -> Iterator[str]:
     yield from (path for path in SYSTEM_SECRETS if os.access(path, os.R_OK) and holds_something(path))
     yield from _host_keys()
     yield from (path for path in _SETTINGS if _holds_password(path))
@@ -122,7 +99,7 @@ def _host_keys() -> list[str]:
 
 def _holds_password(path: str) -> bool:
     try:
-        about = os.stat(path)  # noqa: PTH116
+        about = os.stat(path)
     except OSError:
         return False
     return _mentions_password(path, about.st_mtime_ns, about.st_size)
@@ -142,11 +119,11 @@ def _closed_to_others() -> tuple[str, ...]:
     if os.geteuid() != 0:
         return ()
     # Deep down the directory is covered with all that is in it: each cover costs time.
-    found = {path if path.count("/") < 4 else os.path.dirname(path) for path in _closed("/etc")}  # noqa: PTH120
+    found = {path if path.count("/") < 4 else os.path.dirname(path) for path in _unreadable_to_others("/etc")}
     return tuple(path for path in sorted(found) if holds_something(path))
 
 
-def _closed(directory: str) -> Iterator[str]:
+def _unreadable_to_others(directory: str) -> Iterator[str]:
     try:
         with os.scandir(directory) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -159,7 +136,7 @@ def _closed(directory: str) -> Iterator[str]:
             continue
         if stat.S_ISDIR(about.st_mode):
             if about.st_mode & stat.S_IXOTH:
-                yield from _closed(entry.path)
+                yield from _unreadable_to_others(entry.path)
             else:
                 yield entry.path
         elif stat.S_ISREG(about.st_mode) and about.st_size and not about.st_mode & stat.S_IROTH:

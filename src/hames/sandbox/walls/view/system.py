@@ -7,39 +7,20 @@ sockets and files in such directories need no covers.
 from functools import cache
 from pathlib import Path
 
-from hames.sandbox.walls.mounts import Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import Mount, follow
 from hames.sandbox.walls.view.secret_paths import holds_something
 
-DIRECTORIES = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc",
-    "/opt",
-    # Of /sys only how many processors there are, and what a container may use. A bind mount of all of it would show
-    # a dozen other kernel file systems, and take time for each.
-    "/sys/devices/system",
-    "/nix/store",
-    "/nix/var/nix/profiles",
-    "/gnu/store",
-    "/snap",
-    "/run/current-system",
-    "/run/wrappers",
-    "/run/opengl-driver",
-    # Of /var only what programs read: package lists, fonts, and the parts of language installations that lie there.
-    "/var/cache/fontconfig",
-    "/var/lib/alternatives",
-    "/var/lib/dpkg",
-    "/var/lib/gems",
-    "/var/lib/ghc",
-    "/var/lib/pacman",
-    "/var/lib/rpm",
-    "/var/lib/texmf",
+DIRECTORIES = tuple(
+    """
+    /usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /sys/devices/system /nix/store /nix/var/nix/profiles /gnu/store
+    /snap /run/current-system /run/wrappers /run/opengl-driver /var/cache/fontconfig /var/lib/alternatives /var/lib/dpkg
+    /var/lib/gems /var/lib/ghc /var/lib/pacman /var/lib/rpm /var/lib/texmf
+    """.split()
 )
+"""Of /sys only how many processors there are, and what a container may use: a bind mount of all of it would show a
+dozen other kernel file systems, and take time for each. Of /var only what programs read: package lists, fonts, and
+the parts of language installations that lie there."""
 
 # Where programs keep sockets and the like beside what others need of them.
 _MIXED = ("/opt",)

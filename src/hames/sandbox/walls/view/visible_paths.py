@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from hames.domain.value import Value
-from hames.sandbox.walls.mounts import BOUND, Mount, follow, is_inside
+from hames.sandbox.paths import is_inside
+from hames.sandbox.walls.mounts import BOUND, Mount, follow
 from hames.sandbox.walls.view import installations
 from hames.sandbox.walls.view.home import HomeView, user_mounts, without_repeats
 from hames.sandbox.walls.view.rendered_config import rendered_mounts
@@ -23,7 +24,7 @@ _HOMES = ("/home", "/Users", "/var/home", "/root")
 _MOMENT_SECONDS = 2.0
 _MOST_KNOWN = 64
 
-HOW_TO_SHOW = "name it in extra_read in the user's configuration to show it"
+HOW_TO_SHOW = "add it to extra_read in the user's configuration to show it"
 
 
 class ViewRequest(Value):
@@ -88,11 +89,11 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
         tools += installations.directory(directory, forbidden)
     if wanted.program:
         tools += installations.program(wanted.program, forbidden)
-    pythons = installations.base_pythons(wanted.environments, forbidden)
+    pythons, missing_pythons = installations.base_pythons(wanted.environments, forbidden)
     above = enclosing_repository(workspace, forbidden)
     repository = [Mount(path=path, how="shown") for path in (*git_directories(workspace), above) if path]
     mounts = without_repeats(
-        [*links, *tools, *pythons.mounts, *repository],
+        [*links, *tools, *pythons, *repository],
         shown_already=[mount.path for mount in system if mount.how in BOUND],
         workspaces=wanted.workspaces,
     )
@@ -102,10 +103,10 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
         return any(is_inside(path, tree) for tree in bound)
 
     missing = [
-        *(pythons.missing if private else ()),
+        *(missing_pythons if private else ()),
         *installations.dangling(wanted.path, is_shown),
         *(
-            f"git takes objects from {path!r}, which commands in the sandbox do not see"
+            f"git takes objects from {path!r}, which commands in the sandbox cannot see"
             for path in borrowed_objects(workspace)
             if not is_shown(path)
         ),
@@ -113,8 +114,8 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
     notes = [f"{sentence}: {HOW_TO_SHOW}" for sentence in missing]
     if any(is_inside(home, root) for root in wanted.workspaces):
         notes.append(
-            "the workspace is or holds the home directory: commands see all of it but the files that are known to hold "
-            "secrets"
+            "the workspace is or contains the home directory: commands see all of it except files that are known to "
+            "hold secrets"
         )
     files = [file for file in rendered_mounts(home) if not is_shown(file.path)] if private else []
     return VisibleView(mounts=(*system, *mounts, *files), private_home=private, notes=tuple(notes))

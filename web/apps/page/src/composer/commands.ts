@@ -59,3 +59,8 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     { id: "help", description: "Keys and commands", icon: "help", run: actions.help },
   ];
 }
+
+const NO_ACTIONS = new Proxy({}, { get: () => () => {} }) as SlashActions;
+
+/** The commands in words, for the help, which runs none of them. */
+export const COMMAND_WORDS = slashCommands(NO_ACTIONS).map(({ id, description }) => ({ id, description }));

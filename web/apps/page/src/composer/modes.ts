@@ -26,7 +26,7 @@ export const MODES: readonly Mode[] = MODE_TABLE.map(({ id, name, words, set }) 
 const REVIEW: Mode = {
   id: "review",
   name: "Review",
-  description: "Reads and judges, changes nothing",
+  description: "Reviews, changes nothing",
   icon: "search",
   set: { agent: "review" },
 };

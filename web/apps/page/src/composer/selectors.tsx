@@ -29,7 +29,7 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
         label={`Model: ${model?.name ?? settings.model}`}
         title="Model"
         heading="Model"
-        note="Which model answers"
+        note="Choose the model"
         side="top"
         className="compact"
         value={settings.model}

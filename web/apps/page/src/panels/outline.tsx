@@ -8,7 +8,7 @@ type Props = { messages: readonly HarnessMessage[]; onJump: (messageId: string) 
 
 export const Outline = memo(function Outline({ messages, onJump, onEnd }: Props) {
   const prompts = useMemo(() => messages.filter(({ role }) => role === "user"), [messages]);
-  if (prompts.length === 0) return <p className="panel-empty">Nothing was asked in this thread yet.</p>;
+  if (prompts.length === 0) return <p className="panel-empty">There are no prompts in this thread yet.</p>;
   return (
     <>
       <div className="panel-bar">

@@ -34,8 +34,8 @@ function isTwofold(key: string): boolean {
 const OWN: readonly (readonly [string, string])[] = [
   ["↑ ↓", "Earlier prompts, when the message box is empty"],
   ["Alt+A", "Go to the question that the agent asks"],
-  ["Alt+M", "From the message box to the conversation, and back"],
-  ["Esc Shift+Tab", "From the message box to the control before it, while the agent does nothing"],
+  ["Alt+M", "Move between the message box and the conversation"],
+  ["Esc Shift+Tab", "Move from the message box to the control before it, while the agent is idle"],
   ["Alt+N", "New thread"],
   ["Alt+S", "Search threads"],
   ["Alt+↑", "Previous thread: the one above in the list"],
@@ -47,4 +47,14 @@ const OWN: readonly (readonly [string, string])[] = [
   ["Alt+T", "Time travel"],
   ["/", "Go to the message box"],
   ["?", "This help"],
+];
+
+/** The same without a keyboard: what is on the screen, and what it does. */
+export const TOUCH_HELP: readonly (readonly [string, string])[] = [
+  ["Send", "Sends the message. Enter on the screen's keyboard is a new line"],
+  ["Send to the agent now", "While the agent works: sends the message to the running turn"],
+  ["Queue", "While the agent works: keeps the message for the next turn"],
+  ["Stop", "Stops the running turn"],
+  ["/ and @", "In the message: a command from the list below, and a file of the project"],
+  ["Back", "Closes a panel or the thread list"],
 ];

@@ -115,7 +115,12 @@ function actions(thread: ThreadHead): MenuItem[] {
     { id: "outline", name: "Outline", description: "Every prompt of this thread", icon: "outline" },
     { id: "rename", name: "Rename", icon: "edit" },
     { id: "fork", name: "Fork", description: "Continue in a copy of this thread", icon: "fork" },
-    { id: "compact", name: "Compact", description: "The model goes on with a summary", icon: "spark" },
+    {
+      id: "compact",
+      name: "Compact",
+      description: "Replace the conversation by a summary for the model",
+      icon: "spark",
+    },
     { id: "archive", name: thread.archived ? "Unarchive" : "Archive", icon: "archive" },
     { id: "delete", name: "Delete…", icon: "trash" },
     {

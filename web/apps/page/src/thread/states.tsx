@@ -29,7 +29,7 @@ export function Notice({
 }
 
 const IDEAS = [
-  "Explain how this project is put together",
+  "Explain how this project is structured",
   "Find a bug that no test covers, and fix it with a test",
   "Review my uncommitted changes",
   "What would you improve first, and why?",
@@ -72,10 +72,7 @@ export function NoKey({ model, demo, onDemo }: { model: Model; demo: string; onD
       <p>
         <WithCode text={sentence(model.problem || "a key is missing")} />
       </p>
-      <p>
-        API keys are read from the environment of the server. Set one, restart the server, and reload this page; or
-        choose another model below.
-      </p>
+      <p>After you have set the key, restart the server and reload this page; or choose another model below.</p>
       {demo && (
         <button type="button" className="button primary" onClick={onDemo}>
           Try the scripted demo: it needs no key and no network
@@ -92,7 +89,8 @@ export function NoSandbox({ message }: { message: string }) {
         <WithCode text={sentence(message)} />
       </p>
       <p>
-        Until then commands are refused, unless you choose “No sandbox” below. They then run with all your permissions.
+        Until you fix this, commands are refused, unless you choose “No sandbox” below. They then run with all your
+        permissions.
       </p>
     </Notice>
   );
@@ -128,7 +126,7 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
           <p>
             {model?.problem
               ? sentence(model.problem)
-              : "Check the key in the environment of the server, or choose another model below."}
+              : "Check the key (hames config shows where it comes from), or choose another model below."}
           </p>
           <div className="notice-actions">
             {retry}

@@ -12,7 +12,7 @@ import type {
 import { useHarness } from "@hames/client/react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, clientFor } from "../api.js";
-import { type SlashCommand, slashCommands } from "../composer/commands.js";
+import { slashCommands } from "../composer/commands.js";
 import { Composer, type ComposerHandle } from "../composer/composer.js";
 import { useFileDrop } from "../composer/file-drop.js";
 import { attachedAgain } from "../composer/images.js";
@@ -48,7 +48,7 @@ type Props = {
   onSidebar: () => void;
   onNewThread: (model?: string) => void;
   onTheme: () => void;
-  onHelp: (commands: readonly SlashCommand[]) => void;
+  onHelp: () => void;
   onState: (state: HarnessState) => void;
   onChanged: () => void;
   onArchive: (thread: ThreadLabel, archived: boolean) => void;
@@ -107,7 +107,7 @@ export function ThreadPage(props: Props) {
 
   const dropping = useFileDrop((files) => {
     if (composer.current) composer.current.attach(files);
-    else toast("Nothing can be attached here. Go back to the present first.");
+    else toast("You see an earlier state of the thread. Go back to now before you attach something.");
   });
   useEffect(() => {
     const attachments = carried.get(threadId);
@@ -197,7 +197,7 @@ export function ThreadPage(props: Props) {
   const travel = useCallback(() => (past ? leave() : enter()), [past, leave, enter]);
 
   const commands = useMemo(() => {
-    const all: readonly SlashCommand[] = slashCommands({
+    return slashCommands({
       newThread: () => onNewThread(),
       fork: () => fork(),
       archive,
@@ -215,9 +215,8 @@ export function ThreadPage(props: Props) {
       timeTravel: enter,
       exportAs: (format) => window.location.assign(api.exportUrl(threadId, format)),
       theme: onTheme,
-      help: () => onHelp(all),
+      help: onHelp,
     });
-    return all;
   }, [
     client,
     threadId,

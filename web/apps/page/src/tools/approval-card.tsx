@@ -267,7 +267,9 @@ function Subject({ approval }: { approval: Approval }) {
     case "file":
       return (
         <>
-          {approval.protected && <Warning>It changes files that protect this workspace.</Warning>}
+          {approval.protected && (
+            <Warning>It changes protected files, which can make other programs run something.</Warning>
+          )}
           <div className="approval-layout">
             <SidesSwitch sides={sides} onChange={setSides} />
           </div>

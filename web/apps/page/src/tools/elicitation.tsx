@@ -38,7 +38,7 @@ export function Elicitation({ approval, disabled, onAccept, onDecline }: Props) 
       ))}
       <div className="approval-answers">
         <button type="submit" className="button primary" disabled={disabled || !isComplete(fields, filled)}>
-          {url ? "I have been there" : "Send"}
+          {url ? "I have visited it" : "Send"}
         </button>
         <button type="button" className="button danger" disabled={disabled} onClick={onDecline}>
           Decline

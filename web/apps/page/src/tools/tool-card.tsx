@@ -57,7 +57,7 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
       className="tool"
       data-outcome={outcome}
       data-kind={kind}
-      aria-label={`${label(call)}: ${approval ? "waits for you" : (SAID[outcome] ?? outcome)}`}
+      aria-label={`${label(call)}: ${approval ? "waiting for your answer" : (SAID[outcome] ?? outcome)}`}
     >
       {approval ? (
         <ApprovalCard key={approval.id} approval={approval} />

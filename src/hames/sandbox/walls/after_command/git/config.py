@@ -88,11 +88,11 @@ class _Reader:
             if character == "]":
                 break
             if character in _SPACES:
-                return f"{_checked(name)}.{self.subsection(character)}"
+                return f"{_check_section(name)}.{self.subsection(character)}"
             if character not in _KEY and character != ".":
                 raise UnreadableConfig(f"unexpected {character!r} in a section")
             name += character.lower()
-        return _checked(name)
+        return _check_section(name)
 
     def subsection(self, character: str) -> str:
         while character in _SPACES:
@@ -157,7 +157,7 @@ class _Reader:
                 value += character
 
 
-def _checked(section: str) -> str:
+def _check_section(section: str) -> str:
     if not section.strip("."):
         raise UnreadableConfig("a section without a name")
     return section
@@ -166,7 +166,7 @@ def _checked(section: str) -> str:
 def read_config(content: bytes) -> list[GitSetting]:
     """Every setting in the file, in order. Included files are not followed. Raises `UnreadableConfig`.
 
-    >>> [(setting.key, setting.value) for setting in read(b'[Remote "Up"]\\n\\tURL = a # b\\n[core]bare')]
+    >>> [(setting.key, setting.value) for setting in read_config(b'[Remote "Up"]\\n\\tURL = a # b\\n[core]bare')]
     [('remote.Up.url', 'a'), ('core.bare', None)]
     """
     if b"\0" in content:

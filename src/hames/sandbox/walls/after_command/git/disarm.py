@@ -4,9 +4,6 @@ Nothing is thrown away: a file gets a name that git does not look for, a setting
 before the command is the user's own and stays byte for byte.
 """
 
-# Paths are strings: most of them are read from files. Files are reached through descriptors of their directories.
-# ruff: noqa: PTH118, PTH120
-
 import os
 import re
 from collections import Counter
@@ -14,18 +11,18 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from hames.domain.value import Value
-from hames.sandbox.walls.after_command.beneath_root import (
+from hames.sandbox.paths import root_of
+from hames.sandbox.walls.after_command.git import config
+from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig
+from hames.sandbox.walls.after_command.git.state import X_BITS, Piece
+from hames.sandbox.walls.beneath_root import (
     ASIDE,
     drop_mode_bits,
     move_aside,
     open_directory,
     replace,
-    root_of,
     writable,
 )
-from hames.sandbox.walls.after_command.git import config
-from hames.sandbox.walls.after_command.git.config import ConfigJudge, UnreadableConfig
-from hames.sandbox.walls.after_command.git.state import X_BITS, Piece
 
 _EMPTY_CONFIG = b"[core]\n\trepositoryformatversion = 0\n"
 _STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree", ""})

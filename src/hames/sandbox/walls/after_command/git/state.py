@@ -4,9 +4,6 @@ A `Piece` is one such file: a configuration, a hook, the todo list of a paused r
 directory. Pieces are read before a command and after it; `git_disarm` makes new ones inert.
 """
 
-# Paths are strings, because most of them are read from files; files are reached through descriptors.
-# ruff: noqa: PTH118, PTH119, PTH120, PTH208
-
 import hashlib
 import os
 import stat
@@ -14,10 +11,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Literal
 
+from msgspec import structs
+
 from hames.domain.value import Value
-from hames.sandbox.walls.after_command.beneath_root import ASIDE, PLACE, open_directory, open_listed, read_file, root_of
+from hames.private_files import descriptor
+from hames.sandbox.paths import root_of
 from hames.sandbox.walls.after_command.git import config
 from hames.sandbox.walls.after_command.git.config import GitSetting, UnreadableConfig
+from hames.sandbox.walls.beneath_root import ASIDE, PLACE, open_directory, open_listed, read_file
 
 Kind = Literal["config", "hook", "todo", "strategy", "pointer", "common", "link"]
 """`pointer` is a `.git` that is no directory, `common` a `commondir` file, `link` a link instead of a directory."""
@@ -126,12 +127,7 @@ class GitState:
     def _read_below(self, here: int, git: str, name: str) -> None:
         if self._is_link(here, git, name):
             return
-        place = os.open(name, PLACE, dir_fd=here)
-        try:
-            listed = open_listed(place)
-        finally:
-            os.close(place)
-        try:
+        with descriptor(os.open(name, PLACE, dir_fd=here)) as place, descriptor(open_listed(place)) as listed:
             if name == "hooks":
                 self._read_hook_files(listed, f"{git}/hooks", in_tree=False)
             elif name == "sequencer":
@@ -139,8 +135,6 @@ class GitState:
             else:
                 self._read_file(listed, f"{git}/rebase-merge", "strategy", "strategy")
                 self._read_file(listed, f"{git}/rebase-merge", "git-rebase-todo", "todo")
-        finally:
-            os.close(listed)
 
     def _read_config(self, here: int, directory: str, name: str, git: str) -> None:
         path = f"{directory}/{name}"
@@ -178,20 +172,18 @@ class GitState:
         return any((item.key, item.value) == (setting.key, setting.value) for item in known)
 
     def _read_included(self, path: str, git: str) -> None:
-        root = root_of(path, self._roots)
-        if root is None or path == root:
-            return
-        with suppress(OSError), open_directory(root, os.path.dirname(path)) as here:
-            self._read_config(here, os.path.dirname(path), os.path.basename(path), git)
+        root, (directory, name) = root_of(path, self._roots), os.path.split(path)
+        if root is not None and path != root:
+            with suppress(OSError), open_directory(root, directory) as here:
+                self._read_config(here, directory, name, git)
 
-    def _read_hooks(self, directory: str, *, in_tree: bool = False) -> None:
+    def _read_hooks(self, directory: str, *, in_tree: bool) -> None:
         """Every file in it but samples: names of hooks come and go with versions of git."""
         directory = os.path.realpath(directory)
         root = root_of(directory, self._roots)
-        if root is None:
-            return
-        with suppress(OSError), open_directory(root, directory) as here:
-            self._read_hook_files(here, directory, in_tree=in_tree)
+        if root is not None:
+            with suppress(OSError), open_directory(root, directory) as here:
+                self._read_hook_files(here, directory, in_tree=in_tree)
 
     def _read_hook_files(self, here: int, directory: str, *, in_tree: bool) -> None:
         for name in os.listdir(here):
@@ -208,23 +200,15 @@ class GitState:
         piece = self.pieces.get(path)
         if piece is None:
             return
-        named = _named(piece)
+        named = _pointed_path(piece)
         if named is None:
             del self.pieces[path]  # git calls it invalid and stops
             return
         target = os.path.realpath(os.path.join(directory, named)) if named else ""
         # What /proc names is another place for every process.
         is_inside = root_of(target, self._roots) is not None and not named.startswith(("/proc/", "/dev/"))
-        leads_to = target if is_inside else ""
-        self.pieces[path] = Piece(
-            kind=kind,
-            identity=f"{piece.identity} {target}",
-            changed=piece.changed,
-            content=piece.content,
-            target=piece.target,
-            leads_to=leads_to,
-            runs=not leads_to,
-        )
+        identity, leads_to = f"{piece.identity} {target}", target if is_inside else ""
+        self.pieces[path] = structs.replace(piece, identity=identity, leads_to=leads_to, runs=not leads_to)
 
     def _is_link(self, here: int, directory: str, name: str) -> bool:
         about = os.stat(name, dir_fd=here, follow_symlinks=False)
@@ -278,7 +262,7 @@ class GitState:
         return None
 
 
-def _named(piece: Piece) -> str | None:
+def _pointed_path(piece: Piece) -> str | None:
     """The path that a pointer holds. Empty: one that we cannot read and git perhaps can. None: no path at all."""
     if piece.target is not None:
         return piece.target
@@ -292,13 +276,10 @@ def _named(piece: Piece) -> str | None:
 
 def _identity_at(path: str) -> str:
     """Of what a link leads to."""
+    directory, name = os.path.split(path)
     try:
-        directory, name = os.path.split(path)
-        here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with descriptor(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as here:
             about, content = read_file(here, name, _KEPT_BYTES)
-        finally:
-            os.close(here)
     except OSError:
         return ""
     if content is not None:

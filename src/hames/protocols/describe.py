@@ -1,0 +1,54 @@
+"""What a tool call is and what an approval asks for, as the narrower protocols show it: a name, and plain members."""
+
+from typing import assert_never
+
+from hames.domain import approvals, items
+from hames.domain.forms import members
+from hames.domain.json import Json
+
+INTERRUPTED = "interrupted; it may have run"
+
+
+def intent_members(
+    intent: approvals.RunCommand | approvals.ChangeFiles | approvals.CallMcp | approvals.UseTool | approvals.Elicit,
+) -> dict[str, Json]:
+    """Exactly what would happen, by the names that SSE and sync have for it."""
+    match intent:
+        case approvals.RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed, why=why):
+            return {"kind": "command", "command": command, "cwd": cwd, "unsandboxed": unsandboxed, "why": why}
+        case approvals.ChangeFiles(changes=changes, protected=protected):
+            return {"kind": "file", "changes": changes, "protected": protected}
+        case approvals.CallMcp(server=server, tool=tool, arguments=given):
+            return {"kind": "mcp", "server": server, "tool": tool, "input": given}
+        case approvals.UseTool(name=tool, arguments=given):
+            return {"kind": "tool", "tool": tool, "input": given}
+        case approvals.Elicit(server=server):
+            return {"kind": "elicitation", "server": server, "input": members(intent)}
+        case _ as never:
+            assert_never(never)
+
+
+def tool_name(item: items.ToolItem | items.Compaction) -> str:
+    match item:
+        case items.CommandExecution():
+            return "shell"
+        case items.FileChange():
+            return "edit"
+        case items.McpToolCall(server=server, tool=tool):
+            return f"{server}.{tool}"
+        case items.WebSearch():
+            return "web_search"
+        case items.Plan():
+            return "plan"
+        case items.ToolCall(name=name):
+            return name
+        case items.Artifact():
+            return "artifact"
+        case items.Compaction():
+            return "compact"
+        case _ as never:
+            assert_never(never)
+
+
+def prompt_text(content: tuple[items.UserInput, ...]) -> str:
+    return "\n".join(part.text for part in content if isinstance(part, items.TextInput))

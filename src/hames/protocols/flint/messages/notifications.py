@@ -1,0 +1,222 @@
+"""What a client is sent without having asked: notifications, and requests that it answers."""
+
+from typing import Literal
+
+import msgspec
+
+from hames.domain.json import Json
+from hames.domain.policy import ApprovalPolicy
+from hames.domain.value import Value
+from hames.protocols.flint.items import FileUpdateChange, PlanEntry, ThreadItem
+from hames.protocols.flint.messages.objects import (
+    QueuedPrompt,
+    SandboxPolicy,
+    Thread,
+    ThreadStatus,
+    TokenUsage,
+    Turn,
+    Usage,
+)
+from hames.protocols.flint.wire import Maybe, RequestId, Wire
+
+
+class ThreadStarted(Wire):
+    thread: Thread
+
+
+class ThreadNamed(Wire):
+    thread_id: str
+    thread_name: str
+
+
+class ThreadMentioned(Wire):
+    """`thread/archived`, `thread/unarchived`, `thread/deleted`."""
+
+    thread_id: str
+
+
+class ThreadStatusChanged(Wire):
+    thread_id: str
+    status: ThreadStatus
+
+
+class ThreadSettings(Wire):
+    model: str
+    model_provider: str
+    cwd: str
+    approval_policy: ApprovalPolicy
+    sandbox_policy: SandboxPolicy
+    config: dict[str, str]
+
+
+class ThreadSettingsUpdated(Wire):
+    thread_id: str
+    thread_settings: ThreadSettings
+
+
+class InstructionSources(Wire):
+    """`thread/instructionSources/updated`: the paths of the project notes that the model sees from now on."""
+
+    thread_id: str
+    instruction_sources: list[str]
+
+
+class ThreadQueueChanged(Wire):
+    thread_id: str
+    queue: list[QueuedPrompt]
+    held: bool
+
+
+class TokenUsageUpdated(Wire):
+    """`usage` is that of the turn so far; `tokenUsage` has that of the thread and of the last call."""
+
+    thread_id: str
+    turn_id: str
+    usage: Usage
+    token_usage: TokenUsage | None = None
+
+
+class TurnChanged(Wire):
+    """`turn/started` and `turn/completed`."""
+
+    thread_id: str
+    turn: Turn
+
+
+class TurnPlanUpdated(Wire):
+    thread_id: str
+    turn_id: str
+    explanation: str
+    plan: list[PlanEntry]
+
+
+class ItemStarted(Wire):
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+    started_at_ms: int = 0
+
+
+class ItemCompleted(Wire):
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+    completed_at_ms: int = 0
+
+
+class Delta(Value, rename="camel"):
+    """Sent very often, so it has no `_meta` and no optional members."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class Notice(Wire):
+    """Something beside the answer, under the name of who says it: `hames/retry`, or a provider's own."""
+
+    thread_id: str
+    message: str
+    severity: Literal["info", "warning"] = "info"
+    turn_id: str | Maybe = msgspec.UNSET
+    data: Json = msgspec.UNSET
+
+
+class ServerRequestResolved(Wire):
+    """A question is closed: somebody answered it, or the turn ended."""
+
+    thread_id: str
+    request_id: RequestId
+
+
+ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
+
+
+class AlwaysCovers(Wire):
+    """What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
+    thread". `files` are the files that may be changed again or, for a command, the scripts that must not change."""
+
+    text: str
+    files: list[str] = []
+
+
+class CommandApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    command: str
+    cwd: str
+    started_at_ms: int = 0
+    command_actions: list[Json] = []
+    available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
+    reason: str | Maybe = msgspec.UNSET
+
+
+class FileChangeApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    changes: list[FileUpdateChange]
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
+    reason: str | Maybe = msgspec.UNSET
+
+
+class McpApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    server: str
+    tool: str
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
+    arguments: Json = msgspec.UNSET
+    reason: str | Maybe = msgspec.UNSET
+
+
+class ToolApprovalParams(Wire):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    name: str
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
+    always_covers: AlwaysCovers | None = None
+    arguments: Json = msgspec.UNSET
+    reason: str | Maybe = msgspec.UNSET
+
+
+class ApprovalResponse(Wire):
+    decision: ApprovalWord
+
+
+ElicitationWord = Literal["accept", "decline", "cancel"]
+
+
+class ElicitationParams(Wire):
+    """A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which
+    Hames never opens."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    server_name: str
+    mode: Literal["form", "url"]
+    message: str
+    requested_schema: Json = msgspec.UNSET
+    url: str | Maybe = msgspec.UNSET
+    elicitation_id: str | Maybe = msgspec.UNSET
+    started_at_ms: int = 0
+    available_decisions: list[ApprovalWord] = []
+    reason: str | Maybe = msgspec.UNSET
+
+
+class ElicitationResponse(Wire):
+    """`content` is the completed form; without it the form is sent with its defaults."""
+
+    action: ElicitationWord
+    content: Json = None

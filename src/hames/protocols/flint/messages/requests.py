@@ -1,0 +1,332 @@
+"""What a client asks for, and what it is answered."""
+
+from typing import Literal
+
+import msgspec
+
+from hames.domain.json import Json
+from hames.domain.policy import ApprovalPolicy
+from hames.protocols.flint.items import ThreadItem
+from hames.protocols.flint.messages.objects import (
+    ConfigOption,
+    Inputs,
+    Limit,
+    Model,
+    QueuedPrompt,
+    SandboxPolicy,
+    Thread,
+    TokenUsage,
+    Turn,
+)
+from hames.protocols.flint.wire import Maybe, Wire
+
+
+class ClientInfo(Wire):
+    name: str
+    version: str
+    title: str | None = None
+
+
+class ClientCapabilities(Wire):
+    """`optOutNotificationMethods`: notifications that this client does not want."""
+
+    experimental_api: bool | None = None
+    opt_out_notification_methods: list[str] | None = None
+
+
+class InitializeParams(Wire):
+    client_info: ClientInfo
+    capabilities: ClientCapabilities | None = None
+
+
+class AgentInfo(Wire):
+    name: str
+    version: str
+    provider: str
+
+
+class AgentCapabilities(Wire):
+    """`methods` are the requests that this server offers in addition to the specification."""
+
+    streaming: bool
+    config_options: bool
+    reasoning: bool
+    plans: bool
+    review: bool
+    methods: list[str] = []
+
+
+class InitializeResult(Wire):
+    agent_info: AgentInfo
+    capabilities: AgentCapabilities
+    user_agent: str = ""
+    codex_home: str = ""
+    platform_family: str = ""
+    platform_os: str = ""
+
+
+class ThreadStartParams(Wire):
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+
+
+class ThreadResumeParams(Wire):
+    thread_id: str
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+
+
+class ThreadForkParams(Wire):
+    """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
+
+    thread_id: str
+    last_turn_id: str | None = None
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxPolicy | None = None
+
+
+class ThreadOpened(Wire):
+    """The result of `thread/start`, `thread/resume` and `thread/fork`."""
+
+    thread: Thread
+    model_provider: str = ""
+    model: str = ""
+    cwd: str = ""
+    approval_policy: ApprovalPolicy | None = None
+    approvals_reviewer: Literal["user"] = "user"
+    sandbox: SandboxPolicy | None = None
+    token_usage: TokenUsage | Maybe = msgspec.UNSET
+    """What the thread has used so far, if it has a past."""
+
+
+class ThreadResult(Wire):
+    thread: Thread
+
+
+class ThreadIdParams(Wire):
+    thread_id: str
+
+
+class ThreadReadParams(Wire):
+    thread_id: str
+    include_turns: bool | None = None
+
+
+class ThreadListParams(Wire):
+    cursor: str | None = None
+    limit: Limit | None = None
+    archived: bool | None = None
+    search_term: str | None = None
+
+
+class ThreadListResult(Wire):
+    data: list[Thread]
+    next_cursor: str | Maybe = msgspec.UNSET
+
+
+class ThreadNameSetParams(Wire):
+    thread_id: str
+    name: str
+
+
+class ThreadSettingsUpdateParams(Wire):
+    thread_id: str
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    config: dict[str, str] | None = None
+
+
+class ThreadTurnsListParams(Wire):
+    thread_id: str
+    cursor: str | None = None
+    limit: Limit | None = None
+    sort_direction: Literal["asc", "desc"] | None = None
+
+
+class TurnsPage(Wire):
+    data: list[Turn]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class ItemEntry(Wire):
+    """`startedAtMs` and `completedAtMs` are null, because times of items are not saved."""
+
+    turn_id: str
+    item: ThreadItem
+    started_at_ms: int | None
+    completed_at_ms: int | None
+
+
+class ItemsPage(Wire):
+    data: list[ItemEntry]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class ThreadLoadedListResult(Wire):
+    data: list[str]
+    next_cursor: str | None
+
+
+class ThreadUnsubscribeResult(Wire):
+    status: Literal["notLoaded", "notSubscribed", "unsubscribed"]
+
+
+class ThreadQueueAddParams(Wire):
+    thread_id: str
+    input: Inputs
+    client_user_message_id: str | None = None
+
+
+class ThreadQueueAddResult(Wire):
+    """`queued` if the prompt waits, `turn` if its turn has started."""
+
+    queued: QueuedPrompt | None = None
+    turn: Turn | None = None
+
+
+class ThreadQueueDeleteParams(Wire):
+    thread_id: str
+    prompt_id: str
+
+
+class ThreadQueueListResult(Wire):
+    data: list[QueuedPrompt]
+    held: bool
+
+
+class TurnStartParams(Wire):
+    thread_id: str
+    input: Inputs
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    config: dict[str, str] | None = None
+    client_user_message_id: str | None = None
+
+
+class TurnResult(Wire):
+    turn: Turn
+
+
+class TurnSteerParams(Wire):
+    thread_id: str
+    input: Inputs
+    expected_turn_id: str | None = None
+
+
+class TurnSteerResult(Wire):
+    turn_id: str
+
+
+class TurnInterruptParams(Wire):
+    thread_id: str
+    turn_id: str
+
+
+class UncommittedChanges(Wire, tag_field="type", tag="uncommittedChanges"):
+    pass
+
+
+class BaseBranch(Wire, tag_field="type", tag="baseBranch"):
+    branch: str
+
+
+class Commit(Wire, tag_field="type", tag="commit"):
+    sha: str
+
+
+class Custom(Wire, tag_field="type", tag="custom"):
+    instructions: str
+
+
+ReviewTarget = UncommittedChanges | BaseBranch | Commit | Custom
+
+
+class ReviewStartParams(Wire):
+    thread_id: str
+    target: ReviewTarget
+
+
+class ReviewStartResult(Wire):
+    turn: Turn
+    review_thread_id: str
+
+
+class ModelListParams(Wire):
+    limit: Limit | None = None
+    include_hidden: bool | None = None
+
+
+class ModelListResult(Wire):
+    data: list[Model]
+
+
+class ConfigListParams(Wire):
+    """Options of the thread if `threadId` is given, else of the connection."""
+
+    thread_id: str | None = None
+
+
+class ConfigSetParams(Wire):
+    id: str
+    value: str
+    thread_id: str | None = None
+
+
+class ConfigOptions(Wire):
+    options: list[ConfigOption]
+
+
+class ConfigReadResult(Wire):
+    model: str
+    cwd: str
+    approval_policy: ApprovalPolicy
+    sandbox_policy: SandboxPolicy
+    options: list[ConfigOption]
+
+
+class McpServerStatusListParams(Wire):
+    """Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
+
+    `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
+    """
+
+    thread_id: str | None = None
+    cursor: str | None = None
+    limit: Limit | None = None
+    detail: str | None = None
+
+
+class McpTool(Wire):
+    name: str
+    description: str
+    input_schema: Json
+
+
+class McpServerStatus(Wire):
+    """`status` and `error` are additions to Codex's members. `tools` is a map by the tool's name."""
+
+    name: str
+    status: Literal["notStarted", "starting", "ready", "failed"]
+    tools: dict[str, McpTool]
+    error: str | None = None
+    """Why it failed."""
+    resources: list[Json] = []
+    resource_templates: list[Json] = []
+    auth_status: Literal["unsupported"] = "unsupported"
+
+
+class McpServerStatusList(Wire):
+    data: list[McpServerStatus]
+    next_cursor: str | None = None

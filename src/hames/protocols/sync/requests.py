@@ -1,0 +1,42 @@
+"""From a page's HTTP requests to commands. Raises `InvalidCommand` and nothing else."""
+
+from collections.abc import Mapping
+
+from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListThreads
+from hames.domain.ids import ThreadId
+from hames.domain.options import Overrides
+from hames.protocols.body import decode_body, parse_number
+from hames.protocols.sync.pages import Archive, Fork, NewThread
+
+PAGE = 50
+MOST_PAGE = 200
+
+
+def list_threads(query: Mapping[str, str]) -> ListThreads:
+    return ListThreads(
+        limit=parse_number(query.get("limit"), PAGE, least=1, most=MOST_PAGE, name="limit"),
+        cursor=query.get("cursor") or None,
+        archived=query.get("archived", "false") == "true",
+        search=query.get("search", ""),
+    )
+
+
+def create_thread(body: bytes) -> CreateThread:
+    given = decode_body(body, NewThread)
+    overrides = Overrides(
+        model=given.model,
+        cwd=given.cwd,
+        approval_policy=given.approval_policy,
+        sandbox=given.sandbox,
+        agent=given.agent,
+        options=given.options,
+    )
+    return CreateThread(title=given.title, overrides=overrides)
+
+
+def fork_thread(body: bytes, thread_id: ThreadId) -> ForkThread:
+    return ForkThread(thread_id=thread_id, last_seq=decode_body(body, Fork).last_seq)
+
+
+def archive_thread(body: bytes, thread_id: ThreadId) -> ArchiveThread:
+    return ArchiveThread(thread_id=thread_id, archived=decode_body(body, Archive).archived)
