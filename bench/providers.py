@@ -207,7 +207,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     """A whole turn: provider, loop, fold, log on disk, one watcher."""
     from hames.clock_and_ids import RandomIds, SystemClock
     from hames.core.engine import Engine
-    from hames.core.rules import EngineRules
+    from hames.core.limits import EngineRules
     from hames.domain.commands import CreateThread, StartTurn
     from hames.domain.events import ItemDelta, TurnEnded
     from hames.domain.items import TextInput
@@ -215,7 +215,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     from hames.sandbox.trust.shell_trust import ShellTrust
     from hames.store.jsonl import JsonlStore
     from hames.store.places import Places
-    from hames.tools.workspace import LocalWorkspace
+    from hames.tools.files.workspace import LocalWorkspace
 
     models = catalogue(url)
     with tempfile.TemporaryDirectory() as directory:

@@ -26,9 +26,9 @@ from hames.domain.json import Json
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Job, Place, Tool
 from hames.sandbox.local import LocalSandbox
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
 from hames.tools.ripgrep import find_ripgrep
-from hames.tools.workspace import LocalWorkspace
 
 FILES, LINES = 500, 200
 

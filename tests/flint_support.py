@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.rules import EngineRules
+from hames.core.limits import EngineRules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.session import FlintSession
 from hames.sandbox.local import LocalSandbox
@@ -20,8 +20,8 @@ from hames.stdio.connection import Connection, read_lines
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
-from hames.tools.workspace import LocalWorkspace
 from support import NoTrust
 
 Message = dict[str, Any]

@@ -8,7 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.engine import Engine
-from hames.core.rules import EngineRules
+from hames.core.limits import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
 from hames.domain.commands import CreateThread, StartTurn
@@ -22,7 +22,7 @@ from hames.ports import Agent, Clock, Job, Models, Place, Provider, Report, Stor
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import OneModel
-from hames.tools.workspace import LocalWorkspace
+from hames.tools.files.workspace import LocalWorkspace
 
 Run = Callable[[dict[str, object], Tell], Awaitable[str]]
 

@@ -21,8 +21,8 @@ from hames.domain.schema import check
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
 from hames.ports import Job, Launch, Place, Sandbox, Tool, ToolFailed, Work
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import STANDARD, BuiltinTools, ToolLimits
-from hames.tools.workspace import LocalWorkspace
 
 HOLD_SECONDS = 0.3
 

@@ -20,7 +20,7 @@ from hames.config.credentials import Credentials
 from hames.config.options import Options
 from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
-from hames.core.rules import EngineRules
+from hames.core.limits import EngineRules
 from hames.domain.errors import HarnessError, Misconfigured
 from hames.domain.guardrails import SOCKET
 from hames.domain.ids import ItemId
@@ -41,10 +41,10 @@ from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.host import AddedTools, as_tool
 from hames.tools.installed import installed_tools
-from hames.tools.notes import WorkspaceNotes
-from hames.tools.workspace import LocalWorkspace
+from hames.tools.project_notes import WorkspaceNotes
 
 if TYPE_CHECKING:
     from hames.protocols.session import Session

@@ -31,8 +31,8 @@ from hames.testing.checks.store import check_store
 from hames.testing.checks.tool import check_tool
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.fakes.turn import FakeTurn
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
-from hames.tools.workspace import LocalWorkspace
 from support import BROKEN, ECHO, created, engine
 
 PLAYER = Path(__file__).parents[1] / "integration" / "codex" / "player.py"

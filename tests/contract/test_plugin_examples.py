@@ -18,8 +18,8 @@ from hames.testing.checks.provider import check_provider
 from hames.testing.checks.session import check_session
 from hames.testing.checks.tool import check_tool
 from hames.testing.fakes.model import ScriptedModel, say
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.host import as_tool
-from hames.tools.workspace import LocalWorkspace
 from support import created, engine, started
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "plugins"

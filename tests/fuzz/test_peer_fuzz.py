@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mutations import lines
 
-from hames.cli import fast
+from hames.cli import first_answer
 from hames.codecs.jsonrpc import JsonRpcPeer, JsonRpcRefusal, JsonRpcRequest
 from hames.codecs.lines import LineDecoder
 from hames.domain.errors import InvalidCommand
@@ -118,7 +118,7 @@ def test_nothing_raises_with_the_rules_of_flint_either(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds())
 def test_the_first_line_is_answered_early_only_as_it_would_be_answered_late(seed: int) -> None:
     for line in lines(seed, CHUNK):
-        early = fast._answer("harness", [], line)
+        early = first_answer._answer("harness", [], line)
         if early is not None:
             _, late = receive(BootstrapSession(), line)
             assert answers(early) == answers(late)

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from bootstrap_process import BIN, INITIALIZE, run
 
-from hames.cli import fast
+from hames.cli import first_answer
 
 HEAVY = {"anthropic", "openai", "pydantic", "starlette", "uvicorn", "textual", "rich", "mcp"}
 EARLY = {"asyncio", "json", "typing", "re", "logging", "argparse", "msgspec", "anyio", "httpx2", "hames.app"}
 
 MODULES_AT_THE_ANSWER = """
 import sys
-from hames.cli import fast
-start = fast.start(["harness", "--cwd", "."])
+from hames.cli import first_answer
+start = first_answer.start(["harness", "--cwd", "."])
 sys.stderr.write("\\n".join(sorted(sys.modules)))
 assert start.answered
 """
@@ -53,7 +53,7 @@ def test_what_follows_the_first_line_is_not_lost(tmp_path: Path) -> None:
 
 
 def early(line: bytes) -> Any:
-    answer = fast._answer("harness", [], line)
+    answer = first_answer._answer("harness", [], line)
     return None if answer is None else json.loads(answer)
 
 
@@ -104,13 +104,13 @@ def test_flags_that_may_be_wrong_are_parsed_before_anything_is_answered(tmp_path
 
 @pytest.mark.parametrize("flags", [[], ["--cwd", "."], ["--cwd=.", "--log-level", "error"], ["--data-dir", "x"]])
 def test_flags_that_are_certain_do_not_delay_the_answer(flags: list[str]) -> None:
-    assert fast._plain(flags)
+    assert first_answer._plain(flags)
 
 
 def test_a_first_line_that_comes_in_pieces_is_still_one_line(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, INITIALIZE[:20])
     os.write(writing, INITIALIZE[20:] + b"the rest")
-    assert fast._first_line(reading) == INITIALIZE + b"the rest"
+    assert first_answer._first_line(reading) == INITIALIZE + b"the rest"
     os.close(writing)
     os.close(reading)

@@ -18,7 +18,7 @@ from hames.domain.commands import ReviewTarget as Target
 from hames.domain.events import Noticed
 from hames.domain.options import Overrides
 from hames.testing.fakes.model import OneModel, ScriptedModel, say
-from hames.tools.notes import ALL_BYTES, FILE_BYTES, WorkspaceNotes
+from hames.tools.project_notes import ALL_BYTES, FILE_BYTES, WorkspaceNotes
 from support import created, turn_end, whole_turn
 
 

@@ -15,7 +15,7 @@ from hames.protocols.sse.stream import SseEncoder
 from hames.protocols.sync.encoder import SyncEncoder, sync_encoder
 from hames.protocols.sync.view import Offer
 from hames.server.fanout import Fanout
-from hames.server.outbox import Payload
+from hames.server.slow_clients import Payload
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import ScriptedModel, call, say
 from server_support import events, following, http, running

@@ -13,7 +13,7 @@ from hames.protocols.sync.encoder import LIST_CHANGED, sync_encoder
 from hames.protocols.sync.session import SyncSession
 from hames.protocols.sync.view import Offer
 from hames.server.fanout import Fanout
-from hames.server.outbox import Payload
+from hames.server.slow_clients import Payload
 from hames.testing.fakes.model import ScriptedModel, call, say
 from server_support import SyncFollower, following, http, running
 from support import ASKING, created, engine

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.rules import EngineRules
+from hames.core.limits import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, StartTurn
 from hames.domain.events import Event, ItemDelta, TurnEnded
@@ -30,7 +30,7 @@ from hames.store.places import Places
 from hames.testing.checks.provider import check_stopping
 from hames.testing.fakes.model import OneModel
 from hames.testing.services.outcome import failed, heard, outcome
-from hames.tools.workspace import LocalWorkspace
+from hames.tools.files.workspace import LocalWorkspace
 from support import NoTrust, PlainTool, TheseTools
 
 MODEL = "local/smollm2"

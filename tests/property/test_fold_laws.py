@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hames.domain.endings import endings
 from hames.domain.events import (
     ApprovalResolved,
     Event,
@@ -22,7 +23,7 @@ from hames.domain.events import (
 )
 from hames.domain.items import STREAMS, Stream
 from hames.domain.policy import Grant
-from hames.domain.state import Change, apply, blank, endings
+from hames.domain.state import Change, apply, blank
 from hames.testing.generators import story
 from hames.testing.generators.histories import (
     THREAD,

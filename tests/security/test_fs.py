@@ -22,9 +22,9 @@ from hames.domain.approvals import ChangeFiles
 from hames.domain.json import Json
 from hames.ports import FileEdit, ToolFailed
 from hames.ports.workspace import FileRefused
-from hames.tools import atomic
-from hames.tools.atomic import apply
-from hames.tools.beneath import Beneath
+from hames.tools.files import atomic
+from hames.tools.files.atomic import apply
+from hames.tools.files.directory import Beneath
 from toolbench import Workshop, open_descriptors, workshop
 
 SECRET = "the secret\n"

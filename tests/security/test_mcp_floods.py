@@ -15,8 +15,8 @@ from hames.domain.items import Call, McpToolCall
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.servers import ServerStatus
 from hames.ports import Job, Place, Report, Tool, ToolFailed
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.mcp import results, servers, transport
-from hames.tools.workspace import LocalWorkspace
 from toolbench import unheard
 
 SERVER = """

@@ -12,7 +12,7 @@ from flint_support import real_engine
 from hames.domain.servers import ServerStatus
 from hames.ports import Place, Report, Tool
 from hames.testing.fakes.model import ScriptedModel, call, say
-from hames.tools.notes import WorkspaceNotes
+from hames.tools.project_notes import WorkspaceNotes
 from hames.tui.modes import POLICIES
 from support import ASKING, BROKEN, ECHO, engine
 

@@ -8,6 +8,7 @@ import pytest
 
 from hames.domain import errors
 from hames.domain.approvals import Approval, UseTool
+from hames.domain.endings import endings
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -38,7 +39,7 @@ from hames.domain.items import (
 from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.domain.policy import CommandGrant, DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.domain.state import PREVIEW_CHARS, ThreadState, apply, blank, endings, summary
+from hames.domain.state import PREVIEW_CHARS, ThreadState, apply, blank, summary
 from hames.domain.usage import Usage
 
 THREAD, TURN = ThreadId("ses_1"), TurnId("turn_1")

@@ -11,9 +11,9 @@ import pytest
 
 from hames.ports import DirectoryEntry
 from hames.ports.workspace import Denied, LinkInTheWay, Missing, NotRegular, Outside, TooLarge, Unsteady
-from hames.tools.beneath import Beneath
-from hames.tools.refusals import folded, shown
-from hames.tools.resolve import kernel_resolves, open_beneath
+from hames.tools.files.directory import Beneath
+from hames.tools.files.open_beneath import kernel_resolves, open_beneath
+from hames.tools.files.refusals import folded, shown
 from toolbench import as_somebody_else, open_descriptors
 
 

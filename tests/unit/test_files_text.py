@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hames.ports import ToolFailed
 from hames.tools.diffs import MATCHED_PAIRS, MAX_CHARS, update
+from hames.tools.files.texts import decoded, lines_of
 from hames.tools.patches.hunks import apply_hunks
 from hames.tools.patches.unified import parse_patch
-from hames.tools.texts import decoded, lines_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hames.protocols.sse.stream import SseEncoder
 from hames.protocols.sync.encoder import SyncEncoder
 from hames.server.api.streams import ResponseWriter
-from hames.server.outbox import TOO_SLOW, Payload, Subscriber
+from hames.server.slow_clients import TOO_SLOW, Payload, Subscriber
 
 BEAT = Payload(b"beat")
 RULES = SyncEncoder.rules

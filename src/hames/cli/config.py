@@ -25,8 +25,8 @@ from hames.config.paths import user_config
 from hames.config.providers import usual_address, variable
 from hames.domain.display import visible
 from hames.domain.json import Json
-from hames.domain.notes import Note, complaint
-from hames.tools.notes import WorkspaceNotes
+from hames.domain.project_notes import Note, complaint
+from hames.tools.project_notes import WorkspaceNotes
 
 HIDDEN = "(set, not shown)"
 NOT_SET = "(not set)"

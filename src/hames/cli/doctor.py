@@ -30,8 +30,8 @@ from hames.config.paths import user_config
 from hames.config.project import other_agents_files
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
-from hames.domain.notes import complaint
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.project_notes import complaint
 from hames.domain.value import Value
 from hames.executables import find_program, find_ripgrep
 from hames.sandbox.local import LocalSandbox

@@ -11,7 +11,7 @@ import sys
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # `python -m` puts the current directory there, and what lies in it must not be imported
 
-from hames.cli import fast
+from hames.cli import first_answer
 from hames.executables import forget_current_directory
 
 COMMANDS = {
@@ -57,7 +57,7 @@ def _main(words: list[str]) -> int:
     gc.disable()
     forget_current_directory()
     try:
-        start = fast.start(words)
+        start = first_answer.start(words)
         return _run(words, start)
     except KeyboardInterrupt:
         return 130

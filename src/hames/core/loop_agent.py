@@ -20,8 +20,8 @@ from hames.domain.events import Event, Noticed
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import UserMessage
 from hames.domain.models import ModelCard
-from hames.domain.notes import Note, complaint
 from hames.domain.options import Settings
+from hames.domain.project_notes import Note, complaint
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.state import ThreadState
 from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle, Workspace

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from hames.domain.commands import ReviewTarget
 from hames.domain.errors import InvalidCommand
 from hames.domain.items import TextInput
-from hames.domain.notes import Note
 from hames.domain.options import Settings
 from hames.domain.policy import ReadOnly
+from hames.domain.project_notes import Note
 
 NOTES = (
     "These notes of the user and of the project say how to work here. They come from files, the most general first;"

@@ -11,6 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.watcher import Watcher
+from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import (
     Event,
@@ -25,7 +26,7 @@ from hames.domain.foreign import disarmed
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Stream
 from hames.domain.options import Settings
-from hames.domain.state import Change, ThreadState, apply, blank, endings, summary
+from hames.domain.state import Change, ThreadState, apply, blank, summary
 from hames.ports import Clock, Log
 
 BUNDLE_SECONDS = 0.1

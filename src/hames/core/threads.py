@@ -6,7 +6,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.history import History, fork_point
-from hames.core.rules import EngineRules
+from hames.core.limits import EngineRules
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
 from hames.core.turn import RunningTurn
@@ -22,6 +22,7 @@ from hames.domain.commands import (
     StartTurn,
     ThreadPage,
 )
+from hames.domain.endings import endings
 from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
 from hames.domain.events import (
     Event,
@@ -35,9 +36,9 @@ from hames.domain.events import (
 )
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
-from hames.domain.notes import Note, NoteFile, note_files
 from hames.domain.options import Overrides, Settings
-from hames.domain.state import ThreadState, apply, blank, endings
+from hames.domain.project_notes import Note, NoteFile, note_files
+from hames.domain.state import ThreadState, apply, blank
 from hames.domain.value import Value
 from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store, Workspace
 

@@ -12,14 +12,15 @@ from hames.core.questions import Questions
 from hames.core.thread import Thread
 from hames.domain import forms
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
+from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
 from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, TurnEnded, TurnError, TurnStatus
 from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
-from hames.domain.notes import Note
 from hames.domain.options import Settings
-from hames.domain.state import ThreadState, Turn, endings
+from hames.domain.project_notes import Note
+from hames.domain.state import ThreadState, Turn
 from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnEvent, TurnHandle
 
 log = logging.getLogger(__name__)

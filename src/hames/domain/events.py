@@ -13,9 +13,9 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, Call, Item, Reasoning, Stream, UserInput
 from hames.domain.json import NOTHING, Json
-from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, Grant
+from hames.domain.project_notes import NoteFile
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 

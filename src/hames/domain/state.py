@@ -14,7 +14,6 @@ from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
-    Event,
     ItemCompleted,
     ItemDelta,
     ItemStarted,
@@ -38,11 +37,11 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, closed, extended, not_run
+from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, extended
 from hames.domain.json import NOTHING, Json
-from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
+from hames.domain.project_notes import NoteFile
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -331,23 +330,3 @@ def summary(state: ThreadState) -> ThreadSummary:
         meta=state.meta,
         foreign=state.foreign,
     )
-
-
-def endings(state: ThreadState, why: str) -> list[Event]:
-    """What closes a turn that can no longer go on: nothing stays open, nothing is lost."""
-    turn = state.running
-    if turn is None:
-        return []
-    waiting = {approval.item_id for approval in state.approvals if not isinstance(approval.intent, Elicit)}
-    return [
-        *(
-            ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void")
-            for a in state.approvals
-        ),
-        *(
-            ItemCompleted(turn_id=turn.id, item=not_run(item) if item.id in waiting else closed(item, "interrupted"))
-            for item in turn.items
-            if item.id in turn.open
-        ),
-        TurnEnded(turn_id=turn.id, status="interrupted", error=TurnError(message=why)),
-    ]

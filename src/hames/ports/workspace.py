@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
-from hames.domain.notes import Note
+from hames.domain.project_notes import Note
 from hames.domain.value import Value
 
 

@@ -32,8 +32,8 @@ from hames.server.http.connection import Doors
 from hames.server.http.routes import routes
 from hames.server.http.uploads import Uploads
 from hames.server.listener import Address, Listener, RunningServer
-from hames.server.outbox import WaitingOutbox, Writer
 from hames.server.service import Extras, Service
+from hames.server.slow_clients import WaitingOutbox, Writer
 from hames.server.websocket.socket import Scope
 from hames.stdio.connection import Connection
 

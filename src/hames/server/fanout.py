@@ -17,7 +17,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState
 from hames.protocols.broadcast import Encoder, ListEncoder
 from hames.protocols.session import Action, Close, Follow, FollowList, Session, Unfollow
-from hames.server.outbox import Payload, Subscriber, Writer
+from hames.server.slow_clients import Payload, Subscriber, Writer
 from hames.stdio.connection import Connection
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from hames.server.api.streams import SessionStreams
 from hames.server.http.reply import ALWAYS, read_body, reply
 from hames.server.http.routes import Endpoint, endpoint, openapi_description, routes
 from hames.server.listener import Address, RunningServer
-from hames.server.outbox import WaitingOutbox, Writer
+from hames.server.slow_clients import WaitingOutbox, Writer
 from hames.stdio.connection import Connection
 
 

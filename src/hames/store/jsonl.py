@@ -28,8 +28,9 @@ from hames.ports import Examined
 from hames.private_files import descriptor
 from hames.store.disk import Disk, directory, write_whole
 from hames.store.lines import line, live_line, sealed_line
-from hames.store.log_file import TORN, ScannedLog, copy_torn_tail, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
+from hames.store.repair import TORN, cut_incomplete_end
+from hames.store.scan import ScannedLog, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.seals import Running
 from hames.store.summaries import META, encode_summary, load_summary
 
@@ -335,8 +336,7 @@ class JsonlLog:
 
     def _repair(self, found: "ScannedLog", at: int) -> None:
         if found.good_bytes < self._length:
-            copy_torn_tail(self._fd, found.good_bytes, at=at)
-            self._disk.truncate(self._fd, found.good_bytes)
+            cut_incomplete_end(self._disk, self._fd, found.good_bytes, at=at)
             self.repaired = (
                 f"an incomplete end of {self._length - found.good_bytes} bytes was cut off and saved in {TORN}"
             )

@@ -12,8 +12,8 @@ from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
 from hames.private_files import descriptor
 from hames.store.disk import directory, read_small
-from hames.store.log_file import examine_log
 from hames.store.places import THREAD_ID, Claim
+from hames.store.scan import examine_log
 
 META = "meta.json"
 

@@ -9,7 +9,7 @@ from hames.domain.items import Artifact, ToolItem, ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import Job, Tell, ToolSpec, Work
 from hames.ports.workspace import NotRegular
-from hames.tools.places import PATH, Spot, locate, relative
+from hames.tools.files.places import PATH, Spot, locate, relative
 from hames.tools.works import off_the_loop
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from hames.domain.items import FileUpdate
-from hames.tools.texts import decoded, lines_of
+from hames.tools.files.texts import decoded, lines_of
 
 CONTEXT_LINES = 3
 MATCHED_PAIRS = 50_000

@@ -6,9 +6,9 @@ from hames.domain.items import FileUpdate
 from hames.domain.value import Value
 from hames.ports import FileEdit, Place, ToolFailed
 from hames.ports.workspace import Missing
-from hames.tools.atomic import MAX_BYTES
 from hames.tools.diffs import update
-from hames.tools.places import Spot, protected, relative
+from hames.tools.files.atomic import MAX_BYTES
+from hames.tools.files.places import Spot, protected, relative
 
 
 class Revision(Value):

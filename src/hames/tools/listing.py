@@ -3,8 +3,8 @@
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import DirectoryEntry, Job, ToolSpec, Work
-from hames.tools.places import PATH, Spot, locate, relative
-from hames.tools.refusals import shown
+from hames.tools.files.places import PATH, Spot, locate, relative
+from hames.tools.files.refusals import shown
 from hames.tools.works import Looking, off_the_loop
 
 MAX_ENTRIES = 1_000

@@ -5,10 +5,10 @@ import stat
 
 from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
 from hames.tools.drafts import Draft, Revision, drafted, existing
+from hames.tools.files.places import Spot, locate, protected, relative
+from hames.tools.files.texts import Text, decoded
 from hames.tools.patches import begin_patch, unified
 from hames.tools.patches.hunks import FilePatch, apply_hunks
-from hames.tools.places import Spot, locate, protected, relative
-from hames.tools.texts import Text, decoded
 from hames.tools.works import Changing, Seen, off_the_loop
 
 MAX_FILES = 200

@@ -8,8 +8,8 @@ from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
 from hames.ports import Job, ToolSpec, Work
 from hames.ports.workspace import NotRegular, TooLarge
-from hames.tools.places import PATH, Spot, locate, relative
-from hames.tools.texts import Text, decoded, lines_of
+from hames.tools.files.places import PATH, Spot, locate, relative
+from hames.tools.files.texts import Text, decoded, lines_of
 from hames.tools.works import Looking, Seen, off_the_loop
 
 PICTURE_BYTES = 3_750_000

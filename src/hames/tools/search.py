@@ -5,8 +5,8 @@ import os
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import Job, ToolFailed, ToolSpec, Work
-from hames.tools.places import PATH, Spot, encodable, locate, named
-from hames.tools.refusals import shown
+from hames.tools.files.places import PATH, Spot, encodable, locate, named
+from hames.tools.files.refusals import shown
 from hames.tools.ripgrep import Found, Ripgrep
 from hames.tools.works import Looking, off_the_loop
 

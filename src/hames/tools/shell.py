@@ -17,8 +17,8 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, San
 from hames.domain.value import Value
 from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
 from hames.tools.command_hints import limit_hints, looks_hidden
+from hames.tools.files.places import PATH, encodable, locate, relative
 from hames.tools.headtail import HeadTail
-from hames.tools.places import PATH, encodable, locate, relative
 from hames.tools.script_files import ScriptFiles, is_plain_word, script_files
 from hames.tools.works import off_the_loop
 

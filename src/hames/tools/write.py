@@ -2,8 +2,8 @@
 
 from hames.ports import Job, ToolFailed, ToolSpec, Work
 from hames.tools.drafts import Draft, Revision, drafted, existing
-from hames.tools.places import PATH, Spot, locate, relative
-from hames.tools.texts import Text, decoded, lines_of
+from hames.tools.files.places import PATH, Spot, locate, relative
+from hames.tools.files.texts import Text, decoded, lines_of
 from hames.tools.works import Changing, Seen, off_the_loop
 
 

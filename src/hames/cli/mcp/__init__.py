@@ -41,8 +41,8 @@ from hames.domain.json import Json
 from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
+from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.mcp.servers import McpServerSettings, probe
-from hames.tools.workspace import LocalWorkspace
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -21,8 +21,8 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import Item
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
-from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
+from hames.domain.project_notes import NoteFile
 from hames.domain.state import QueuedPrompt, ThreadState, Turn, summary
 from hames.domain.value import Value
 from hames.protocols.flint import elicitation, errors, inbound, parts

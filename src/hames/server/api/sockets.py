@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 
 from hames.domain.errors import HarnessError
 from hames.protocols.session import Session
-from hames.server.outbox import Writer
+from hames.server.slow_clients import Writer
 from hames.server.websocket.socket import BROKEN, RESTARTS, Receive, Scope, Send, Socket
 from hames.stdio.connection import Connection, read_lines
 

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from hames.protocols.session import Session
 from hames.server.http.connection import CONNECTION, GuardedProtocol
 from hames.server.http.reply import ALWAYS, error_reply
-from hames.server.outbox import Payload, Writer
+from hames.server.slow_clients import Payload, Writer
 from hames.stdio.connection import Connection
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from hames.server.outbox import Payload
+from hames.server.slow_clients import Payload
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hames.server.guard.gate import head, subprotocols
 from hames.server.guard.token import SUBPROTOCOL
-from hames.server.outbox import Writer
+from hames.server.slow_clients import Writer
 from hames.server.websocket.protocol import SOCKET
 
 Scope = MutableMapping[str, Any]

@@ -58,9 +58,9 @@ from hames.domain.items import (
     WebSearch,
     closed,
 )
-from hames.domain.notes import NoteFile
 from hames.domain.options import Settings
 from hames.domain.policy import Decision
+from hames.domain.project_notes import NoteFile
 from hames.domain.usage import Usage
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import Item, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
-from hames.domain.notes import NoteFile
 from hames.domain.options import Selector, Settings
+from hames.domain.project_notes import NoteFile
 from hames.domain.state import ThreadState, Turn, summary
 from hames.protocols.flint import elicitation, errors, parts
 from hames.protocols.flint import messages as m

@@ -15,7 +15,7 @@ from hames.domain.policy import WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Directory, Place, ToolFailed, Workspace
 from hames.ports.workspace import Outside
-from hames.tools.refusals import folded, shown
+from hames.tools.files.refusals import folded, shown
 
 PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
 """The schema of a path, without its description."""

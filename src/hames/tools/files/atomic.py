@@ -17,8 +17,8 @@ from itertools import islice
 
 from hames.domain.value import Value
 from hames.ports.workspace import Denied, FileEdit, FileRefused, LinkInTheWay, Missing, NotRegular, Unsteady
-from hames.tools.beneath import Beneath
-from hames.tools.refusals import explained, shown
+from hames.tools.files.directory import Beneath
+from hames.tools.files.refusals import explained, shown
 
 MAX_BYTES = 8 << 20
 """What is changed is held in memory twice, and shown as a diff."""

@@ -9,8 +9,8 @@ from anyio import to_thread
 
 from hames.domain.errors import InvalidCommand
 from hames.ports import FileEdit
-from hames.tools.atomic import apply
-from hames.tools.beneath import Beneath
+from hames.tools.files.atomic import apply
+from hames.tools.files.directory import Beneath
 
 
 class LocalWorkspace:

@@ -9,10 +9,10 @@ import os
 import stat
 from pathlib import Path
 
-from hames.domain.notes import Note
+from hames.domain.project_notes import Note
 from hames.ports.workspace import FileRefused, LinkInTheWay, Missing, NotRegular, Outside
-from hames.tools.beneath import Beneath
-from hames.tools.refusals import shown
+from hames.tools.files.directory import Beneath
+from hames.tools.files.refusals import shown
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_BYTES = 32 << 10

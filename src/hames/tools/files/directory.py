@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from hames.ports.workspace import DirectoryEntry, FileRefused, NotRegular, TooLarge, Unsteady
-from hames.tools.refusals import explained, shown
-from hames.tools.resolve import filesystem_type, open_beneath
+from hames.tools.files.open_beneath import filesystem_type, open_beneath
+from hames.tools.files.refusals import explained, shown
 
 CHUNK_BYTES = 1 << 20
 MAX_NAMES = 100_000

@@ -12,7 +12,7 @@ from select import select
 
 from hames.stdio.descriptors import Start, claim
 
-GREETINGS = {"harness": "hames.protocols.bootstrap.greeting", "app-server": "hames.cli.greeting"}
+GREETINGS = {"harness": "hames.protocols.bootstrap.greeting", "app-server": "hames.cli.flint_answer"}
 HEADS = {"harness": '{"jsonrpc":"2.0",', "app-server": "{"}
 VALUED = ("--cwd", "--data-dir", "--model", "--approval-policy", "--sandbox", "--log-file", "--log-level")
 """Flags that are known to be harmless to the first answer; with any other the full parser comes first."""

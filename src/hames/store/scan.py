@@ -14,8 +14,6 @@ from hames.store.lines import LINE_BYTES, SEALED_END, merge_deltas, read_live_re
 from hames.store.places import EVENTS, LIVE, Claim, live_digest
 from hames.store.seals import Running, chunks
 
-TORN = "events.torn"
-
 
 @dataclass
 class ScannedLog:
@@ -108,10 +106,3 @@ def examine_log(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examine
         running = verify_seal(fd, found, thread_id, claim)
     records = found.records + unsaved_records(found, thread_id, claim, running, at=at)
     return Examined(records=records, foreign=running is None)
-
-
-def copy_torn_tail(fd: int, start: int, *, at: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    with descriptor(os.open(TORN, flags, 0o600, dir_fd=at)) as side:
-        while chunk := os.pread(fd, 1 << 20, start):
-            start += os.write(side, chunk)

@@ -1,0 +1,18 @@
+"""Cutting the incomplete end of a log off, which a crash or a power cut can leave behind."""
+
+import os
+
+from hames.private_files import descriptor
+from hames.store.disk import Disk
+
+TORN = "events.torn"
+"""The file beside the log that keeps what was cut off."""
+
+
+def cut_incomplete_end(disk: Disk, fd: int, good_bytes: int, *, at: int) -> None:
+    """The log ends after its last whole line. `at` is the thread's directory."""
+    flags, start = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, good_bytes
+    with descriptor(os.open(TORN, flags, 0o600, dir_fd=at)) as saved:
+        while chunk := os.pread(fd, 1 << 20, start):
+            start += os.write(saved, chunk)
+    disk.truncate(fd, good_bytes)
