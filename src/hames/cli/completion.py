@@ -17,7 +17,7 @@ from hames.cli.main import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
 FIXED = {
-    "approval_policy": ("never", "unlessTrusted", "always"),
+    "approval_policy": ("never", "onRequest", "unlessTrusted", "always"),
     "sandbox": ("readOnly", "workspaceWrite", "dangerFullAccess", "externalSandbox"),
     "agent": ("codex",),
     "log_level": ("debug", "info", "warning", "error"),

@@ -18,7 +18,7 @@ SHARED = {
     "--data-dir": ("DIR", "where threads are saved (default: .harness in the workspace)"),
     "--model": ("MODEL", "provider/model, or a bare model name; hames models lists them"),
     "--agent": ("NAME", "use another agent program instead of a model: codex"),
-    "--approval-policy": ("POLICY", "never, unlessTrusted or always"),
+    "--approval-policy": ("POLICY", "never, onRequest, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
     "--log-file": ("FILE", "write logs to this file instead of stderr"),
     "--log-level": ("LEVEL", "debug, info, warning or error"),

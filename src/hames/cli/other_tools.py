@@ -52,7 +52,7 @@ FLAGS = {
     "--dangerously-bypass-approvals-and-sandbox": _ANYTHING,
     "--dangerously-skip-permissions": "--approval-policy never (commands stay in the sandbox)",
     "--allow-dangerously-skip-permissions": "--approval-policy never (commands stay in the sandbox)",
-    "--permission-mode": "--approval-policy never, unlessTrusted or always; /plan in the terminal plans only",
+    "--permission-mode": "--approval-policy never, onRequest, unlessTrusted or always; /plan plans only",
     "--ask": "--approval-policy always",
     "--search": "--option web_search=on with hames run, if the model's service can search",
     "-i": "--image FILE with hames run; in the terminal, paste the path of a picture",

@@ -52,7 +52,8 @@ class Options(Value):
     model: str = ""
     """The model of new threads: `provider/model`, or a bare model name. `hames models` lists them and the default."""
     approval_policy: ApprovalPolicy = "unlessTrusted"
-    """When the agent asks you first: never (`never`), for risky actions (`unlessTrusted`), or every time (`always`)."""
+    """When the agent asks you first: never (`never`), before anything leaves the sandbox (`onRequest`), for risky
+    actions (`unlessTrusted`), or every time (`always`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
     """What commands can read, write and reach: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False

@@ -9,13 +9,11 @@ from hames.domain.policy import ApprovalPolicy
 SANDBOXES: Final = ("readOnly", "workspaceWrite", "dangerFullAccess", "externalSandbox")
 APPROVALS: Final[tuple[ApprovalPolicy, ...]] = get_args(ApprovalPolicy)
 
-_SAME: Final[dict[str, ApprovalPolicy]] = {"untrusted": "unlessTrusted"}
+_SAME: Final[dict[str, ApprovalPolicy]] = {"untrusted": "unlessTrusted", "auto": "onRequest"}
 _NEAREST: Final = {
-    "onrequest": "there is no policy that lets the model decide when to ask",
     "onfailure": "there is no policy that asks only after a command failed",
     "default": "the policies have other names here",
     "acceptedits": "there is no policy that allows file changes and asks for commands",
-    "auto": "there is no policy that lets the model decide when to ask",
     "plan": "planning is a command of the terminal, not a policy: /plan",
     "bypasspermissions": "the policies have other names here",
 }
@@ -54,8 +52,8 @@ def sandbox_table(table: dict[str, Json]) -> dict[str, Json]:
 def approval_policy(word: str) -> ApprovalPolicy:
     """Our name for an approval policy, however it is spelled. Raises `Misconfigured`.
 
-    >>> approval_policy("untrusted"), approval_policy("unless-trusted")
-    ('unlessTrusted', 'unlessTrusted')
+    >>> approval_policy("untrusted"), approval_policy("on-request")
+    ('unlessTrusted', 'onRequest')
     """
     plain = _plain(word)
     for name in APPROVALS:

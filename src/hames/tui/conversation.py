@@ -107,7 +107,7 @@ class Conversation:
         self.title = thread.name or thread.preview
         self.model, self.cwd = opened.model or thread.model, opened.cwd or thread.cwd
         self.notes = thread.instruction_sources
-        self.policy = opened.approval_policy or self.policy
+        self.policy = opened.approval_mode or opened.approval_policy or self.policy
         self.sandbox = opened.sandbox or self.sandbox
         if isinstance(opened.token_usage, m.TokenUsage):
             self.spent.count(opened.token_usage)
@@ -168,7 +168,8 @@ class Conversation:
                 self.spent.context = usage.input_tokens + usage.output_tokens
             case agent_events.SettingsChanged(settings=settings):
                 self.model, self.cwd = settings.model, settings.cwd
-                self.policy, self.sandbox = settings.approval_policy, settings.sandbox_policy
+                self.policy = settings.approval_mode or settings.approval_policy
+                self.sandbox = settings.sandbox_policy
                 self.config = dict(settings.config)
             case agent_events.NotesChanged(paths=paths):
                 self.notes = paths

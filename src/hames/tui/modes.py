@@ -9,11 +9,13 @@ from hames.tui.conversation import Conversation
 
 POLICIES: dict[ApprovalPolicy, str] = {
     "unlessTrusted": "Ask for risky actions",
+    "onRequest": "Ask to leave the sandbox",
     "always": "Ask every time",
     "never": "Never ask",
 }
 POLICY_DETAILS: dict[ApprovalPolicy, str] = {
     "unlessTrusted": "Commands known to be safe run without a question",
+    "onRequest": "Commands and changes inside the sandbox run without a question; leaving it needs your approval",
     "always": "Every command and every file change needs your approval",
     "never": "Careful: every command and every change runs without a question; only the sandbox limits them",
 }
@@ -44,6 +46,7 @@ MODE_DETAILS: dict[str, str] = {
 }
 APPROVAL_MODES: dict[str, tuple[str, str]] = {
     "unlessTrusted": (POLICIES["unlessTrusted"], POLICY_DETAILS["unlessTrusted"]),
+    "onRequest": (POLICIES["onRequest"], POLICY_DETAILS["onRequest"]),
     "always": (POLICIES["always"], POLICY_DETAILS["always"]),
     "plan": ("Plan only", MODE_DETAILS["plan"]),
     "never": (POLICIES["never"], POLICY_DETAILS["never"]),

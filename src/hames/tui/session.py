@@ -93,7 +93,7 @@ class Session:
         talk = Conversation()
         talk.config = {option.id: option.value for option in config.options if option.id == AGENT_OPTION}
         talk.model, talk.cwd = self._new_settings.model or config.model, str(self._cwd)
-        talk.policy = self._new_settings.policy or config.approval_policy
+        talk.policy = self._new_settings.policy or config.approval_mode or config.approval_policy
         talk.sandbox = self._new_settings.sandbox or config.sandbox_policy
         self._turn_to(talk)
         self._view.show_welcome()

@@ -24,7 +24,12 @@ from hames.ports import Compact, Prompt, Review, Task
 
 DEFAULT = "default"
 REVIEW = "review"
-POLICIES: dict[ApprovalPolicy, str] = {"never": "never", "unlessTrusted": "untrusted", "always": "untrusted"}
+POLICIES: dict[ApprovalPolicy, str] = {
+    "never": "never",
+    "onRequest": "on-request",
+    "unlessTrusted": "untrusted",
+    "always": "untrusted",
+}
 PERSONALITIES = {DEFAULT: "none", "pragmatic": "pragmatic", "friendly": "friendly"}
 
 

@@ -29,7 +29,7 @@ class JsonLinesView:
             threadId=opened.thread.id,
             model=opened.model,
             cwd=opened.cwd,
-            approvalPolicy=opened.approval_policy,
+            approvalPolicy=opened.approval_mode or opened.approval_policy,
             sandbox=opened.sandbox,
             instructionSources=opened.thread.instruction_sources,
         )

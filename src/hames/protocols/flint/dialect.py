@@ -93,9 +93,10 @@ class FlintDialect:
         return m.ConfigReadResult(
             model=settings.model,
             cwd=settings.cwd,
-            approval_policy=settings.approval_policy,
+            approval_policy=parts.specified_policy(settings.approval_policy),
             sandbox_policy=parts.sandbox(settings.sandbox),
             options=options,
+            approval_mode=parts.approval_mode(settings.approval_policy),
         )
 
     def thread_id(self, thread_id: ThreadId) -> str:
@@ -136,7 +137,8 @@ class FlintDialect:
             model_provider=parts.provider_of(state.settings.model),
             model=state.settings.model,
             cwd=state.settings.cwd,
-            approval_policy=state.settings.approval_policy,
+            approval_policy=parts.specified_policy(state.settings.approval_policy),
+            approval_mode=parts.approval_mode(state.settings.approval_policy),
             approvals_reviewer="user",
             sandbox=parts.sandbox(state.settings.sandbox),
             token_usage=self._token_usage(state, state.settings.model) if state.spent else UNSET,
@@ -224,7 +226,8 @@ class FlintDialect:
             model=settings.model,
             model_provider=parts.provider_of(settings.model),
             cwd=settings.cwd,
-            approval_policy=settings.approval_policy,
+            approval_policy=parts.specified_policy(settings.approval_policy),
+            approval_mode=parts.approval_mode(settings.approval_policy),
             sandbox_policy=parts.sandbox(settings.sandbox),
             config={**settings.options, "agent": settings.agent},
         )

@@ -63,6 +63,15 @@ def provider_of(name: str) -> str:
     return name.partition("/")[0]
 
 
+def specified_policy(given: policy.ApprovalPolicy) -> m.SpecifiedApprovalPolicy:
+    """The policy in the specification's words: the next stricter one for `onRequest`, which it does not have."""
+    return "unlessTrusted" if given == "onRequest" else given
+
+
+def approval_mode(given: policy.ApprovalPolicy) -> Literal["onRequest"] | Maybe:
+    return given if given == "onRequest" else UNSET
+
+
 def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
     match given:
         case policy.DangerFullAccess():

@@ -33,7 +33,7 @@ from hames.protocols.flint.wire import Wire
 
 EFFORT_OPTION = "reasoning_effort"
 
-_APPROVALS: dict[str, ApprovalPolicy] = {"never": "never", "on-request": "unlessTrusted", "untrusted": "always"}
+_APPROVALS: dict[str, ApprovalPolicy] = {"never": "never", "on-request": "onRequest", "untrusted": "unlessTrusted"}
 _MODES: dict[str, policy.SandboxPolicy] = {
     "read-only": policy.ReadOnly(),
     "workspace-write": policy.WorkspaceWrite(),
@@ -139,7 +139,7 @@ def _approval(given: Json) -> ApprovalPolicy | None:
     if given is None:
         return None
     if isinstance(given, dict) and "granular" in given:
-        return "unlessTrusted"
+        return "onRequest"
     if isinstance(given, str) and given in _APPROVALS:
         return _APPROVALS[given]
     raise InvalidCommand(f"approvalPolicy: must be one of {', '.join(_APPROVALS)}")

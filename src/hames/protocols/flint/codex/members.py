@@ -63,7 +63,12 @@ UNUSED_MODEL_MEMBERS = [
     "availableAccessPrograms",
 ]
 
-APPROVAL_WORDS: dict[ApprovalPolicy, str] = {"never": "never", "unlessTrusted": "on-request", "always": "untrusted"}
+APPROVAL_WORDS: dict[ApprovalPolicy, str] = {
+    "never": "never",
+    "onRequest": "on-request",
+    "unlessTrusted": "untrusted",
+    "always": "untrusted",
+}
 
 _CHANGE_KINDS: dict[str, Members] = {
     "add": {"type": "add"},

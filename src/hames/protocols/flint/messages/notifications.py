@@ -5,12 +5,12 @@ from typing import Literal
 import msgspec
 
 from hames.domain.json import Json
-from hames.domain.policy import ApprovalPolicy
 from hames.domain.value import Value
 from hames.protocols.flint.items import FileUpdateChange, PlanEntry, ThreadItem
 from hames.protocols.flint.messages.objects import (
     QueuedPrompt,
     SandboxPolicy,
+    SpecifiedApprovalPolicy,
     Thread,
     ThreadStatus,
     TokenUsage,
@@ -44,9 +44,11 @@ class ThreadSettings(Wire):
     model: str
     model_provider: str
     cwd: str
-    approval_policy: ApprovalPolicy
+    approval_policy: SpecifiedApprovalPolicy
     sandbox_policy: SandboxPolicy
     config: dict[str, str]
+    approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
+    """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
 
 
 class ThreadSettingsUpdated(Wire):

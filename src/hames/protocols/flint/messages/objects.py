@@ -46,6 +46,9 @@ class ExternalSandbox(Wire, tag_field="type", tag="externalSandbox"):
 
 SandboxPolicy = DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox
 
+SpecifiedApprovalPolicy = Literal["never", "unlessTrusted", "always"]
+"""The words of the specification, for clients that know no others."""
+
 
 # --- objects ------------------------------------------------------------------
 

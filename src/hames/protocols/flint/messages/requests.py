@@ -14,6 +14,7 @@ from hames.protocols.flint.messages.objects import (
     Model,
     QueuedPrompt,
     SandboxPolicy,
+    SpecifiedApprovalPolicy,
     Thread,
     TokenUsage,
     Turn,
@@ -98,11 +99,13 @@ class ThreadOpened(Wire):
     model_provider: str = ""
     model: str = ""
     cwd: str = ""
-    approval_policy: ApprovalPolicy | None = None
+    approval_policy: SpecifiedApprovalPolicy | None = None
     approvals_reviewer: Literal["user"] = "user"
     sandbox: SandboxPolicy | None = None
     token_usage: TokenUsage | Maybe = msgspec.UNSET
     """What the thread has used so far, if it has a past."""
+    approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
+    """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
 
 
 class ThreadResult(Wire):
@@ -291,9 +294,11 @@ class ConfigOptions(Wire):
 class ConfigReadResult(Wire):
     model: str
     cwd: str
-    approval_policy: ApprovalPolicy
+    approval_policy: SpecifiedApprovalPolicy
     sandbox_policy: SandboxPolicy
     options: list[ConfigOption]
+    approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
+    """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
 
 
 class McpServerStatusListParams(Wire):
