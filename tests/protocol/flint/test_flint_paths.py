@@ -15,9 +15,9 @@ TURN = {"threadId": "ses_1"}
         ("thread/start", {"cwd": "/tmp/a\0b"}, "cwd: must be an absolute path"),
         ("thread/start", {"cwd": "\0"}, "cwd: must be an absolute path"),
         ("thread/resume", {"threadId": "ses_1", "cwd": "/\0"}, "cwd: must be an absolute path"),
-        ("turn/start", {**TURN, "input": [{"type": "localImage", "path": "a\0.png"}]}, r"input\[0\].path: is no path"),
-        ("turn/start", {**TURN, "input": [{"type": "file", "path": "\0"}]}, r"input\[0\].path: is no path"),
-        ("turn/start", {**TURN, "input": [{"type": "file", "path": ""}]}, r"input\[0\].path: is no path"),
+        ("turn/start", {**TURN, "input": [{"type": "localImage", "path": "a\0.png"}]}, r"input\[0\].path: is not a path"),
+        ("turn/start", {**TURN, "input": [{"type": "file", "path": "\0"}]}, r"input\[0\].path: is not a path"),
+        ("turn/start", {**TURN, "input": [{"type": "file", "path": ""}]}, r"input\[0\].path: is not a path"),
     ],
 )
 def test_a_path_with_a_nul_is_refused_by_the_name_of_its_member(method: str, params: Json, words: str) -> None:
