@@ -12,7 +12,7 @@ from model_server import model_server
 
 BROKEN = """\
 modle = "x"
-approval_policy = "on-request"
+approval_policy = "on-failure"
 log_level = "loud"
 [providers.openai]
 env_key = "MY_KEY"

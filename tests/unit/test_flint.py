@@ -494,9 +494,9 @@ async def codex_thread(the_engine: Engine, **params: Any) -> ThreadState:
     ("params", "policy", "sandbox"),
     [
         ({"approvalPolicy": "never", "sandbox": "danger-full-access"}, "never", DangerFullAccess()),
-        ({"approvalPolicy": "on-request", "sandbox": "workspace-write"}, "unlessTrusted", WorkspaceWrite()),
-        ({"approvalPolicy": "untrusted", "permissions": ":read-only"}, "always", ReadOnly()),
-        ({"approvalPolicy": {"granular": {}}, "permissions": ":workspace"}, "unlessTrusted", WorkspaceWrite()),
+        ({"approvalPolicy": "on-request", "sandbox": "workspace-write"}, "onRequest", WorkspaceWrite()),
+        ({"approvalPolicy": "untrusted", "permissions": ":read-only"}, "unlessTrusted", ReadOnly()),
+        ({"approvalPolicy": {"granular": {}}, "permissions": ":workspace"}, "onRequest", WorkspaceWrite()),
         ({"approvalPolicy": None, "sandbox": None}, "unlessTrusted", WorkspaceWrite()),
     ],
 )
@@ -528,8 +528,8 @@ async def test_a_codex_client_gets_codexs_shapes_and_numbers_on_the_same_thread(
     async with engine(model, ECHO) as the_engine, talking(the_engine) as one, talking(the_engine, "codex-tui") as two:
         thread_id = await one.start()
         opened = await two.call("thread/resume", threadId=thread_id, excludeTurns=True)
-        assert (opened["approvalPolicy"], opened["sandbox"]["type"]) == ("on-request", "workspaceWrite")
-        assert (await two.call("config/read"))["config"]["approval_policy"] == "on-request"
+        assert (opened["approvalPolicy"], opened["sandbox"]["type"]) == ("untrusted", "workspaceWrite")
+        assert (await two.call("config/read"))["config"]["approval_policy"] == "untrusted"
         assert await two.refused("thread/resume", threadId="ses_nobody") == -32600
         effort = {"effort": "enormous", "collaborationMode": {"mode": "plan", "settings": {}}}
         await two.call("turn/start", threadId=thread_id, input=TEXT, **effort)

@@ -36,7 +36,7 @@ from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsCha
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
-from hames.domain.policy import Decision
+from hames.domain.policy import ApprovalPolicy, Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
@@ -266,9 +266,17 @@ class FlintSession(RpcSession):
         wanted = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), wanted)
         return replace(
             given,
+            approval_policy=self._new_policy(given.approval_policy, thread_id),
             options=wanted or None,
             agent=given.agent or (inbound.agent(agent) if agent else None),
         )
+
+    def _new_policy(self, given: ApprovalPolicy | None, thread_id: ThreadId | None) -> ApprovalPolicy | None:
+        """Codex has one word for two of our policies: a client that repeats what it was told changes nothing."""
+        if given is None or self._last is None or self._last.id != thread_id:
+            return given
+        word = self._dialect.approval_word
+        return None if word(given) == word(self._last.settings.approval_policy) else given
 
     def _model(self, given: Overrides) -> str:
         if given.model is not None:

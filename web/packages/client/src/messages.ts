@@ -120,7 +120,7 @@ export interface Steer {
 export interface Configure {
   type: "configure";
   model?: string | null;
-  approvalPolicy?: ("always" | "never" | "unlessTrusted") | null;
+  approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
   agent?: ("code" | "plan" | "review") | null;
   options?: {
@@ -316,7 +316,7 @@ export interface QueuedPrompt {
 }
 export interface Settings {
   model: string;
-  approvalPolicy: "always" | "never" | "unlessTrusted";
+  approvalPolicy: "always" | "never" | "onRequest" | "unlessTrusted";
   sandbox: DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox;
   agent: "code" | "plan" | "review";
   options: {
@@ -365,7 +365,7 @@ export interface NewThread {
   title?: string;
   cwd?: string | null;
   model?: string | null;
-  approvalPolicy?: ("always" | "never" | "unlessTrusted") | null;
+  approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
   agent?: ("code" | "plan" | "review") | null;
   options?: {
