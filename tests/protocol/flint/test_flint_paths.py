@@ -15,7 +15,11 @@ TURN = {"threadId": "ses_1"}
         ("thread/start", {"cwd": "/tmp/a\0b"}, "cwd: must be an absolute path"),
         ("thread/start", {"cwd": "\0"}, "cwd: must be an absolute path"),
         ("thread/resume", {"threadId": "ses_1", "cwd": "/\0"}, "cwd: must be an absolute path"),
-        ("turn/start", {**TURN, "input": [{"type": "localImage", "path": "\0.png"}]}, r"input\[0\].path: is not a path"),
+        (
+            "turn/start",
+            {**TURN, "input": [{"type": "localImage", "path": "\0.png"}]},
+            r"input\[0\].path: is not a path",
+        ),
         ("turn/start", {**TURN, "input": [{"type": "file", "path": "\0"}]}, r"input\[0\].path: is not a path"),
         ("turn/start", {**TURN, "input": [{"type": "file", "path": ""}]}, r"input\[0\].path: is not a path"),
     ],
