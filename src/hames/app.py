@@ -17,7 +17,7 @@ from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.credentials import Credentials
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
 from hames.core.limits import EngineRules

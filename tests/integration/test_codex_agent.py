@@ -15,7 +15,7 @@ from hames.agents.codex.items import changes, completed_item
 from hames.agents.codex.models import CodexShelf
 from hames.agents.codex.requests import opening, sandbox
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval, ReviewTarget
 from hames.domain.errors import UnknownModel
