@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: help run test check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
 	test-clients test-live e2e docs release clean
