@@ -407,9 +407,9 @@ def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
     sources: list[ModelSource] = []
     if command:
-        from hames.agents.codex.models import CodexShelf
+        from hames.agents.codex.models import CodexModels
 
-        sources = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
+        sources = [CodexModels(command, models=_codex_models(options), environment=options.environment)]
     sources += [
         ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
         for name in options.own_providers
