@@ -3,9 +3,9 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+WORKERS ?= 3
 
-.PHONY: help run test check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
+.PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
 	test-clients test-live e2e docs release clean
 
 help: ## show this list
@@ -16,6 +16,9 @@ run: setup-run ## set up and show the demo: no key, no network
 
 test: setup ## set up and run the tests
 	$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not slow'
+
+test-slow: setup ## run the tests that are too slow for `make test`
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m slow
 
 check: setup format lint types contracts test ## everything a change must pass
 

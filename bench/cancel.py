@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.domain.commands import CreateThread, InterruptTurn, StartTurn
 from hames.domain.events import ItemStarted, TurnEnded
 from hames.domain.items import CommandExecution, TextInput

@@ -21,7 +21,7 @@ from hames.domain.state import Change, ThreadState, apply, blank
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
-from hames.protocols.rpc import Notify
+from hames.protocols.rpc_session import Notify
 
 THREAD, TURN, ITEM = ThreadId("ses_1k0a7n8wbvnzrk17sn1f0mj"), TurnId("turn_1"), ItemId("item_1")
 RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")

@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from hames.cli.flags import SHARED
+from hames.config.load import BY_ENVIRONMENT, DEFAULTS, NAMES, OF_PROJECTS, Options
 from hames.config.mcp import McpServer
-from hames.config.options import BY_ENVIRONMENT, DEFAULTS, NAMES, OF_PROJECTS, Options
 from hames.config.providers import KEYS as PROVIDER_KEYS
 from hames.domain.policy import SandboxPolicy
 

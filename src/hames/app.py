@@ -17,7 +17,7 @@ from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.credentials import Credentials
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
 from hames.core.limits import EngineRules
@@ -407,9 +407,9 @@ def catalogue(options: Options) -> Catalogue:
     clock, command = SystemClock(), codex_command(options.environment, str(options.cwd))
     sources: list[ModelSource] = []
     if command:
-        from hames.agents.codex.models import CodexShelf
+        from hames.agents.codex.models import CodexModels
 
-        sources = [CodexShelf(command, models=_codex_models(options), environment=options.environment)]
+        sources = [CodexModels(command, models=_codex_models(options), environment=options.environment)]
     sources += [
         ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
         for name in options.own_providers

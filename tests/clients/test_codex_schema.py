@@ -16,7 +16,7 @@ from hames.domain.events import Record
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.dialect import About
 from hames.protocols.flint.outbound import project
-from hames.protocols.rpc import Ask, Notify
+from hames.protocols.rpc_session import Ask, Notify
 from hames.testing.fakes.model import ScriptedModel, say
 from hames.testing.generators.histories import changes, histories
 from support import engine

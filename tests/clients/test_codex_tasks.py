@@ -11,7 +11,7 @@ from codex_side import codex, ran  # noqa: E402
 
 from codex_tasks import COMMAND, PROMPTS, REPLIES, run_other_tasks  # noqa: E402
 from hames.app import open_engine  # noqa: E402
-from hames.config.options import load  # noqa: E402
+from hames.config.load import load  # noqa: E402
 from hames.testing.services.server import talk  # noqa: E402
 from matrix_support import PLAYER  # noqa: E402
 

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.context import messages
 from hames.domain.commands import ReadThread
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, TurnEnded, TurnStarted

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.domain.commands import CreateThread, ListThreads, StartTurn, ThreadPage
 from hames.domain.events import TurnEnded
 from hames.domain.items import TextInput

@@ -18,7 +18,7 @@ from tour import TOUR, build
 from hames import __version__
 from hames.app import open_engine
 from hames.cli.serve import git_changes
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread
 from hames.domain.events import Event, ItemCompleted, ItemStarted, TurnEnded, TurnStarted

@@ -347,6 +347,7 @@ def test_control_z_suspends_and_fg_brings_everything_back(terminal: Terminal) ->
         assert terminal.flags().startswith("1 ")
         terminal.click(3, 2)
     terminal.types(" and more")
+    terminal.shows("│ half a thought and more")  # what arrives at once with an Enter counts as pasted
     terminal.presses("Enter")
     terminal.shows("› half a thought and more", "One.")
     terminal.presses("C-d")

@@ -12,10 +12,10 @@ import pytest
 from codex_tasks import run_other_tasks
 from hames.agents.codex.history import told
 from hames.agents.codex.items import changes, completed_item
-from hames.agents.codex.models import CodexShelf
+from hames.agents.codex.models import CodexModels
 from hames.agents.codex.requests import opening, sandbox
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval, ReviewTarget
 from hames.domain.errors import UnknownModel
@@ -171,7 +171,7 @@ async def test_codexs_list_of_models_is_kept_and_offered(tmp_path: Path) -> None
         assert isinstance(thread, ThreadState)
         await turn(engine, thread.id, "Say hello")
     kept = next(tmp_path.rglob("models/codex-*.json"))
-    shelf = CodexShelf(["codex"], models=kept, environment={})
+    shelf = CodexModels(["codex"], models=kept, environment={})
     assert {"codex/default", "codex/gpt-5.5"} <= {card.id for card in shelf.cards()}
     efforts = {
         model: [choice.id for choice in selector.choices]
@@ -217,7 +217,7 @@ def requests(task: Task | None = None, model: str = "codex/default", **options: 
     "flint/config-codex-personality", "flint/config-codex-collaboration-mode", "flint/config-codex-reasoning-effort"
 )
 def test_what_codex_lets_people_choose_reaches_its_turn(tmp_path: Path) -> None:
-    shelf = CodexShelf(["codex"], models=tmp_path / "none", environment={})
+    shelf = CodexModels(["codex"], models=tmp_path / "none", environment={})
     choices = {selector.id: [choice.id for choice in selector.choices] for selector in shelf.selectors()}
     assert choices["reasoning_effort"] == ["default", "low", "medium", "high"]
     assert choices["personality"] == ["default", "pragmatic", "friendly"]

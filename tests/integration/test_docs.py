@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hames.config.options import load
+from hames.config.load import load
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "clients.md").read_text().partition("## Step by step")[2]

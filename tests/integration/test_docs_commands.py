@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hames.cli.main import COMMANDS
-from hames.config.options import load
+from hames.config.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval
 from hames.domain.events import ApprovalRequested, Noticed

@@ -17,7 +17,7 @@ from hames.app import open_engine
 from hames.client.appserver.client import AppServerClient
 from hames.client.appserver.events import ApprovalAsked, TurnCompleted
 from hames.client.appserver.link import Filled
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.approvals import Elicit
 from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval

@@ -172,7 +172,7 @@ def test_no_package_is_looked_for_before_one_is_needed(python: Path, tmp_path: P
     code = """
 import os, sys
 import hames.app
-from hames.config.options import load
+from hames.config.load import load
 looked = []
 sys.addaudithook(lambda event, args: looked.append(args[0]) if event == "os.scandir" else None)
 models = hames.app.catalogue(load({"cwd": sys.argv[1]}, os.environ))

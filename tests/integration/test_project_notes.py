@@ -11,7 +11,7 @@ import pytest
 from cli_process import Shell
 
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import ChangeSettings, StartReview
 from hames.domain.commands import ReviewTarget as Target

@@ -10,8 +10,8 @@ import pytest
 from hames.clock_and_ids import SystemClock
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
+from hames.protocols.sse.encoder import SseEncoder
 from hames.protocols.sse.session import SseSession
-from hames.protocols.sse.stream import SseEncoder
 from hames.protocols.sync.encoder import SyncEncoder, sync_encoder
 from hames.protocols.sync.view import Offer
 from hames.server.fanout import Fanout

@@ -18,7 +18,7 @@ from hames.app import open_engine
 from hames.client.appserver.client import AppServerClient
 from hames.client.appserver.events import ItemCompleted, ItemStarted, TurnCompleted
 from hames.clock_and_ids import SystemClock
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.request import ResultBlock
 from hames.protocols.flint.items import WebSearchItem

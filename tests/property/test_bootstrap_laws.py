@@ -14,7 +14,7 @@ from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ItemDelta, ItemStarted, Record
 from hames.protocols.bootstrap import errors, inbound, messages, outbound
 from hames.protocols.bootstrap.inbound import decode
-from hames.protocols.rpc import Notify
+from hames.protocols.rpc_session import Notify
 from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories, kept
 from hames.testing.generators.values import json_values, values
 

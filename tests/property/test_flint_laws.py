@@ -22,7 +22,7 @@ from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.items import AgentMessageItem, CommandExecutionItem, PlanItem, ReasoningItem, UnknownItem
 from hames.protocols.flint.outbound import project
-from hames.protocols.rpc import Ask, Notify, Outgoing, Settled
+from hames.protocols.rpc_session import Ask, Notify, Outgoing, Settled
 from hames.testing.generators.histories import changes, check_each_item_once, cut_histories, histories
 from hames.testing.generators.values import json_values
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from hames.app import open_engine
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Approval

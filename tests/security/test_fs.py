@@ -24,7 +24,7 @@ from hames.ports import FileEdit, ToolFailed
 from hames.ports.workspace import FileRefused
 from hames.tools.files import atomic
 from hames.tools.files.atomic import apply
-from hames.tools.files.directory import Beneath
+from hames.tools.files.directory import LocalDirectory
 from toolbench import Workshop, open_descriptors, workshop
 
 SECRET = "the secret\n"
@@ -169,7 +169,7 @@ def test_fs_2_a_directory_that_becomes_a_link_a_hundred_thousand_times_leads_now
             except FileRefused:
                 continue
         for by_kernel in (True, False):
-            with Beneath(root, by_kernel=by_kernel) as beneath:
+            with LocalDirectory(root, by_kernel=by_kernel) as beneath:
                 try:
                     assert beneath.read("d/file", limit=100) == b"inner\n"
                     assert "file" in {entry.path for entry in beneath.walk("d", depth=2, limit=9999)}

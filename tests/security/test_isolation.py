@@ -203,9 +203,9 @@ def test_CFG_1_the_web_server_imports_nothing_from_here(hostile: Hostile) -> Non
     assert hostile.ran == ""
 
 
-@pytest.mark.parametrize("path", [".", "", "bin", "./bin"], ids=["dot", "empty", "relative", "relative with a dot"])
 @pytest.mark.parametrize("name", ["run", "models", "doctor", "demo", "sandbox"])
-def test_CFG_5_no_program_is_found_relative_to_the_current_directory(hostile: Hostile, path: str, name: str) -> None:
+def test_CFG_5_no_program_is_found_relative_to_the_current_directory(hostile: Hostile, name: str) -> None:
+    path = ".::bin:./bin"  # the empty one is the current directory, too
     hostile.plant_programs(".", "bin")
     words, stdin, _ = COMMANDS[name]
     done = hostile.run([HAMES, *words], stdin, PATH=f"{path}:{hostile.environment['PATH']}:{path}")

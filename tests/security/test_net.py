@@ -27,7 +27,7 @@ from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.json import Json
-from hames.protocols.sse.stream import SseEncoder
+from hames.protocols.sse.encoder import SseEncoder
 from hames.server.app import Server
 from hames.server.guard import peer as guard_peer
 from hames.server.guard.peer import find_in_table
@@ -600,7 +600,7 @@ async def test_net_10_a_body_that_trickles_is_not_waited_for(tmp_path: Path, mon
 async def test_net_10_an_event_reader_that_stops_reading_is_dropped_and_memory_stays_flat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hames.protocols.sse.stream.SseEncoder.rules", replace(SseEncoder.rules, patience_s=1.0))
+    monkeypatch.setattr("hames.protocols.sse.encoder.SseEncoder.rules", replace(SseEncoder.rules, patience_s=1.0))
     model = ScriptedModel(*[[say("x" * 200_000, pieces=1)] for _ in range(60)])
     async with house(tmp_path, model) as (its_engine, server), http(server) as client:
         thread = await created(its_engine)

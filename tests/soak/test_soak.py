@@ -124,5 +124,5 @@ async def test_a_server_holds_no_more_after_many_turns_than_after_some(tmp_path:
     loaded = min(lived + lived // 5 + 1, KEPT)  # every fifth was forked; each keeps its log locked
     assert last.descriptors <= first.descriptors + loaded + 2
     assert last.children <= first.children
-    assert last.threads <= first.threads + 4
+    assert last.threads <= first.threads + 16  # workers come and go; one for each life would be more
     assert last.memory_kib - first.memory_kib <= SLACK_KIB + KEPT_KIB * lived

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hames.app import hidden_paths, sandbox_settings, tool_limits
-from hames.config.options import load
+from hames.config.load import load
 from hames.config.project import ProjectTrust
 from hames.domain.errors import Misconfigured
 from hames.domain.policy import ReadOnly, WorkspaceWrite

@@ -11,45 +11,45 @@ import pytest
 
 from hames.ports import DirectoryEntry
 from hames.ports.workspace import Denied, LinkInTheWay, Missing, NotRegular, Outside, TooLarge, Unsteady
-from hames.tools.files.directory import Beneath
+from hames.tools.files.directory import LocalDirectory
 from hames.tools.files.open_beneath import kernel_resolves, open_beneath
 from hames.tools.files.refusals import folded, shown
 from toolbench import as_somebody_else, open_descriptors
 
 
 @pytest.fixture(params=[True, False], ids=["by the kernel", "by walking"])
-def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Beneath]:
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LocalDirectory]:
     if request.param and not kernel_resolves():
         pytest.skip("this kernel has no openat2")
     (tmp_path / "in/deep").mkdir(parents=True)
     (tmp_path / "in/file.txt").write_text("inside")
     (tmp_path / "secret.txt").write_text("outside")
-    with Beneath(str(tmp_path / "in"), by_kernel=request.param) as root:
+    with LocalDirectory(str(tmp_path / "in"), by_kernel=request.param) as root:
         yield root
 
 
-def _inside(root: Beneath) -> Path:
+def _inside(root: LocalDirectory) -> Path:
     return Path(root.root)
 
 
-def test_a_file_below_the_root_is_read(root: Beneath) -> None:
+def test_a_file_below_the_root_is_read(root: LocalDirectory) -> None:
     assert root.read("file.txt", limit=100) == b"inside"
 
 
-def test_a_link_that_stays_below_is_followed_for_reading(root: Beneath) -> None:
+def test_a_link_that_stays_below_is_followed_for_reading(root: LocalDirectory) -> None:
     (_inside(root) / "deep/link").symlink_to("../file.txt")
     (_inside(root) / "chain").symlink_to("deep/link")
     assert root.read("chain", limit=100) == b"inside"
 
 
 @pytest.mark.parametrize("target", ["../secret.txt", "deep/../../secret.txt", "{outside}/secret.txt"])
-def test_a_link_that_leaves_is_refused(root: Beneath, target: str) -> None:
+def test_a_link_that_leaves_is_refused(root: LocalDirectory, target: str) -> None:
     (_inside(root) / "link").symlink_to(target.format(outside=_inside(root).parent))
     with pytest.raises(Outside):
         root.read("link", limit=100)
 
 
-def test_a_directory_that_is_a_link_out_is_refused(root: Beneath) -> None:
+def test_a_directory_that_is_a_link_out_is_refused(root: LocalDirectory) -> None:
     (_inside(root) / "way").symlink_to("..")
     with pytest.raises(Outside):
         root.read("way/secret.txt", limit=100)
@@ -57,20 +57,20 @@ def test_a_directory_that_is_a_link_out_is_refused(root: Beneath) -> None:
         list(root.walk("way", depth=1, limit=10))
 
 
-def test_dots_that_leave_are_refused(root: Beneath) -> None:
+def test_dots_that_leave_are_refused(root: LocalDirectory) -> None:
     with pytest.raises(Outside):
         root.read("deep/../../secret.txt", limit=100)
     assert root.read("deep/../file.txt", limit=100) == b"inside"
 
 
-def test_links_in_a_circle_end(root: Beneath) -> None:
+def test_links_in_a_circle_end(root: LocalDirectory) -> None:
     (_inside(root) / "a").symlink_to("b")
     (_inside(root) / "b").symlink_to("a")
     with pytest.raises(LinkInTheWay):
         root.read("a", limit=100)
 
 
-def test_without_following_every_link_is_refused(root: Beneath) -> None:
+def test_without_following_every_link_is_refused(root: LocalDirectory) -> None:
     (_inside(root) / "link").symlink_to("file.txt")
     (_inside(root) / "way").symlink_to("deep")
     for path in ("link", "way", "way/x"):
@@ -78,30 +78,30 @@ def test_without_following_every_link_is_refused(root: Beneath) -> None:
             root.look(path, follow=False)
 
 
-def test_a_magic_link_of_proc_is_not_followed(root: Beneath) -> None:
+def test_a_magic_link_of_proc_is_not_followed(root: LocalDirectory) -> None:
     (_inside(root) / "magic").symlink_to("/proc/self/root/etc/passwd")
     with pytest.raises(Outside):
         root.read("magic", limit=100_000)
 
 
 @pytest.mark.parametrize("path", ["gone", "deep/gone", "file.txt/below", "dangling"])
-def test_what_is_not_there_is_missing(root: Beneath, path: str) -> None:
+def test_what_is_not_there_is_missing(root: LocalDirectory, path: str) -> None:
     (_inside(root) / "dangling").symlink_to("nowhere")
     with pytest.raises(Missing):
         root.read(path, limit=100)
 
 
-def test_a_name_that_is_too_long_is_refused_and_not_a_crash(root: Beneath) -> None:
+def test_a_name_that_is_too_long_is_refused_and_not_a_crash(root: LocalDirectory) -> None:
     with pytest.raises(Denied, match="too long"):
         root.read("x" * 300, limit=100)
 
 
 def test_a_root_that_is_gone_is_missing(tmp_path: Path) -> None:
     with pytest.raises(Missing):
-        Beneath(str(tmp_path / "never"))
+        LocalDirectory(str(tmp_path / "never"))
 
 
-def test_special_files_are_refused_by_what_they_are(root: Beneath) -> None:
+def test_special_files_are_refused_by_what_they_are(root: LocalDirectory) -> None:
     os.mkfifo(_inside(root) / "fifo")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(_inside(root) / "socket"))
@@ -110,7 +110,7 @@ def test_special_files_are_refused_by_what_they_are(root: Beneath) -> None:
                 root.read(path, limit=100)
 
 
-def test_looking_at_a_fifo_wakes_nobody(root: Beneath) -> None:
+def test_looking_at_a_fifo_wakes_nobody(root: LocalDirectory) -> None:
     os.mkfifo(_inside(root) / "fifo")
     writer = subprocess.Popen(["sh", "-c", "echo woken >fifo"], cwd=root.root)
     try:
@@ -128,30 +128,30 @@ def test_looking_at_a_fifo_wakes_nobody(root: Beneath) -> None:
 def test_what_the_kernel_makes_up_is_refused(path: str) -> None:
     if not Path("/", path).exists():
         pytest.skip(f"no /{path} here")
-    with Beneath("/") as root, pytest.raises(NotRegular):
+    with LocalDirectory("/") as root, pytest.raises(NotRegular):
         root.read(path, limit=1 << 20)
 
 
 def test_a_device_is_refused() -> None:
-    with Beneath("/dev") as root, pytest.raises(NotRegular, match="device"):
+    with LocalDirectory("/dev") as root, pytest.raises(NotRegular, match="device"):
         root.read("zero", limit=100)
 
 
-def test_a_sparse_file_is_refused_by_its_size(root: Beneath) -> None:
+def test_a_sparse_file_is_refused_by_its_size(root: LocalDirectory) -> None:
     with (_inside(root) / "sparse").open("wb") as file:
         file.truncate(10 << 30)
     with pytest.raises(TooLarge, match="10,737,418,240"):
         root.read("sparse", limit=1 << 20)
 
 
-def test_a_file_is_read_up_to_its_limit_and_not_beyond(root: Beneath) -> None:
+def test_a_file_is_read_up_to_its_limit_and_not_beyond(root: LocalDirectory) -> None:
     (_inside(root) / "exact").write_bytes(b"x" * 100)
     assert len(root.read("exact", limit=100)) == 100
     with pytest.raises(TooLarge):
         root.read("exact", limit=99)
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused_and_not_followed(root: Beneath) -> None:
+def test_a_file_that_grows_while_it_is_read_is_refused_and_not_followed(root: LocalDirectory) -> None:
     path = _inside(root) / "growing"
     path.write_bytes(b"x" * (4 << 20))
     stop = threading.Event()
@@ -179,7 +179,7 @@ def test_a_file_nobody_may_read_is_denied() -> None:
         (directory / "file.txt").chmod(0)
 
         def look() -> str:
-            with Beneath(str(directory)) as root:
+            with LocalDirectory(str(directory)) as root:
                 try:
                     return root.read("file.txt", limit=100).decode()
                 except Denied as refusal:
@@ -188,7 +188,7 @@ def test_a_file_nobody_may_read_is_denied() -> None:
         assert act(look) == "'file.txt': permission denied"
 
 
-def test_a_directory_is_listed_in_order_with_what_things_are(root: Beneath) -> None:
+def test_a_directory_is_listed_in_order_with_what_things_are(root: LocalDirectory) -> None:
     (_inside(root) / "deep/inner.txt").write_text("12345")
     (_inside(root) / "link").symlink_to("/etc")
     assert list(root.walk(".", depth=2, limit=10)) == [
@@ -199,7 +199,7 @@ def test_a_directory_is_listed_in_order_with_what_things_are(root: Beneath) -> N
     ]
 
 
-def test_a_listing_stops_at_its_depth_its_limit_and_at_links(root: Beneath) -> None:
+def test_a_listing_stops_at_its_depth_its_limit_and_at_links(root: LocalDirectory) -> None:
     (_inside(root) / "deep/a/b").mkdir(parents=True)
     (_inside(root) / "loop").symlink_to(".")
     names = [entry.path for entry in root.walk(".", depth=2, limit=100)]
@@ -212,7 +212,7 @@ def test_a_listing_stops_at_its_depth_its_limit_and_at_links(root: Beneath) -> N
     ]
 
 
-def test_no_descriptor_is_left_open(root: Beneath) -> None:
+def test_no_descriptor_is_left_open(root: LocalDirectory) -> None:
     (_inside(root) / "out").symlink_to("/etc/passwd")
     before = open_descriptors()
     for path in ("file.txt", "out", "gone", "deep"):

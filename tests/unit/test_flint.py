@@ -39,7 +39,7 @@ from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.session import FlintSession
-from hames.protocols.rpc import Ask, Notify
+from hames.protocols.rpc_session import Ask, Notify
 from hames.protocols.session import Execute
 from hames.providers.catalogue import Catalogue
 from hames.testing.checks.session import receive

@@ -15,7 +15,7 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.outbound import project
 from hames.protocols.flint.published import NOTIFICATIONS, PUBLISHED, REQUESTS
-from hames.protocols.rpc import Ask, Notify
+from hames.protocols.rpc_session import Ask, Notify
 from hames.protocols.schema import json_schema
 from hames.testing.generators.histories import changes, histories
 

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hames.protocols.sse.stream import SseEncoder
+from hames.protocols.sse.encoder import SseEncoder
 from hames.protocols.sync.encoder import SyncEncoder
 from hames.server.api.streams import ResponseWriter
 from hames.server.slow_clients import TOO_SLOW, Payload, Subscriber

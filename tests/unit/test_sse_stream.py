@@ -34,7 +34,7 @@ from hames.domain.items import (
 )
 from hames.domain.json import Json
 from hames.domain.state import Change, apply, blank
-from hames.protocols.sse import stream
+from hames.protocols.sse import encoder as stream
 from hames.protocols.sse.outbound import pending, project
 from hames.testing.generators.histories import changes, check_each_item_once, histories
 

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames import app
-from hames.config.options import load
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Approval

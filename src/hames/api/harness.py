@@ -21,7 +21,7 @@ from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from hames import app
-from hames.config.options import Options, Setting, sandbox_policy
+from hames.config.load import Options, Setting, sandbox_policy
 from hames.config.paths import user_state
 from hames.config.providers import variable
 from hames.core.context import messages

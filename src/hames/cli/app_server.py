@@ -13,7 +13,7 @@ from argparse import Namespace
 
 from hames.app import default_settings
 from hames.cli import stdio_server
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.ports import Models
 from hames.protocols.flint.session import FlintSession
 

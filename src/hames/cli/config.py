@@ -20,7 +20,7 @@ from hames.app import catalogue
 from hames.cli import flags, login
 from hames.cli.paint import Paint
 from hames.config.credentials import Credentials
-from hames.config.options import SECRET, Options
+from hames.config.load import SECRET, Options
 from hames.config.paths import user_config
 from hames.config.providers import usual_address, variable
 from hames.domain.display import visible

@@ -25,7 +25,7 @@ from hames.cli.directories import is_writable
 from hames.cli.mcp import check, described
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.config.paths import user_config
 from hames.config.project import other_agents_files
 from hames.domain.display import visible

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hames.config.options import Options, load
+from hames.config.load import Options, load
 from hames.domain.errors import Misconfigured
 from hames.domain.policy import ApprovalPolicy
 

@@ -16,7 +16,7 @@ import anyio
 from hames.app import catalogue, default_settings, open_engine
 from hames.client.appserver.client import AppServerClient
 from hames.client.unreachable import Unreachable
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.domain.errors import HarnessError, InvalidCommand, Misconfigured
 from hames.protocols.flint.session import FlintSession
 from hames.stdio.connection import Connection, read_lines

@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
 
 def providers() -> dict[str, str]:
     """Providers that take a key, with the variable that holds it: those built in, and those of config.toml."""
-    from hames.config.options import load
+    from hames.config.load import load
     from hames.config.providers import KEYS, variable
 
     return {name: variable(name, "api_key") for name in (*KEYS, *load({}, os.environ, problems=[]).own_providers)}
@@ -94,7 +94,7 @@ def read_key(provider: str, *, optional: bool = False) -> str:
 async def try_key(provider: str, key: str, address: str = "") -> str:
     """Asks the provider for its models. What is wrong, or nothing. `address`: another one than is configured."""
     from hames.app import catalogue
-    from hames.config.options import load
+    from hames.config.load import load
     from hames.config.providers import variable
 
     other = {variable(provider, "base_url"): address} if address else {}

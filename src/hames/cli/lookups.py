@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import anyio
 
-from hames.config.options import Options, load
+from hames.config.load import Options, load
 from hames.domain.commands import ThreadPage
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError

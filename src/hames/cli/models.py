@@ -19,7 +19,7 @@ from hames.cli import flags
 from hames.cli.ask_server import ask_server
 from hames.cli.paint import Paint
 from hames.client.appserver.client import AppServerClient
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.tui.text import NOT_SET_UP, described_model, is_usable

@@ -39,7 +39,7 @@ from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.domain import schema
 from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured

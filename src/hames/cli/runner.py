@@ -23,7 +23,7 @@ from hames import __version__, logs
 from hames.app import open_engine
 from hames.cli import flags
 from hames.cli.serve import add_address, address_of, token_of, until_stopped
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.domain.display import visible
 from hames.server.listener import Address
 from hames.server.runner import running

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from hames.app import sandbox_settings, tool_limits
-    from hames.config.options import load
+    from hames.config.load import load
     from hames.domain.errors import InvalidCommand, SandboxUnavailable
     from hames.ports import Launch, Limits, ToolFailed
     from hames.sandbox.local import LocalSandbox

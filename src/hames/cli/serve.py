@@ -28,7 +28,7 @@ from hames.app import STALL_SECONDS, open_engine, runner_agent, sandbox_report, 
 from hames.cli import flags
 from hames.cli.own_addresses import own_addresses
 from hames.cli.wrapping import columns, fold
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate

@@ -21,10 +21,10 @@ from hames.cli import login
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold, say
 from hames.config.credentials import Credentials
-from hames.config.options import load
+from hames.config.edit_file import set_in_table, set_value
+from hames.config.load import load
 from hames.config.paths import user_config
 from hames.config.providers import address_problem, usual_address, variable
-from hames.config.user_file import set_in_table, set_value
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.policy import WorkspaceWrite

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from hames.cli import flags
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.executables import hames_command
 
 

@@ -8,7 +8,7 @@ import anyio
 from hames import logs
 from hames.app import catalogue, open_engine
 from hames.cli import flags
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.ports import Models
 from hames.protocols.session import Session
 from hames.stdio import process

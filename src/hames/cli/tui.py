@@ -29,7 +29,7 @@ from hames import __version__
 from hames.cli import flags
 from hames.cli.directories import is_writable
 from hames.cli.spawn import server_command
-from hames.config.options import Options
+from hames.config.load import Options
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError, Misconfigured
 from hames.tui.first_frame import FirstFrame, first_frame

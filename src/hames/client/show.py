@@ -3,10 +3,11 @@ hidden written out, and output without what would command the terminal.
 """
 
 import sys
+from collections import defaultdict
 from typing import TextIO
 
 from hames.client.bootstrap import Event
-from hames.domain.display import one_line, printable, visible
+from hames.domain.display import PrintableStream, one_line, printable, visible
 from hames.protocols.bootstrap import messages as m
 
 DIM, BOLD, RED, GREEN, PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
@@ -20,6 +21,7 @@ class Screen:
         self._file = file or sys.stdout
         self._colour = self._file.isatty() if colour is None else colour
         self._in_line = False
+        self._texts: defaultdict[str, PrintableStream] = defaultdict(PrintableStream)
         self._reasoning: set[str] = set()
         self._streamed: set[str] = set()
         self._asked: set[str] = set()
@@ -32,10 +34,11 @@ class Screen:
                 pass
             case m.ItemDelta():
                 dim = event.params.field == "output" or event.params.item_id in self._reasoning
-                self._write(printable(event.params.delta), DIM if dim else "")
+                self._write(self._texts[event.params.item_id].feed(event.params.delta), DIM if dim else "")
             case m.ItemNews(item=item) if event.method == "item.started":
                 self._started(item)
             case m.ItemNews(item=item):
+                self._texts.pop(item.item_id, None)
                 self._completed(item)
             case m.TurnFailed(status=status, error=error):
                 self.line(f"[{status}] {printable(error.message)}", RED)

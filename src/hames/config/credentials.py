@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from hames.config.edit_file import write_user_file
 from hames.config.paths import user_config
-from hames.config.user_file import write_user_file
 from hames.domain.errors import Misconfigured
 from hames.domain.value import Value
 

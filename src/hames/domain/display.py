@@ -10,6 +10,7 @@ import unicodedata
 
 LONGEST_WORD = 30
 """A longer one, such as a path, is cut in the middle."""
+_LONGEST_SEQUENCE = 4096
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 _SPACES = re.compile(r" {17,}")
 # Letters to Unicode, blanks to the eye.
@@ -21,6 +22,9 @@ _STRINGS = re.compile(
 )
 _CONTROLS = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?")
 _ESCAPES = re.compile(r"\x1b[ -/]*[0-~]?")
+_UNFINISHED = re.compile(
+    r"(?:(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z"
+)
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -94,6 +98,26 @@ def printable(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _BIDI.sub(lambda found: _written(found[0]), text)
     return "".join(character for character in text if character in "\n\t" or unicodedata.category(character) != "Cc")
+
+
+class PrintableStream:
+    r"""`printable` for text that comes in pieces: a sequence may be cut anywhere.
+
+    >>> pieces = PrintableStream()
+    >>> [pieces.feed(piece) for piece in ("Look: \x1b]0;ti", "tle\x07ok\x1b", "[31m red\r", "\n")]
+    ['Look: ', 'ok', ' red', '\n']
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        text, self._held = self._held + text, ""
+        if (cut := _UNFINISHED.search(text)) is not None:
+            # Two characters say which sequence it is, and the rest of a long one is not shown anyway.
+            self._held = cut[0] if len(cut[0]) < _LONGEST_SEQUENCE else cut[0][:2]
+            text = text[: cut.start()]
+        return printable(text)
 
 
 def _is_hidden(character: str) -> bool:

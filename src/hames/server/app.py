@@ -13,7 +13,7 @@ from starlette.routing import Router, WebSocketRoute
 from hames.core.engine import Engine
 from hames.observe.metrics import Metrics
 from hames.protocols.session import Session
-from hames.protocols.sse.stream import SseEncoder
+from hames.protocols.sse.encoder import SseEncoder
 from hames.protocols.sync.encoder import sync_encoder
 from hames.protocols.sync.view import Offer, listed_models
 from hames.server import listener, unix

@@ -111,7 +111,8 @@ class Channel:
         follower.rules = self._encoder.rules
         self.begin(follower, position)
         self.followers[follower] = connection
-        self.count_answers()
+        if follower.can_answer:
+            self.count_answers()
 
     def begin(self, follower: Subscriber, position: object = None) -> None:
         data = self._encoder.begin(self.state, position)
@@ -121,7 +122,8 @@ class Channel:
 
     def leave(self, follower: Subscriber) -> None:
         self.followers.pop(follower, None)
-        self.count_answers()
+        if follower.can_answer:
+            self.count_answers()
 
     async def _load_history(self) -> None:
         """Read once, then kept up to date by the encoder."""
@@ -196,7 +198,7 @@ class Fanout:
         self._tasks = tasks
         self._channels: dict[tuple[ThreadId, MakeEncoder], Channel] = {}
         self._lists: dict[MakeListEncoder, ListChannel] = {}
-        self._opening = anyio.Lock()
+        self._opening = anyio.Lock(fast_acquire=True)
         self._closed = False
         self._sent_before = 0
 

@@ -1,4 +1,4 @@
-"""What is written to a client and how: bytes that were built once, sent within bounds, never waited for.
+"""Sending to clients that may read too slowly: bytes that were built once, sent within bounds, never waited for.
 
 A `Writer` is the sending side of a connection, a WebSocket or a response that lasts. Two outboxes stand on it: one for
 a session that has its client to itself, one for a follower of a broadcast.

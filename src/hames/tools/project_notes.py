@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hames.domain.project_notes import Note
 from hames.ports.workspace import FileRefused, LinkInTheWay, Missing, NotRegular, Outside
-from hames.tools.files.directory import Beneath
+from hames.tools.files.directory import LocalDirectory
 from hames.tools.files.refusals import shown
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -94,7 +94,7 @@ def _folders(root: Path, here: Path) -> list[str]:
 
 def _read_below(found: _Found, root: Path, folders: list[str], *, anywhere: bool = False) -> None:
     try:
-        with Beneath(str(root)) as beneath:
+        with LocalDirectory(str(root)) as beneath:
             for folder in folders:
                 for name in NAMES:
                     if not _is_there(beneath, folder + name):
@@ -106,7 +106,7 @@ def _read_below(found: _Found, root: Path, folders: list[str], *, anywhere: bool
         return  # the directory itself is not there
 
 
-def _is_there(beneath: Beneath, path: str) -> bool:
+def _is_there(beneath: LocalDirectory, path: str) -> bool:
     try:
         os.stat(path, dir_fd=beneath.fd, follow_symlinks=False)
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def _is_there(beneath: Beneath, path: str) -> bool:
     return True
 
 
-def _note(beneath: Beneath, path: str, found: _Found) -> Note | None:
+def _note(beneath: LocalDirectory, path: str, found: _Found) -> Note | None:
     name = shown(str(Path(beneath.root) / path))
     try:
         return _shown(name, *_opened(beneath, path), found)
@@ -130,7 +130,7 @@ def _note(beneath: Beneath, path: str, found: _Found) -> Note | None:
         return Note(path=name, problem=str(refusal))
 
 
-def _opened(beneath: Beneath, path: str) -> tuple[bytes, os.stat_result]:
+def _opened(beneath: LocalDirectory, path: str) -> tuple[bytes, os.stat_result]:
     """The beginning of the file. An absolute link into the same directory tree stays inside as well."""
     for _ in range(HOPS):
         try:
@@ -143,7 +143,7 @@ def _opened(beneath: Beneath, path: str) -> tuple[bytes, os.stat_result]:
     raise LinkInTheWay(f"{shown(path)!r} is a link to a link to a link")
 
 
-def _absolute_target(beneath: Beneath, path: str) -> str | None:
+def _absolute_target(beneath: LocalDirectory, path: str) -> str | None:
     """Where below the root an absolute link leads, if it does. Opening decides, this only finds the way."""
     try:
         target = os.readlink(path, dir_fd=beneath.fd)
@@ -156,7 +156,7 @@ def _absolute_target(beneath: Beneath, path: str) -> str | None:
 def _own(path: Path, found: _Found) -> Note | None:
     name, real = shown(str(path)), Path(os.path.realpath(path))
     try:
-        with Beneath(str(real.parent)) as folder:
+        with LocalDirectory(str(real.parent)) as folder:
             return _shown(name, *folder.head(real.name, limit=FILE_BYTES + 4), found)
     except FileRefused as refusal:
         return Note(path=name, problem=str(refusal))

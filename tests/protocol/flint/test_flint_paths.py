@@ -17,7 +17,7 @@ TURN = {"threadId": "ses_1"}
         ("thread/resume", {"threadId": "ses_1", "cwd": "/\0"}, "cwd: must be an absolute path"),
         (
             "turn/start",
-            {**TURN, "input": [{"type": "localImage", "path": "a\0.png"}]},
+            {**TURN, "input": [{"type": "localImage", "path": "\0.png"}]},
             r"input\[0\].path: is not a path",
         ),
         ("turn/start", {**TURN, "input": [{"type": "file", "path": "\0"}]}, r"input\[0\].path: is not a path"),

@@ -10,7 +10,7 @@ from hames.domain.items import AgentMessage, TextInput
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState
 from hames.ports import Models
-from hames.protocols.rpc import Notify, Pending, RpcSession
+from hames.protocols.rpc_session import Notify, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome
 
 RULES = JsonRpcRules(version=True, batches=False, loose_ids=False, scalar_params=-32602)

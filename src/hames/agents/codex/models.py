@@ -111,7 +111,7 @@ def _listed(row: dict[str, Json]) -> Listed | None:
     )
 
 
-class CodexShelf:
+class CodexModels:
     """Codex among the models: `codex/default`, and every model it lists."""
 
     name = NAME

@@ -30,10 +30,10 @@ from hames.app import mcp_servers
 from hames.cli import flags
 from hames.cli.config import without_secrets
 from hames.cli.mcp.add import USAGE, read_add
+from hames.config.edit_file import toml_text, write_user_file
+from hames.config.load import Options
 from hames.config.mcp import McpServer
-from hames.config.options import Options
 from hames.config.paths import user_config
-from hames.config.user_file import toml_text, write_user_file
 from hames.domain.display import printable, visible
 from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId, TurnId

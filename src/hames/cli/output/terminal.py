@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
@@ -12,7 +13,7 @@ from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
 from hames.cli.wrapping import columns, fold
 from hames.client.appserver import events as agent_events
-from hames.domain.display import one_line, printable, visible
+from hames.domain.display import PrintableStream, one_line, printable, visible
 from hames.domain.foreign import FOREIGN
 from hames.domain.items import NOT_RUN
 from hames.domain.json import Json
@@ -107,6 +108,7 @@ class TerminalView:
         self._since = time.monotonic()
         self._moving = aside is not None and aside.isatty()
         self._drawn = False
+        self._texts: defaultdict[str, PrintableStream] = defaultdict(PrintableStream)
         self._half = False
         """Whether the agent's last line is still open."""
         self.final_only = False
@@ -123,12 +125,13 @@ class TerminalView:
         match event:
             case agent_events.ItemStarted(item=item):
                 self._started(item)
-            case agent_events.ItemDelta(channel="agentMessage/delta", text=text):
-                self._say(printable(text))
-            case agent_events.ItemDelta(channel="commandExecution/outputDelta", text=text):
-                for line in printable(text).splitlines():
+            case agent_events.ItemDelta(channel="agentMessage/delta", item_id=item_id, text=text):
+                self._say(self._texts[item_id].feed(text))
+            case agent_events.ItemDelta(channel="commandExecution/outputDelta", item_id=item_id, text=text):
+                for line in self._texts[item_id].feed(text).splitlines():
                     self._line(self._paint.dim(f"  {line}"))
             case agent_events.ItemCompleted(item=item):
+                self._texts.pop(item.id, None)
                 self._completed(item)
             case agent_events.PlanUpdated(plan=plan):
                 marks = {"completed": "✓", "inProgress": "→", "failed": "✗", "pending": "·"}

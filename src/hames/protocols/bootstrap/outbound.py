@@ -18,7 +18,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn, summary
 from hames.protocols.bootstrap import items as shown
 from hames.protocols.bootstrap import messages
-from hames.protocols.rpc import Notify
+from hames.protocols.rpc_session import Notify
 
 STATUS: dict[events.TurnStatus, messages.TurnStatus] = {
     "running": "running",

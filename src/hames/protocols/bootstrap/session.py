@@ -12,7 +12,7 @@ from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
 from hames.protocols.bootstrap import errors, greeting, inbound, messages, outbound
-from hames.protocols.rpc import Notify, Pending, RpcSession
+from hames.protocols.rpc_session import Notify, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome
 
 RULES = JsonRpcRules(version=True, batches=True, loose_ids=True, scalar_params=-32600)

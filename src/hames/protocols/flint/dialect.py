@@ -30,7 +30,7 @@ from hames.protocols.flint import elicitation, errors, inbound, parts
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.wire import text_or_unset, value_or_unset
-from hames.protocols.rpc import Notify
+from hames.protocols.rpc_session import Notify
 
 
 class About(Value):

@@ -31,7 +31,7 @@ from hames.domain.state import Change, ThreadState
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.dialect import FlintDialect
 from hames.protocols.flint.parts import THREAD_STATUS
-from hames.protocols.rpc import Ask, Notify, Outgoing, Settled
+from hames.protocols.rpc_session import Ask, Notify, Outgoing, Settled
 
 Said = AgentMessage | Reasoning | WebSearch
 """What the model service itself brings forth."""

@@ -47,7 +47,7 @@ from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.options import check_option, config_options
 from hames.protocols.flint.parts import provider_of, server_status
-from hames.protocols.rpc import Notify, Outgoing, Pending, RpcSession
+from hames.protocols.rpc_session import Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome, Unfollow
 
 PAGE = 50

@@ -6,7 +6,7 @@ from hames.codecs import sse
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.protocols.session import Action, Close, Follow, Session
-from hames.protocols.sse.stream import SseEncoder, parse_position
+from hames.protocols.sse.encoder import SseEncoder, parse_position
 
 
 class SseSession(Session):

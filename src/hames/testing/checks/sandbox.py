@@ -43,7 +43,8 @@ async def check_sandbox(sandbox: Sandbox, directory: Path, *, shell: str = "/bin
 
 async def _check_kill(sandbox: Sandbox, workspace: Path, shell: str) -> None:
     """Killing it ends what it started as well: nobody is left who holds the pipe."""
-    command = "sleep 600 & echo started; wait"
+    # The shell may see its child end before it is ended itself: it has something to do then, and does not exit with 0.
+    command = "sleep 600 & echo started; wait; sleep 600"
     launch = Launch(argv=(shell, "-c", command), cwd=str(workspace), workspace=str(workspace), policy=WorkspaceWrite())
     with anyio.fail_after(LIMIT_SECONDS):
         process = await sandbox.spawn(launch)

@@ -17,7 +17,7 @@ from itertools import islice
 
 from hames.domain.value import Value
 from hames.ports.workspace import Denied, FileEdit, FileRefused, LinkInTheWay, Missing, NotRegular, Unsteady
-from hames.tools.files.directory import Beneath
+from hames.tools.files.directory import LocalDirectory
 from hames.tools.files.refusals import explained, shown
 
 MAX_BYTES = 8 << 20
@@ -133,7 +133,7 @@ class _Staged:
 
     def _directory(self, parts: list[str]) -> int:
         """The parent, made where it is missing. One component at a time and no links: there is no way out."""
-        with Beneath(self._edit.root) as root:
+        with LocalDirectory(self._edit.root) as root:
             here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root.fd)
         for part in parts:
             try:

@@ -34,7 +34,7 @@ MADE_UP = frozenset(
 """File systems whose files are questions to the kernel: no size, no end, and reading some of them has effects."""
 
 
-class Beneath:
+class LocalDirectory:
     """Implements `ports.Directory`, on this machine. Raises `FileRefused` and nothing else."""
 
     def __init__(self, root: str, *, by_kernel: bool | None = None) -> None:

@@ -10,7 +10,7 @@ from anyio import to_thread
 from hames.domain.errors import InvalidCommand
 from hames.ports import FileEdit
 from hames.tools.files.atomic import apply
-from hames.tools.files.directory import Beneath
+from hames.tools.files.directory import LocalDirectory
 
 
 class LocalWorkspace:
@@ -19,8 +19,8 @@ class LocalWorkspace:
     What people name is read wherever it is, if the user of this process may; what tools touch lies below a root.
     """
 
-    def open(self, root: str) -> Beneath:
-        return Beneath(root)
+    def open(self, root: str) -> LocalDirectory:
+        return LocalDirectory(root)
 
     def apply(self, edits: Sequence[FileEdit]) -> None:
         apply(edits)

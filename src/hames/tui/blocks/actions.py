@@ -251,7 +251,7 @@ class ToolBlock(Block):
         self._item = item
 
     def add(self, text: str) -> None:
-        self._streamed += printable(text)
+        self._streamed += self.pieces.feed(text)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         name, arguments, status, result = self._told()

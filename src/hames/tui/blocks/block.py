@@ -4,6 +4,7 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
+from hames.domain.display import PrintableStream
 from hames.protocols.flint.items import ThreadItem
 from hames.tui.lines import line
 from hames.tui.palette import Palette
@@ -24,6 +25,8 @@ class Block:
         """Unfolded by hand."""
         self.waiting = False
         """Whether it waits for an approval."""
+        self.pieces = PrintableStream()
+        """What streams into it, made safe to show."""
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         """Its lines, at least one."""

@@ -58,7 +58,7 @@ class AgentMessageBlock(Block):
         self._markdown.replace(printable(item.text))
 
     def add(self, text: str) -> None:
-        self._markdown.add(printable(text))
+        self._markdown.add(self.pieces.feed(text))
 
     def size(self) -> int:
         return len(self._markdown.source) + 40 * self._markdown.source.count("\n")
@@ -87,7 +87,7 @@ class ThinkingBlock(Block):
         self._done = True
 
     def add(self, text: str) -> None:
-        self._text += printable(text)
+        self._text += self.pieces.feed(text)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         quiet = palette.quiet + Style(italic=True)
@@ -109,7 +109,7 @@ class PlanBlock(ItemBlock[wire.PlanItem]):
         self._streamed = printable(self._item.text)
 
     def add(self, text: str) -> None:
-        self._streamed += printable(text)
+        self._streamed += self.pieces.feed(text)
 
     def size(self) -> int:
         return 80 * (1 + len(self._item.entries or ()))
@@ -158,7 +158,7 @@ class CompactionBlock(Block):
         self._running = item.status == "inProgress"
 
     def add(self, text: str) -> None:
-        self._summary += printable(text)
+        self._summary += self.pieces.feed(text)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         word = " compacting the conversation … " if self._running else f" {COMPACTED} "

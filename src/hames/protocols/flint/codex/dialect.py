@@ -46,7 +46,7 @@ from hames.protocols.flint.codex.members import (
 from hames.protocols.flint.dialect import FlintDialect
 from hames.protocols.flint.inbound import Local
 from hames.protocols.flint.options import applicable_options
-from hames.protocols.rpc import Notify
+from hames.protocols.rpc_session import Notify
 
 
 class CodexDialect(FlintDialect):
