@@ -1,5 +1,7 @@
 """Text from elsewhere, shown piece by piece, is what it would be in one piece."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +25,7 @@ TEXT = st.lists(st.sampled_from(SEQUENCES) | st.sampled_from(["ok", "ä", "\n", 
 def test_where_the_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     pieces = PrintableStream()
     at = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    shown = "".join(pieces.feed(text[start:end]) for start, end in zip(at, at[1:], strict=False))
+    shown = "".join(pieces.feed(text[start:end]) for start, end in pairwise(at))
     assert shown == printable(text)
 
 
