@@ -162,6 +162,6 @@ describe.skipIf(python() === undefined)("pictures", () => {
     await page.getByRole("button", { name: "Time travel" }).click();
     await page.getByRole("slider").waitFor();
     expect(await drop(page, ".viewport", [PNG])).toEqual({ prevented: true });
-    await page.getByText("Go back to the present first").waitFor();
+    await page.getByText("Go back to now before you attach something").waitFor();
   });
 });
