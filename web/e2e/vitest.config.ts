@@ -7,7 +7,7 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ["*.e2e.ts"],
     environment: "node",
-    testTimeout: 90_000,
+    testTimeout: 240_000,
     hookTimeout: 60_000,
     // One browser, one test at a time: they share two cores with the thing they measure.
     fileParallelism: false,
