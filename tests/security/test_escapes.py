@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from walls import as_user, bubblewraps, policy, settings, users
 
-from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
+from hames.domain.policy import DangerFullAccess
 from hames.sandbox.proof.attempts.run import ATTEMPTS
 from hames.sandbox.proof.escape_test import prove
 from hames.sandbox.proof.targets import interpreter
@@ -111,9 +111,3 @@ async def test_without_walls_a_clean_start_still_holds() -> None:
     escaped = {finding.attempt for finding in await prove(DangerFullAccess()) if finding.escaped}
     kept = {"find_a_secret_in_the_environment", "read_an_inherited_descriptor", "open_the_terminal"}
     assert escaped & (kept | {"stay_in_a_session_of_its_own"}) == set()
-
-
-async def test_findings_say_what_is_documented() -> None:
-    findings = await prove(WorkspaceWrite())
-    assert {finding.attempt for finding in findings if finding.known} == set()
-    assert not any(finding.known for finding in await prove(ReadOnly()))

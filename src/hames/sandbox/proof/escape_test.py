@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.domain.errors import SandboxUnavailable
-from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
 from hames.ports import Launch
 from hames.sandbox.local import LocalSandbox, SandboxSettings
@@ -26,11 +26,10 @@ WHERE = "/var/tmp"
 
 
 class AttemptResult(Value):
-    """One attempt. `known`: it may get out, because the policy has no walls."""
+    """One attempt."""
 
     attempt: str
     escaped: bool
-    known: bool
 
 
 async def prove(
@@ -67,7 +66,6 @@ async def prove(
             AttemptResult(
                 attempt=name,
                 escaped=survived if name == "stay_in_a_session_of_its_own" else _has_escaped(name, claims, stage),
-                known=not isinstance(policy, ReadOnly | WorkspaceWrite),
             )
             for name in ATTEMPTS
         ]

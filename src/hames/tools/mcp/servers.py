@@ -7,6 +7,7 @@ a small environment and outside the sandbox, and end with their thread.
 
 import logging
 import re
+import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
@@ -166,7 +167,9 @@ class McpConnection:
             try:
                 async with self._connected() as client:
                     if starting:
-                        self.tools = [McpServerTool(self, tool) for tool in await _listed(client)]
+                        listed = await _listed(client)
+                        names = model_names(self.server.name, [tool.name for tool in listed])
+                        self.tools = [McpServerTool(self, *named) for named in zip(listed, names, strict=True)]
                     self._client = client
                     self._ready.set()
                     await self._report(ServerStatus(name=self.server.name, state="ready", tools=self._offered()))
@@ -342,13 +345,29 @@ class McpConnection:
             yield await stack.enter_async_context(client)
 
 
+def model_names(server: str, tools: Sequence[str]) -> list[str]:
+    """What the model calls the tools of a server: legal everywhere, and no two alike.
+
+    >>> model_names("files", ["read", "a.b", "a_b"])
+    ['mcp__files__read', 'mcp__files__a_b', 'mcp__files__a_b_87e043e6']
+    """
+    names: list[str] = []
+    for tool in tools:
+        full = f"mcp__{server}__{tool}"
+        name = _NOT_IN_NAME.sub("_", full)
+        if len(name) > NAME_CHARS or name in names:
+            mark = f"_{zlib.crc32(full.encode()):08x}"
+            name = name[: NAME_CHARS - len(mark)] + mark
+        names.append(name)
+    return names
+
+
 class McpServerTool:
-    def __init__(self, connection: McpConnection, tool: "McpTool") -> None:
+    def __init__(self, connection: McpConnection, tool: "McpTool", name: str) -> None:
         self.connection = connection
         self.tool = tool.name
-        full = f"mcp__{connection.server.name}__{tool.name}"
         self.spec = ToolSpec(
-            name=_NOT_IN_NAME.sub("_", full)[:NAME_CHARS],
+            name=name,
             description=(tool.description or tool.title or "")[:DESCRIPTION_CHARS],
             schema=_object_schema(tool.input_schema),
             writes=not (tool.annotations is not None and tool.annotations.read_only_hint),
