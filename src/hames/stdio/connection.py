@@ -93,11 +93,12 @@ class Connection:
             await self._run(self._session.receive(answered, self._now()))
             self._session.take_output()
         actions: MemoryObjectSendStream[Action] | None = None
-        finished = anyio.Event()
+        finished: anyio.Event | None = None
         with self._reading:
             async for message in messages:
                 if actions is None:  # most clients of a broadcast never say anything
                     actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
+                    finished = anyio.Event()
                     self._tasks.start_soon(self._work, todo, finished)
                 await self._outbox.room()
                 for action in self._session.receive(message, self._now()):
@@ -106,7 +107,7 @@ class Connection:
                     else:
                         await actions.send(action)
                 self._flush()
-        if actions is not None:
+        if actions is not None and finished is not None:
             actions.close()
             await finished.wait()
         for request_id in list(self._asked):
