@@ -90,6 +90,7 @@ def test_tokens_are_in_the_result_and_in_the_last_line_of_a_terminal(shell: Shel
     told = result_of(shell.hames("run", "go", "--json", "--model", model).stdout)
     assert (told["usage"]["inputTokens"], told["usage"]["outputTokens"]) == (1200, 30)
     code, seen = typed(shell, ["run", "go", "--model", model], [])
-    assert (code, seen.splitlines()[-1]) == (0, "1.2k tokens in, 30 out"), seen
+    last = seen.splitlines()[-1].rpartition("\x1b[2K")[2]  # behind a line of progress, if there was one
+    assert (code, last) == (0, "1.2k tokens in, 30 out"), seen
     quiet = shell.hames("run", "go", "--model", model)
     assert "tokens in," not in quiet.stderr

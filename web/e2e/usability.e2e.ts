@@ -162,12 +162,10 @@ test.each([
   ["a phone", PHONE],
 ])("in %s a message at the edge covers neither the message box nor the lists", async (_, look) => {
   const { page, server } = await onThread({}, look);
-  const permissions = page.getByRole("button", { name: /^Permissions/ });
-  await permissions.waitFor();
   server.wire.down = true;
   server.wire.cut();
   await page.getByText("Connection lost").waitFor();
-  await permissions.click();
+  await page.getByRole("button", { name: /^Permissions/ }).click();
   await page.getByRole("option", { name: /Ask every time/ }).click();
   await page.locator(".toast").waitFor();
   const overlap = await page.evaluate(() => {
