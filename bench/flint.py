@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hames.codecs.jsonrpc import JsonRpcPeer, JsonRpcRules
+from hames.codecs.jsonrpc_peer import JsonRpcPeer, JsonRpcRules
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, Record, ThreadCreated, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, CommandExecution

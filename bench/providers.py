@@ -207,7 +207,7 @@ async def engine(dialect: str, url: str, deltas: int) -> Attempts:
     """A whole turn: provider, loop, fold, log on disk, one watcher."""
     from hames.clock_and_ids import RandomIds, SystemClock
     from hames.core.engine import Engine
-    from hames.core.limits import EngineRules
+    from hames.core.engine_rules import EngineRules
     from hames.domain.commands import CreateThread, StartTurn
     from hames.domain.events import ItemDelta, TurnEnded
     from hames.domain.items import TextInput

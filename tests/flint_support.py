@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.limits import EngineRules
+from hames.core.engine_rules import EngineRules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.session import FlintSession
 from hames.sandbox.local import LocalSandbox

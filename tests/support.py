@@ -8,7 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.engine import Engine
-from hames.core.limits import EngineRules
+from hames.core.engine_rules import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
 from hames.domain.commands import CreateThread, StartTurn

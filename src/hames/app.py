@@ -20,7 +20,7 @@ from hames.config.credentials import Credentials
 from hames.config.load import Options
 from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
-from hames.core.limits import EngineRules
+from hames.core.engine_rules import EngineRules
 from hames.domain.errors import HarnessError, Misconfigured
 from hames.domain.guardrails import SOCKET
 from hames.domain.ids import ItemId

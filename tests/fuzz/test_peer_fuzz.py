@@ -12,7 +12,7 @@ import pytest
 from mutations import lines
 
 from hames.cli import first_answer
-from hames.codecs.jsonrpc import JsonRpcPeer, JsonRpcRefusal, JsonRpcRequest
+from hames.codecs.jsonrpc_peer import JsonRpcPeer, JsonRpcRefusal, JsonRpcRequest
 from hames.codecs.lines import LineDecoder
 from hames.domain.errors import InvalidCommand
 from hames.protocols.bootstrap import errors, inbound

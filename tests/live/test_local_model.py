@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
-from hames.core.limits import EngineRules
+from hames.core.engine_rules import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.commands import CreateThread, InterruptTurn, StartTurn
 from hames.domain.events import Event, ItemDelta, TurnEnded

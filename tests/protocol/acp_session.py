@@ -3,7 +3,7 @@ files asked of the client, a cancel that is a notification. A working subset, fo
 
 from collections.abc import Iterator, Sequence
 
-from hames.codecs.jsonrpc import (
+from hames.codecs.jsonrpc_peer import (
     INTERNAL_ERROR,
     JsonRpcPeer,
     JsonRpcRefusal,

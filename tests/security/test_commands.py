@@ -12,8 +12,8 @@ from walls import run
 from hames.domain.display import described, visible
 from hames.domain.policy import DangerFullAccess
 from hames.sandbox.local import LocalSandbox, SandboxSettings
-from hames.sandbox.trust.commands import words
-from hames.sandbox.trust.commands.words import MAX_BYTES
+from hames.sandbox.trust.commands import shell_words as words
+from hames.sandbox.trust.commands.shell_words import MAX_BYTES
 from hames.sandbox.trust.shell_trust import ShellTrust
 
 

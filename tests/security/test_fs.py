@@ -22,8 +22,8 @@ from hames.domain.approvals import ChangeFiles
 from hames.domain.json import Json
 from hames.ports import FileEdit, ToolFailed
 from hames.ports.workspace import FileRefused
-from hames.tools.files import atomic
-from hames.tools.files.atomic import apply
+from hames.tools.files import apply_changes as atomic
+from hames.tools.files.apply_changes import apply
 from hames.tools.files.directory import LocalDirectory
 from toolbench import Workshop, open_descriptors, workshop
 

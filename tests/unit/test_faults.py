@@ -11,9 +11,9 @@ from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
 from hames.domain.events import ItemCompleted, ItemStarted, TurnEnded
 from hames.domain.items import TextInput
 from hames.domain.state import ThreadState
-from hames.store.disk import Disk
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
+from hames.store.system_calls import Disk
 from hames.testing.fakes.model import ScriptedModel, call, say
 from support import created, engine, events, started, turn_end, whole_turn
 

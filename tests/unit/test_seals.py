@@ -21,11 +21,11 @@ from hames.domain.events import ItemDelta, Noticed, Record, SettingsChanged, Thr
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.options import Settings
 from hames.domain.policy import DangerFullAccess
-from hames.store.disk import Disk
 from hames.store.jsonl import EVENTS, LIVE, META, JsonlStore
 from hames.store.lines import line, seal_of, sealed_line
 from hames.store.places import Places
 from hames.store.seals import KEY_FILE, Seals, user_key
+from hames.store.system_calls import Disk
 
 HERE, THERE = ThreadId("ses_here"), ThreadId("ses_there")
 CAREFUL = Settings(model="a/b", cwd="/", approval_policy="always")

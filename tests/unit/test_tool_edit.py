@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hames.domain.approvals import ChangeFiles
-from hames.tools.files.atomic import MAX_BYTES
+from hames.tools.files.apply_changes import MAX_BYTES
 from toolbench import Workshop, workshop
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hames.domain.approvals import ChangeFiles, Harmless
 from hames.domain.items import FileChange, FileUpdate, Stream
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
-from hames.tools.files.atomic import MAX_BYTES
+from hames.tools.files.apply_changes import MAX_BYTES
 from toolbench import workshop
 
 

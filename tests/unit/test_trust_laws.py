@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hames.sandbox.trust.commands.command_line import MAX_PLACES, ShellState, follow
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.lists import MAX_PLACES, ShellState, follow
 from hames.sandbox.trust.commands.paths import expand
-from hames.sandbox.trust.commands.words import SimpleCommand, read_commands
+from hames.sandbox.trust.commands.shell_words import SimpleCommand, read_commands
 from hames.sandbox.trust.shell_trust import ShellTrust
 
 TRUST = ShellTrust()

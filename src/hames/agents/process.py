@@ -15,7 +15,7 @@ from typing import IO
 import anyio
 from anyio.abc import Process
 
-from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
+from hames.codecs.jsonrpc_peer import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
 from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json

@@ -26,7 +26,7 @@ from hames.config.paths import user_state
 from hames.config.providers import variable
 from hames.core.context import messages
 from hames.core.engine import Engine
-from hames.core.limits import EngineRules
+from hames.core.engine_rules import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Approval
 from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval, ResumeThread, StartTurn

@@ -20,7 +20,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import UNSET
 
 from hames.client.unreachable import ConnectionClosed
-from hames.codecs.jsonrpc import Caller, JsonRpcReply, Notification
+from hames.codecs.jsonrpc_peer import Caller, JsonRpcReply, Notification
 from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.policy import AgentName

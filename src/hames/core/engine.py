@@ -6,8 +6,8 @@ from typing import Any, Self, assert_never
 
 import anyio
 
+from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
-from hames.core.limits import EngineRules
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Collection
 import anyio
 from msgspec.structs import replace
 
+from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
-from hames.core.limits import EngineRules
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
 from hames.core.turn import RunningTurn

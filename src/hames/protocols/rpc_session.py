@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hames.codecs.jsonrpc import (
+from hames.codecs.jsonrpc_peer import (
     INTERNAL_ERROR,
     JsonRpcPeer,
     JsonRpcRefusal,

@@ -27,7 +27,8 @@ from hames.server import listener
 from hames.server.api.prompts import Ok
 from hames.server.api.status import Health
 from hames.server.api.streams import SessionStreams
-from hames.server.http.reply import ALWAYS, read_body, reply
+from hames.server.http.reply import ALWAYS, reply
+from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint, openapi_description, routes
 from hames.server.listener import Address, RunningServer
 from hames.server.slow_clients import WaitingOutbox, Writer

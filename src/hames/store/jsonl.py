@@ -26,13 +26,13 @@ from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
-from hames.store.disk import Disk, directory, write_whole
 from hames.store.lines import line, live_line, sealed_line
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.repair import TORN, cut_incomplete_end
 from hames.store.scan import ScannedLog, examine_log, scan_log, unsaved_records, verify_seal
 from hames.store.seals import Running
 from hames.store.summaries import META, encode_summary, load_summary
+from hames.store.system_calls import Disk, directory, write_whole
 
 if TYPE_CHECKING:
     from hames.store.index import Index

@@ -23,8 +23,8 @@ import msgspec
 
 from hames.domain.value import Value
 from hames.private_files import descriptor, open_private, private_directory, write_private
-from hames.store.disk import Disk, directory, find_plain, read_small, write_whole
 from hames.store.seals import CHUNK, Seals, chunks, fingerprint, user_key
+from hames.store.system_calls import Disk, directory, find_plain, read_small, write_whole
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import os
 
 from hames.private_files import descriptor
-from hames.store.disk import Disk
+from hames.store.system_calls import Disk
 
 TORN = "events.torn"
 """The file beside the log that keeps what was cut off."""

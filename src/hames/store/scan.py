@@ -9,10 +9,10 @@ from hames.domain.events import FORMAT, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
-from hames.store.disk import find_plain, open_plain
 from hames.store.lines import LINE_BYTES, SEALED_END, merge_deltas, read_live_records, record, seal_of, unknown
 from hames.store.places import EVENTS, LIVE, Claim, live_digest
 from hames.store.seals import Running, chunks
+from hames.store.system_calls import find_plain, open_plain
 
 
 @dataclass

@@ -11,9 +11,9 @@ from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
 from hames.private_files import descriptor
-from hames.store.disk import directory, read_small
 from hames.store.places import THREAD_ID, Claim
 from hames.store.scan import examine_log
+from hames.store.system_calls import directory, read_small
 
 META = "meta.json"
 

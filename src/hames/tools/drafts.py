@@ -7,7 +7,7 @@ from hames.domain.value import Value
 from hames.ports import FileEdit, Place, ToolFailed
 from hames.ports.workspace import Missing
 from hames.tools.diffs import update
-from hames.tools.files.atomic import MAX_BYTES
+from hames.tools.files.apply_changes import MAX_BYTES
 from hames.tools.files.places import Spot, protected, relative
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from hames.ports import Job, ToolFailed, ToolSpec, Work
 from hames.ports.workspace import Missing, NotRegular
 from hames.tools.drafts import Draft, Revision, drafted, existing
-from hames.tools.files.atomic import MAX_BYTES
+from hames.tools.files.apply_changes import MAX_BYTES
 from hames.tools.files.places import PATH, Spot, locate, relative
 from hames.tools.files.texts import Text, decoded, lines_of
 from hames.tools.works import Changing, Seen, off_the_loop

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcRules
+from hames.codecs.jsonrpc_peer import JsonRpcRequest, JsonRpcRules
 from hames.domain.commands import CreateThread, SubmitPrompt
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ItemCompleted

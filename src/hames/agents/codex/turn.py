@@ -24,7 +24,7 @@ from hames.agents.codex.items import (
 )
 from hames.agents.codex.requests import inputs
 from hames.agents.process import AgentProcess, ProgramRefused
-from hames.codecs.jsonrpc import ServerRequest
+from hames.codecs.jsonrpc_peer import ServerRequest
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.events import Noticed, UsageReported
 from hames.domain.items import AgentMessage, Item, McpToolCall, Reasoning, Stream, UserMessage

@@ -17,7 +17,7 @@ from hames.client.appserver.events import (
     thread_of,
 )
 from hames.client.unreachable import ConnectionClosed
-from hames.codecs.jsonrpc import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
+from hames.codecs.jsonrpc_peer import METHOD_NOT_FOUND, Caller, JsonRpcReply, Notification, ServerRequest
 from hames.codecs.lines import Line, LineDecoder
 from hames.domain.json import Json
 from hames.domain.value import Value

@@ -5,7 +5,7 @@ from typing import TypeVar, assert_never
 import msgspec
 from msgspec import UNSET
 
-from hames.codecs.jsonrpc import Params
+from hames.codecs.jsonrpc_peer import Params
 from hames.domain.commands import (
     Command,
     CreateThread,

@@ -6,7 +6,7 @@ notifications after it can neither overlap nor leave a gap.
 
 from collections.abc import Sequence
 
-from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcRules
+from hames.codecs.jsonrpc_peer import JsonRpcRequest, JsonRpcRules
 from hames.domain.commands import Command, CreateThread, ReadThread, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json

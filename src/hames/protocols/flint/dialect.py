@@ -11,7 +11,7 @@ from typing import assert_never
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hames.codecs.jsonrpc import Params
+from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Command, ThreadSummary

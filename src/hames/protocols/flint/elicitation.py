@@ -3,7 +3,7 @@
 An answer is a response, and a response cannot be refused: a form that does not fit is a decline that says why.
 """
 
-from hames.codecs.jsonrpc import JsonRpcResponse
+from hames.codecs.jsonrpc_peer import JsonRpcResponse
 from hames.domain.approvals import Elicit
 from hames.domain.commands import ResolveApproval
 from hames.domain.forms import members, misfit

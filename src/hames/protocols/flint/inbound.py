@@ -10,7 +10,7 @@ from typing import TypeVar, assert_never
 
 import msgspec
 
-from hames.codecs.jsonrpc import Params
+from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.commands import (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hames import __version__
-from hames.codecs.jsonrpc import JsonRpcRequest, JsonRpcResponse, JsonRpcRules, Params
+from hames.codecs.jsonrpc_peer import JsonRpcRequest, JsonRpcResponse, JsonRpcRules, Params
 from hames.domain.approvals import Elicit, Intent
 from hames.domain.commands import (
     ArchiveThread,

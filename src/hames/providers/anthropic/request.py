@@ -24,8 +24,8 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.anthropic.models import PROVIDER, Claude, claude
+from hames.providers.call_ids import CallNames
 from hames.providers.pictures import picture_url
-from hames.providers.tool_calls import CallNames
 
 WEB_SEARCH = "web_search_20250305"
 """The form every model that searches understands. Later ones bring a code interpreter along."""

@@ -25,8 +25,8 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.domain.value import Value
+from hames.providers.call_ids import CallNames, plain, result_text
 from hames.providers.pictures import picture_url
-from hames.providers.tool_calls import CallNames, plain, result_text
 
 TEMPERATURES = ("0.0", "0.3", "0.7", "1.0")
 CONTEXT_LENGTHS = ("4096", "8192", "16384")

@@ -18,9 +18,9 @@ from hames.domain.request import (
     SearchBlock,
     TextBlock,
 )
+from hames.providers.call_ids import CallNames, plain, result_text
 from hames.providers.openai.models import PROVIDER, gpt, has_message_phases
 from hames.providers.pictures import picture_url
-from hames.providers.tool_calls import CallNames, plain, result_text
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 CALL_ID_CHARS = 64

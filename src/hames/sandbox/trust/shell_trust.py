@@ -14,8 +14,8 @@ class ShellTrust:
 
     def judge(self, command: str, *, cwd: str, workspace: str) -> Verdict:
         # Imported when the first command is judged: no start of the harness waits for the tables.
-        from hames.sandbox.trust.commands.lists import WorkspaceJudge, follow
-        from hames.sandbox.trust.commands.words import read_commands
+        from hames.sandbox.trust.commands.command_line import WorkspaceJudge, follow
+        from hames.sandbox.trust.commands.shell_words import read_commands
 
         try:
             judge = WorkspaceJudge(os.path.realpath(cwd), os.path.realpath(workspace))

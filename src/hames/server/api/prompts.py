@@ -16,7 +16,8 @@ from hames.protocols.sse import inbound
 from hames.protocols.sse import messages as m
 from hames.protocols.sse.session import SseSession
 from hames.server.api.streams import SessionStreams
-from hames.server.http.reply import read_body, reply
+from hames.server.http.reply import reply
+from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 

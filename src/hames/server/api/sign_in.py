@@ -9,7 +9,8 @@ from hames.domain.value import Value
 from hames.server.guard.gate import SIGN_IN, cookie_name, head, is_signed_in
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
-from hames.server.http.reply import HttpRefusal, read_json, reply
+from hames.server.http.reply import HttpRefusal, reply
+from hames.server.http.request_body import read_json
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 

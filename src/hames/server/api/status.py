@@ -13,7 +13,8 @@ from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
-from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
+from hames.server.http.reply import ALWAYS, HttpRefusal, reply
+from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint, openapi_description
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service

@@ -18,7 +18,8 @@ from hames.protocols.sync.outbound import whole_output
 from hames.protocols.sync.view import view
 from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
-from hames.server.http.reply import ALWAYS, HttpRefusal, read_body, reply
+from hames.server.http.reply import ALWAYS, HttpRefusal, reply
+from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint
 from hames.server.service import Service
 

@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from hames.domain.errors import InvalidCommand
 from hames.ports import FileEdit
-from hames.tools.files.atomic import apply
+from hames.tools.files.apply_changes import apply
 from hames.tools.files.directory import LocalDirectory
 
 

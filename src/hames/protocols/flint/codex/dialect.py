@@ -8,7 +8,7 @@ their `dynamicToolCall`; a plan is told as `turn/plan/updated` alone, as Codex d
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from hames.codecs.jsonrpc import Params
+from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
 from hames.domain import servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool

@@ -6,7 +6,7 @@ send about policy is understood or refused, never guessed.
 
 from collections.abc import Callable
 
-from hames.codecs.jsonrpc import Params
+from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.commands import (

@@ -6,10 +6,10 @@ What git does beside its words (hooks, filters, the monitor, textconv, external 
 
 import re
 
-from hames.sandbox.trust.commands.calls import ReadingCall, check_search
 from hames.sandbox.trust.commands.doubt import Doubt
+from hames.sandbox.trust.commands.known_programs import read_programs
 from hames.sandbox.trust.commands.options import CallOptions, read_options
-from hames.sandbox.trust.commands.programs import read_programs
+from hames.sandbox.trust.commands.program_checks import ReadingCall, check_search
 from hames.sandbox.trust.commands.secret_names import is_secret_path
 
 _SUBCOMMANDS = read_programs(

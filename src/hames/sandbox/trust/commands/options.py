@@ -4,7 +4,7 @@ import re
 
 from hames.domain.value import Value
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.programs import ReadingProgram
+from hames.sandbox.trust.commands.known_programs import ReadingProgram
 
 
 class CallOptions(Value):

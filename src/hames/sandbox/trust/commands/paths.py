@@ -8,7 +8,7 @@ from pathlib import Path
 from hames.sandbox.paths import is_inside
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.secret_names import is_secret_directory, is_secret_path
-from hames.sandbox.trust.commands.words import ShellWord
+from hames.sandbox.trust.commands.shell_words import ShellWord
 
 MAX_ENTRIES = 20_000
 MAX_MATCHES = 1_000

@@ -5,7 +5,7 @@ names, `mvn` reads `.mvn/jvm.config`, `pytest` loads `conftest.py`, `dotnet` fol
 opens a manual page.
 """
 
-from hames.sandbox.trust.commands.programs import PROGRAMS
+from hames.sandbox.trust.commands.known_programs import PROGRAMS
 
 _QUESTIONS: dict[str, str] = {
     "--version --help": "awk date find sed cmake curl deno gcc jq wget " + " ".join(PROGRAMS),

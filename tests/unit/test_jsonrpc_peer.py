@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hames.codecs import jsonrpc
-from hames.codecs.jsonrpc import (
+from hames.codecs import jsonrpc_peer as jsonrpc
+from hames.codecs.jsonrpc_peer import (
     Caller,
     JsonRpcPeer,
     JsonRpcRefusal,

@@ -11,8 +11,8 @@ import pytest
 
 from hames.ports import FileEdit
 from hames.ports.workspace import Denied, LinkInTheWay, Missing, NotRegular, Unsteady
-from hames.tools.files import atomic
-from hames.tools.files.atomic import apply
+from hames.tools.files import apply_changes as atomic
+from hames.tools.files.apply_changes import apply
 from toolbench import as_somebody_else, open_descriptors
 
 OLD, NEW = b"old\n" * 1000, b"new\n" * 1000

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from hames.domain.value import Value
 from hames.sandbox.trust.commands import scripts
 from hames.sandbox.trust.commands.doubt import Doubt
-from hames.sandbox.trust.commands.options import CallOptions, read_options
-from hames.sandbox.trust.commands.programs import (
+from hames.sandbox.trust.commands.known_programs import (
     FIND_TESTS_ALONE,
     FIND_TESTS_WITH_PATH,
     FIND_TESTS_WITH_VALUE,
@@ -16,6 +15,7 @@ from hames.sandbox.trust.commands.programs import (
     WITH_CHECKS_OF_THEIR_OWN,
     ReadingProgram,
 )
+from hames.sandbox.trust.commands.options import CallOptions, read_options
 from hames.sandbox.trust.commands.versions import asks_for_version, choosers
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from hames.domain.value import Value
 from hames.sandbox.paths import is_inside
-from hames.sandbox.trust.commands.calls import ONE_FILE, STAR_SAFE, ReadingCall, check_call
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.git import GitCall, check_git
 from hames.sandbox.trust.commands.paths import check_path, enter_directory, expand
+from hames.sandbox.trust.commands.program_checks import ONE_FILE, STAR_SAFE, ReadingCall, check_call
 from hames.sandbox.trust.commands.repository import check_repository, find_repository, has_password
+from hames.sandbox.trust.commands.shell_words import ShellWord, SimpleCommand
 from hames.sandbox.trust.commands.versions import asks_for_version
-from hames.sandbox.trust.commands.words import ShellWord, SimpleCommand
 
 MAX_PLACES = 16
 """Directories the shell may be in at the same point of a line."""
