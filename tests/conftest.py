@@ -44,7 +44,7 @@ LONG = (
     "tui/test_tui_forms.py",
     "security/test_net.py",
 )
-"""The files that take longest. They come first, so that no worker begins one when the others have nothing left to do."""
+"""The files that take longest. They come first: no worker begins one when the others have nothing left to do."""
 
 
 @pytest.hookimpl(trylast=True)
