@@ -22,7 +22,6 @@ from hames.domain.items import Item
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
-from hames.domain.policy import ApprovalPolicy
 from hames.domain.project_notes import NoteFile
 from hames.domain.state import QueuedPrompt, ThreadState, Turn, summary
 from hames.domain.value import Value
@@ -79,9 +78,6 @@ class FlintDialect:
 
     def error_code(self, error: HarnessError) -> int:
         return errors.code(error, errors.FLINT)
-
-    def approval_word(self, policy: ApprovalPolicy) -> str:
-        return policy
 
     def known_options(
         self,

@@ -36,12 +36,13 @@ from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsCha
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
-from hames.domain.policy import ApprovalPolicy, Decision
+from hames.domain.policy import Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex.detection import is_codex_request
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.dialect import About, FlintDialect
@@ -87,6 +88,8 @@ class FlintSession(RpcSession):
     # -- in
 
     def request(self, request: JsonRpcRequest) -> Sequence[Action]:
+        if is_codex_request(request.method, request.params):
+            self._speak_codex()
         request = replace(request, params=self._dialect.own_ids(request.params))
         command, pending = self._decode(request.method, request.params), Pending(request)
         match command:
@@ -110,9 +113,9 @@ class FlintSession(RpcSession):
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
         match command:
             case CreateThread():
-                return replace(command, overrides=self._with_choices(command.overrides, None))
+                return replace(command, overrides=self._with_choices(command.overrides, None, params))
             case StartTurn(thread_id=thread_id):
-                return replace(command, overrides=self._with_choices(command.overrides, thread_id))
+                return replace(command, overrides=self._with_choices(command.overrides, thread_id, params))
             case ListServers(thread_id=None) if self._last is not None:
                 return ListServers(thread_id=self._last.id)
             case _:
@@ -240,7 +243,7 @@ class FlintSession(RpcSession):
 
     def _initialize(self, params: m.InitializeParams, capabilities: Json) -> Json:
         if greeting.is_codex(params.client_info.name, capabilities):
-            self._dialect = CodexDialect(self._about, self._window)
+            self._speak_codex()
         if params.capabilities is not None:
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
@@ -251,13 +254,17 @@ class FlintSession(RpcSession):
             reasoning=any(card.reasoning for card in self._models.cards()),
         )
 
+    def _speak_codex(self) -> None:
+        if not isinstance(self._dialect, CodexDialect):
+            self._dialect = CodexDialect(self._about, self._window)
+
     def _session(self) -> Settings:
         """What the next turn of the thread opened last would run with; before there is one, what a new one would."""
         settings = self._defaults if self._last is None else self._last.settings
         applied = 0 if self._last is None else self._applied.get(self._last.id, 0)
         return _with(settings, dict(self._chosen[applied:]))
 
-    def _with_choices(self, given: Overrides, thread_id: ThreadId | None) -> Overrides:
+    def _with_choices(self, given: Overrides, thread_id: ThreadId | None, params: Params) -> Overrides:
         """What `config/set` chose since this thread's last turn goes along; what the request says comes first."""
         applied = 0 if thread_id is None else self._applied.get(thread_id, 0)
         chosen = dict(self._chosen[applied:])
@@ -266,17 +273,16 @@ class FlintSession(RpcSession):
         wanted = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), wanted)
         return replace(
             given,
-            approval_policy=self._new_policy(given.approval_policy, thread_id),
+            approval_policy=None if self._repeats_policy(params, thread_id) else given.approval_policy,
             options=wanted or None,
             agent=given.agent or (inbound.agent(agent) if agent else None),
         )
 
-    def _new_policy(self, given: ApprovalPolicy | None, thread_id: ThreadId | None) -> ApprovalPolicy | None:
+    def _repeats_policy(self, params: Params, thread_id: ThreadId | None) -> bool:
         """Codex has one word for two of our policies: a client that repeats what it was told changes nothing."""
-        if given is None or self._last is None or self._last.id != thread_id:
-            return given
-        word = self._dialect.approval_word
-        return None if word(given) == word(self._last.settings.approval_policy) else given
+        if self._last is None or self._last.id != thread_id or params.get("approvalPolicy") != "untrusted":
+            return False
+        return self._last.settings.approval_policy == "always"
 
     def _model(self, given: Overrides) -> str:
         if given.model is not None:

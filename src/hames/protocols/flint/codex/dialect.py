@@ -20,7 +20,6 @@ from hames.domain.items import Item, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
-from hames.domain.policy import ApprovalPolicy
 from hames.domain.project_notes import NoteFile
 from hames.domain.state import ThreadState, Turn, summary
 from hames.protocols.flint import elicitation, errors, parts
@@ -61,9 +60,6 @@ class CodexDialect(FlintDialect):
 
     def error_code(self, error: HarnessError) -> int:
         return errors.code(error, errors.CODEX)
-
-    def approval_word(self, policy: ApprovalPolicy) -> str:
-        return APPROVAL_WORDS[policy]
 
     def known_options(
         self, selectors: Sequence[Selector], model: Callable[[], str], wanted: Mapping[str, str]
