@@ -69,8 +69,11 @@ METHODS = frozenset({*inbound.ROUTES, *FIXED})
 
 
 class FlintSession(RpcSession):
-    def __init__(self, models: Models, defaults: Settings, *, home: str = "") -> None:
-        """`defaults` is what a new thread runs with; `home` is where threads are kept."""
+    def __init__(self, models: Models, defaults: Settings, *, home: str = "", codex: bool = False) -> None:
+        """`defaults` is what a new thread runs with; `home` is where threads are kept.
+
+        `codex`: the client is known to be one of Codex's protocol, whatever its name is.
+        """
         super().__init__(RULES, METHODS)
         self._about = About(version=__version__, provider=provider_of(defaults.model), home=home)
         self._models = models
@@ -84,6 +87,8 @@ class FlintSession(RpcSession):
         self._just_followed: ThreadState | None = None
         """Where the changes of the thread begin that was followed for the command that runs next."""
         self._asked: dict[ApprovalId, _Asked] = {}
+        if codex:
+            self._speak_codex()
 
     # -- in
 
@@ -136,8 +141,7 @@ class FlintSession(RpcSession):
             case inbound.ListConfig():
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.SetConfig(id=name, value=value):
-                check_option(models.selectors(), name, value)
-                self._chosen.append((name, value))
+                self.choose(name, value)
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.ReadConfig():
                 return self._dialect.config(self._session(), self._options(self._session()))
@@ -253,6 +257,11 @@ class FlintSession(RpcSession):
             options=True,
             reasoning=any(card.reasoning for card in self._models.cards()),
         )
+
+    def choose(self, name: str, value: str) -> None:
+        """Sets an option for the threads of this connection. Raises `InvalidCommand`."""
+        check_option(self._models.selectors(), name, value)
+        self._chosen.append((name, value))
 
     def _speak_codex(self) -> None:
         if not isinstance(self._dialect, CodexDialect):
