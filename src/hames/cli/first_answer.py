@@ -25,7 +25,10 @@ FIRST_LINE_BYTES = 65536
 
 def start(words: list[str]) -> Start | None:
     """The wire, and perhaps the first answer. None: these words do not start a stdio server, or might not."""
-    if not words or words[0] not in GREETINGS or not _plain(words[0], words[1:]):
+    if not words or words[0] not in GREETINGS:
+        return None
+    stdio = words[0] == "app-server" and words[-2:] == ["--listen", "stdio://"]  # as most clients of Codex's start it
+    if not _plain(words[1:-2] if stdio else words[1:]):
         return None
     wire = claim()
     received = _first_line(wire.incoming)
@@ -37,10 +40,8 @@ def start(words: list[str]) -> Start | None:
     return Start(wire, received=rest, answered=line)
 
 
-def _plain(command: str, flags: list[str]) -> bool:
+def _plain(flags: list[str]) -> bool:
     """Whether all flags are known and have a value, and the directory exists."""
-    if command == "app-server" and flags[-2:] == ["--listen", "stdio://"]:  # how most clients of Codex's start it
-        flags = flags[:-2]
     while flags:
         name, equals, value = flags[0].partition("=")
         if name not in VALUED or not (equals or flags[1:]):
