@@ -162,3 +162,29 @@ def test_the_version_in_the_user_agent_is_one_that_clients_of_codex_accept(shell
     assert tuple(map(int, found.groups())) >= (0, 153, 0)
     assert agent.startswith("hames/")
     assert f"Hames {said[1]['result']['agentInfo']['version']}" in agent
+
+
+def test_an_ephemeral_thread_of_a_killed_server_is_deleted_by_the_next_one(shell: Shell) -> None:
+    threads = shell.workspace / ".harness" / "threads"
+    words = [sys.executable, "-m", "hames", "app-server", "--listen", "stdio://", "-m", shell.script("Hello.")]
+    start = {**START, "params": {"ephemeral": True}}
+    with subprocess.Popen(
+        words, cwd=shell.workspace, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=shell.environment
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("".join(json.dumps(message) + "\n" for message in (HELLO, start)))
+        process.stdin.flush()
+        answer = next(message for line in process.stdout if (message := json.loads(line)).get("id") == 2)
+        assert answer["result"]["thread"]["ephemeral"] is True
+        assert len(list(threads.iterdir())) == 1  # its log is on the disk while it exists
+        process.kill()
+    said, _ = talk(shell, "app-server", also=({"id": 3, "method": "thread/list", "params": {}},))
+    assert [thread["id"] for thread in said[3]["result"]["data"]] == [said[2]["result"]["thread"]["id"]]
+    assert len(list(threads.iterdir())) == 1
+
+
+def test_an_ephemeral_thread_is_deleted_when_stdin_ends(shell: Shell) -> None:
+    lines = "".join(json.dumps(message) + "\n" for message in (HELLO, {**START, "params": {"ephemeral": True}}))
+    done = shell.hames("app-server", "-m", shell.script("Hello."), stdin=lines)
+    assert answers(done)[2]["result"]["thread"]["ephemeral"] is True
+    assert list((shell.workspace / ".harness" / "threads").iterdir()) == []

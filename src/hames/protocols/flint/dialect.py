@@ -127,6 +127,7 @@ class FlintDialect:
             status=parts.THREAD_STATUS[thread.standing],
             archived=thread.archived,
             foreign=thread.foreign,
+            ephemeral=thread.ephemeral,
             meta=thread.meta,
         )
 

@@ -18,6 +18,7 @@ from hames.domain.commands import (
     Command,
     CompactThread,
     CreateThread,
+    DeleteThread,
     DropPrompt,
     ForkThread,
     InterruptTurn,
@@ -87,6 +88,7 @@ class FlintSession(RpcSession):
         self._just_followed: ThreadState | None = None
         """Where the changes of the thread begin that was followed for the command that runs next."""
         self._asked: dict[ApprovalId, _Asked] = {}
+        self._ephemeral: list[ThreadId] = []
         if codex:
             self._speak_codex()
 
@@ -198,6 +200,9 @@ class FlintSession(RpcSession):
         if isinstance(action, Execute):
             self._just_followed = None
         return super().failed(action, error)
+
+    def closed(self) -> Sequence[Action]:
+        return [Execute(command=DeleteThread(thread_id=one, interrupt=True)) for one in self._ephemeral]
 
     def _result(self, request: JsonRpcRequest, command: Command, outcome: Outcome) -> Json:
         match outcome:
@@ -326,6 +331,8 @@ class FlintSession(RpcSession):
         match command:
             case CreateThread() | ResumeThread() | ForkThread():
                 self._last = state
+                if state.ephemeral and not isinstance(command, ResumeThread):
+                    self._ephemeral.append(state.id)
                 if isinstance(command, CreateThread):
                     self._applied[state.id] = len(self._chosen)
                 return self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))

@@ -100,7 +100,7 @@ class CodexDialect(FlintDialect):
             "cliVersion": self._about.version,
             "source": "cli",
             "historyMode": "legacy",
-            "ephemeral": False,
+            "ephemeral": thread.ephemeral,
             "forkedFromId": None,
             "turns": [],
             **dict.fromkeys(UNUSED_THREAD_MEMBERS),

@@ -19,7 +19,6 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
-from hames.domain.errors import InvalidCommand
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
@@ -160,11 +159,6 @@ def _profile(mode: str) -> AgentName:
     return "plan" if mode == "plan" else "code"
 
 
-def _lasting(ephemeral: bool | None) -> None:
-    if ephemeral:
-        raise InvalidCommand("ephemeral: not supported, every thread is saved")
-
-
 def _content(parts: list[CodexInput]) -> tuple[domain.UserInput, ...]:
     return inbound.content([_part(part) for part in parts])
 
@@ -179,8 +173,7 @@ def _part(part: CodexInput) -> wire.UserInput:
 
 def _thread_start(params: Params) -> CreateThread:
     given = read(params, ThreadStart)
-    _lasting(given.ephemeral)
-    return CreateThread(overrides=_overrides(given))
+    return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral))
 
 
 def _thread_resume(params: Params) -> ResumeThread:
@@ -190,9 +183,13 @@ def _thread_resume(params: Params) -> ResumeThread:
 
 def _thread_fork(params: Params) -> ForkThread:
     given = read(params, ThreadFork)
-    _lasting(given.ephemeral)
     last = None if given.last_turn_id is None else TurnId(given.last_turn_id)
-    return ForkThread(thread_id=thread_id(given.thread_id), last_turn_id=last, overrides=_overrides(given))
+    return ForkThread(
+        thread_id=thread_id(given.thread_id),
+        last_turn_id=last,
+        overrides=_overrides(given),
+        ephemeral=bool(given.ephemeral),
+    )
 
 
 def _thread_list(params: Params) -> ListThreads | EmptyPage:
