@@ -7,6 +7,7 @@ thread was opened last.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from hames import __version__
@@ -46,6 +47,7 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.codex.detection import is_codex_request
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.inbound import FIXED
+from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.options import check_option, config_options
 from hames.protocols.flint.parts import provider_of, server_status
@@ -138,8 +140,11 @@ class FlintSession(RpcSession):
             case inbound.EmptyPage():
                 return self._dialect.page([], None)
             case inbound.ListModels(limit=limit, hidden=hidden):
-                cards = [card for card in models.cards() if hidden or not card.successor]
-                return self._dialect.models(cards[:limit], models.selectors(), models.find(models.default).id)
+                default = models.find(self._defaults.model or models.default)
+                cards = [card for card in models.cards() if hidden or not card.successor or card.id == default.id]
+                if all(card.id != default.id for card in cards):  # a name that no list has
+                    cards = [default, *cards]
+                return self._dialect.models(cards[:limit], models.selectors(), default.id)
             case inbound.ListConfig():
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.SetConfig(id=name, value=value):
@@ -198,6 +203,8 @@ class FlintSession(RpcSession):
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
         if isinstance(action, Execute):
+            if self._dialect.steers and (instead := steering_instead(action, error)):
+                return instead
             self._just_followed = None
         return super().failed(action, error)
 
@@ -316,7 +323,7 @@ class FlintSession(RpcSession):
 
     def _turn_answer(self, command: Command, turn: Turn) -> Json:
         """As it begins: its items are told one by one, and each only once."""
-        shown = self._dialect.turn(replace(turn, items=()))
+        shown = self._dialect.begun_turn(turn)
         if isinstance(command, StartTurn):  # and not before: a turn that was refused has taken no choice along
             self._applied[command.thread_id] = len(self._chosen)
         match command:
@@ -338,6 +345,8 @@ class FlintSession(RpcSession):
                 return self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
             case ReadThread():
                 return self._read_answer(request, state)
+            case SteerTurn() if request.method == "turn/start":
+                return {"turn": self._dialect.begun_turn(state.running or state.turns[-1])}
             case SteerTurn():
                 return {"turnId": state.running.id if state.running else ""}
             case ArchiveThread(archived=False):
@@ -373,10 +382,9 @@ class FlintSession(RpcSession):
     def _items(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
         entries: list[tuple[str, Json]] = []
         for turn in state.turns:
-            for item in turn.items:
-                if (shown := self._dialect.item(item)) is not None:
-                    told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
-                    entries.append((item.id, told))
+            for shown in msgspec.to_builtins(self._dialect.turn_items(turn)):
+                told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
+                entries.append((shown["id"], told))
         return _page(entries, params)
 
 
