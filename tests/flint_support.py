@@ -70,7 +70,7 @@ async def wired(engine: Engine) -> AsyncGenerator[Wire]:
 
         async def serve() -> None:
             await connection.serve(read_lines(up_receive))
-            connection.close()
+            await connection.finish()
             down_send.close()
 
         tasks.start_soon(serve)

@@ -3,26 +3,86 @@
   hames app-server --cwd path/to/repo
   echo '{"id":1,"method":"initialize","params":{"clientInfo":{"name":"me","version":"1"}}}' | hames app-server
   hames app-server --attach         use the threads of a running `hames serve` of the same data directory
+  hames app-server --listen ws://127.0.0.1:4500
+                                    the same over a WebSocket, until Ctrl+C or SIGTERM
+
+The options of `codex app-server` are understood, also before the command: `hames -c model=NAME app-server`. A setting
+of Codex's that does not exist here is reported on stderr and ignored.
 
 stdout carries only protocol messages; logs go to stderr or to --log-file.
 Exit code: 0 when stdin ends, 128 + the signal number after SIGTERM, SIGINT or SIGHUP, 2 for a bad option,
 1 if the server used with --attach has ended.
 """
 
-from argparse import Namespace
+import sys
+from argparse import ArgumentParser, Namespace
 
 from hames.app import default_settings
-from hames.cli import stdio_server
+from hames.cli import codex_flags, flags, stdio_server
 from hames.config.load import Options
+from hames.domain.errors import InvalidCommand, Misconfigured
+from hames.domain.json import Json
 from hames.ports import Models
+from hames.protocols.flint.codex.inbound import EFFORT_OPTION
 from hames.protocols.flint.session import FlintSession
 
-add_arguments = stdio_server.add_arguments
+
+def add_arguments(parser: ArgumentParser) -> None:
+    stdio_server.add_arguments(parser)
+    codex_flags.add_arguments(parser)
 
 
 def run(args: Namespace) -> int:
-    return stdio_server.run(args, "flint", _session)
+    settings = codex_flags.settings(args)
+    effort = settings.pop(codex_flags.EFFORT_KEY, None)
+    if (address := codex_flags.listen_address(args)) is not None:
+        if effort is not None:
+            codex_flags.report(codex_flags.EFFORT_KEY)  # every client of a WebSocket chooses its own
+        return _listen(args, address, settings)
+    codex = codex_flags.is_codex_launch(args)
+
+    def session(options: Options, models: Models) -> FlintSession:
+        opened = FlintSession(models, default_settings(options, models), home=str(options.data_dir), codex=codex)
+        if effort is not None:
+            try:
+                opened.choose(EFFORT_OPTION, str(effort))
+            except InvalidCommand as problem:
+                print(f"hames: {codex_flags.EFFORT_KEY} is ignored: {problem}", file=sys.stderr, flush=True)
+        return opened
+
+    return stdio_server.run(args, "flint", session, settings=settings)
 
 
-def _session(options: Options, models: Models) -> FlintSession:
-    return FlintSession(models, default_settings(options, models), home=str(options.data_dir))
+def _listen(args: Namespace, address: tuple[str, int], settings: dict[str, Json]) -> int:
+    """A WebSocket instead of stdin and stdout: the same server as `hames serve`, on this address."""
+    if args.attach:
+        raise Misconfigured("--attach uses stdin and stdout; leave out --listen")
+    import os
+
+    import anyio
+
+    from hames import logs
+    from hames.app import open_engine, serve_engine, thread_store, traced
+    from hames.cli.serve import until_stopped
+    from hames.server.guard.token import checked
+    from hames.server.listener import Address
+
+    options = flags.options(args, settings=settings)
+    logs.set_up(level=options.log_level, file=options.log_file)
+    token = checked(os.environ["HAMES_TOKEN"]) if os.environ.get("HAMES_TOKEN") else None
+    host, port = address
+    store = thread_store(options)
+    store.prepare()
+
+    async def serve() -> int:
+        async with (
+            open_engine(options, store=store) as engine,
+            serve_engine(engine, options, Address(host=host, port=port), token=token) as server,
+            traced(engine, options),
+        ):
+            where = server.url.replace("http://", "ws://", 1)
+            print(f"hames app-server (WebSockets)\n  listening on: {where}", file=sys.stderr, flush=True)
+            await until_stopped()
+        return 0
+
+    return anyio.run(serve)

@@ -25,7 +25,10 @@ FIRST_LINE_BYTES = 65536
 
 def start(words: list[str]) -> Start | None:
     """The wire, and perhaps the first answer. None: these words do not start a stdio server, or might not."""
-    if not words or words[0] not in GREETINGS or not _plain(words[1:]):
+    if not words or words[0] not in GREETINGS:
+        return None
+    stdio = words[0] == "app-server" and words[-2:] == ["--listen", "stdio://"]  # as most clients of Codex's start it
+    if not _plain(words[1:-2] if stdio else words[1:]):
         return None
     wire = claim()
     received = _first_line(wire.incoming)

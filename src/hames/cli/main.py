@@ -36,6 +36,8 @@ COMMANDS = {
     "completion": "write completion scripts for your shell",
     "help": "show this list, or the help of a command",
 }
+OPTIONS_BEFORE = frozenset({"app-server"})
+"""Commands that other programs start with options before the command, as Codex allows it."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,6 +59,10 @@ def _main(words: list[str]) -> int:
     gc.disable()
     forget_current_directory()
     try:
+        if words and words[0].startswith("-") and not OPTIONS_BEFORE.isdisjoint(words):
+            from hames.cli.codex_flags import command_first
+
+            words = command_first(words, tuple(OPTIONS_BEFORE))
         start = first_answer.start(words)
         return _run(words, start)
     except KeyboardInterrupt:

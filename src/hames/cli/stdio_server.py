@@ -1,7 +1,7 @@
 """What `hames harness` and `hames app-server` have in common: one protocol over stdin and stdout."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import anyio
 
@@ -9,6 +9,7 @@ from hames import logs
 from hames.app import catalogue, open_engine
 from hames.cli import flags
 from hames.config.load import Options
+from hames.domain.json import Json
 from hames.ports import Models
 from hames.protocols.session import Session
 from hames.stdio import process
@@ -20,9 +21,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--attach", action="store_true", help="use the server that runs on this data directory")
 
 
-def run(args: Namespace, protocol: str, open_session: Callable[[Options, Models], Session]) -> int:
+def run(
+    args: Namespace,
+    protocol: str,
+    open_session: Callable[[Options, Models], Session],
+    *,
+    settings: Mapping[str, Json] | None = None,
+) -> int:
     start = args.start or Start(claim())
-    options = flags.options(args)
+    options = flags.options(args, settings=settings)
     unblock_stderr()
     logs.set_up(level=options.log_level, file=options.log_file)
     if args.attach:

@@ -82,6 +82,7 @@ class Engine:
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
     async def __aenter__(self) -> Self:
+        await self._threads.sweep()
         self._turns.tasks = await anyio.create_task_group().__aenter__()
         return self
 
@@ -124,7 +125,9 @@ class Engine:
                 return await threads.archive(command)
             case RenameThread():
                 return await threads.rename(command)
-            case DeleteThread(thread_id=thread_id):
+            case DeleteThread(thread_id=thread_id, interrupt=interrupt):
+                if interrupt:
+                    await turns.end(thread_id)
                 return await threads.delete(thread_id)
             case StartTurn():
                 return await turns.start(command)

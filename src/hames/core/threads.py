@@ -1,6 +1,7 @@
 """The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
 from collections.abc import Awaitable, Collection
+from contextlib import suppress
 
 import anyio
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from hames.domain.commands import (
     ThreadPage,
 )
 from hames.domain.endings import endings
-from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
+from hames.domain.errors import HarnessError, InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
 from hames.domain.events import (
     Event,
     NotesRead,
@@ -115,10 +116,18 @@ class Threads:
         self._agents = agents
         self._notes = notes
         self._opening = anyio.Lock()
+        self._ephemeral: set[ThreadId] = set()
+
+    async def sweep(self) -> None:
+        """Deletes the ephemeral threads that a killed process left."""
+        await self._store.sweep()
 
     async def close(self) -> None:
         for loaded in list(self.loaded.values()):
             await loaded.thread.close()
+        for thread_id in self._ephemeral:
+            with suppress(HarnessError):
+                await self._store.delete(thread_id)
         await self._store.close()
 
     async def records(self, thread_id: ThreadId) -> list[Record]:
@@ -140,7 +149,7 @@ class Threads:
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = await self._overridden(self.rules.defaults, command.overrides)
-        first = ThreadCreated(settings=settings, title=command.title, meta=command.meta)
+        first = ThreadCreated(settings=settings, title=command.title, meta=command.meta, ephemeral=command.ephemeral)
         return (await self._new_thread([first], settings)).state
 
     async def _new_thread(
@@ -150,7 +159,10 @@ class Threads:
         async with self._opening:
             await self._unload_idle()
         thread_id = ThreadId(self._ids.new("ses"))
-        opened = await self._store.create(thread_id, foreign=foreign)
+        ephemeral = any(isinstance(event, ThreadCreated) and event.ephemeral for event in events[:1])
+        opened = await self._store.create(thread_id, foreign=foreign, ephemeral=ephemeral)
+        if ephemeral:
+            self._ephemeral.add(thread_id)
         thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
         thread.observers = self.observers
         loaded = LoadedThread(thread)
@@ -270,6 +282,7 @@ class Threads:
         self.loaded.pop(thread_id)
         loaded.closed.set()
         await loaded.thread.close()
+        self._ephemeral.discard(thread_id)
         await self._store.delete(thread_id)
 
     async def fork(self, command: ForkThread) -> ThreadState:
@@ -287,7 +300,13 @@ class Threads:
         for record in kept:
             state = apply(state, record)
         settings = await self._overridden(self._forked_settings(state, command), command.overrides)
-        first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
+        first = ThreadCreated(
+            settings=settings,
+            title=state.title,
+            forked_from=command.thread_id,
+            meta=command.meta,
+            ephemeral=command.ephemeral,
+        )
         rest = [record.event for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")
         return (await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)).state

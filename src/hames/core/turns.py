@@ -93,6 +93,13 @@ class Turns:
             for turn in running:
                 await turn.over.wait()
 
+    async def end(self, thread_id: ThreadId) -> None:
+        """Interrupts the turn that runs on a thread, if one does, and waits until its end is written."""
+        loaded = self._threads.loaded.get(thread_id)
+        if loaded is not None and (turn := loaded.turn) is not None:
+            turn.scope.cancel()
+            await turn.over.wait()
+
     async def start(self, command: StartTurn) -> Turn:
         loaded = await self._threads.writable(command.thread_id)
         with self._claim(loaded):

@@ -17,6 +17,8 @@ class CreateThread(Value):
     title: str = ""
     overrides: Overrides = Overrides()
     meta: Json = NOTHING
+    ephemeral: bool = False
+    """In no list, and deleted when its client leaves or the process ends."""
 
 
 class ListThreads(Value):
@@ -99,6 +101,7 @@ class ForkThread(Value):
     last_turn_id: TurnId | None = None
     overrides: Overrides = Overrides()
     meta: Json = NOTHING
+    ephemeral: bool = False
 
 
 class ArchiveThread(Value):
@@ -112,7 +115,10 @@ class RenameThread(Value):
 
 
 class DeleteThread(Value):
+    """Refused while a turn runs, unless `interrupt` says to end it first."""
+
     thread_id: ThreadId
+    interrupt: bool = False
 
 
 class CompactThread(Value):
@@ -187,6 +193,8 @@ class ThreadSummary(Value, omit_defaults=True):
     """Not written by this user on this machine, as far as a list can tell: its log is looked at when it is opened."""
     match: str = ""
     """A line of the thread that a search found."""
+    ephemeral: bool = False
+    """In no list."""
 
 
 class ThreadPage(Value):

@@ -61,6 +61,8 @@ class ThreadCreated(_Event, tag="thread_created", kw_only=True):
     forked_from: ThreadId | None = None
     meta: Json = NOTHING
     """What a client hung on it for itself. Here and elsewhere: carried, never looked into."""
+    ephemeral: bool = False
+    """Never listed, and deleted when its client leaves. It is in a log all the same, for as long as it exists."""
 
 
 class ThreadRenamed(_Event, tag="thread_renamed"):

@@ -106,6 +106,7 @@ class ThreadState(Value):
     """Not written by this user on this machine. No event says so: whoever opens the log does."""
     format: int = 0
     meta: Json = NOTHING
+    ephemeral: bool = False
     turns: tuple[Turn, ...] = ()
     approvals: tuple[Approval, ...] = ()
     """The pending ones."""
@@ -184,6 +185,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 format=event.format,
                 forked_from=event.forked_from,
                 meta=event.meta,
+                ephemeral=event.ephemeral,
                 created_at_ms=record.at_ms,
                 updated_at_ms=record.at_ms,
             )
@@ -329,4 +331,5 @@ def summary(state: ThreadState) -> ThreadSummary:
         archived=state.archived,
         meta=state.meta,
         foreign=state.foreign,
+        ephemeral=state.ephemeral,
     )

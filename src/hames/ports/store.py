@@ -55,8 +55,11 @@ class Examined(Value):
 class Store(Protocol):
     """Where threads are kept. Append-only; one writer at a time; a torn tail is a shorter log."""
 
-    async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> Log:
-        """`foreign`: what will be written comes from a foreign thread, so this one is foreign, too."""
+    async def create(self, thread_id: ThreadId, *, foreign: bool = False, ephemeral: bool = False) -> Log:
+        """`foreign`: what will be written comes from a foreign thread, so this one is foreign, too.
+
+        `ephemeral`: `sweep` deletes it when its writer has gone without doing so.
+        """
         ...
 
     async def open(self, thread_id: ThreadId) -> Log:
@@ -72,9 +75,13 @@ class Store(Protocol):
         ...
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
-        """Newest first; opens no log. Raises `InvalidCommand` for a cursor it never gave."""
+        """Newest first, without ephemeral threads; opens no log. Raises `InvalidCommand` for a cursor it never gave."""
         ...
 
     async def delete(self, thread_id: ThreadId) -> None: ...
+
+    async def sweep(self) -> None:
+        """Deletes the ephemeral threads of processes that were killed. Raises nothing."""
+        ...
 
     async def close(self) -> None: ...

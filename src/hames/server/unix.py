@@ -70,8 +70,10 @@ class UnixServer:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(outbox.run)
             connection = Connection(self._engine, make(), outbox, tasks)
-            await connection.serve(read_lines(_chunks(rest, stream)))
-            connection.close()
+            try:
+                await connection.serve(read_lines(_chunks(rest, stream)))
+            finally:
+                await connection.finish()
             with anyio.move_on_after(LAST_WORDS_SECONDS):
                 await outbox.empty()
             tasks.cancel_scope.cancel()

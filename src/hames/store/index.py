@@ -24,6 +24,8 @@ PAGE: Final = 50
 MOST: Final = 1 << 31
 LATEST_MS: Final = 1 << 62
 """More threads than anybody has, a time nobody sees: both are numbers SQLite can hold."""
+HIDDEN: Final = 2
+"""In the column `archived`: an ephemeral thread, which is in neither list."""
 
 _VERSION: Final = 3
 _TABLES = (
@@ -82,8 +84,10 @@ class Index:
             self._db.execute("commit")
 
     def threads(self) -> list[tuple[ThreadId, int]]:
-        """Every thread with the time of its last change, newest first."""
-        rows = self._db.execute("select id, updated_at_ms from threads order by updated_at_ms desc, id desc")
+        """Every thread of the lists with the time of its last change, newest first."""
+        rows = self._db.execute(
+            "select id, updated_at_ms from threads where archived != ? order by updated_at_ms desc, id desc", (HIDDEN,)
+        )
         return [(ThreadId(row[0]), row[1]) for row in rows]
 
     def page(self, query: PageQuery, found: Sequence[ThreadId] = ()) -> ThreadPage:
@@ -109,7 +113,8 @@ def _row(summary: ThreadSummary) -> tuple[str | int | bytes, ...]:
     # A log can say anything, and SQLite holds no number that is larger.
     updated = max(-LATEST_MS, min(summary.updated_at_ms, LATEST_MS - 1))
     kept = _encode(replace(summary, standing="away", match=""))
-    return summary.id, summary.title, summary.preview, updated, int(summary.archived), kept
+    archived = HIDDEN if summary.ephemeral else int(summary.archived)
+    return summary.id, summary.title, summary.preview, updated, archived, kept
 
 
 def _cursor(updated_at_ms: int, thread_id: str) -> str:

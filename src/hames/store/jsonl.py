@@ -21,11 +21,19 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
-from hames.domain.errors import Misconfigured, StorageFailed, ThreadInUse, ThreadNotFound, ThreadReadOnly
-from hames.domain.events import Record
+from hames.domain.errors import (
+    HarnessError,
+    Misconfigured,
+    StorageFailed,
+    ThreadInUse,
+    ThreadNotFound,
+    ThreadReadOnly,
+)
+from hames.domain.events import Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
+from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.lines import line, live_line, sealed_line
 from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.repair import TORN, cut_incomplete_end
@@ -63,7 +71,7 @@ class JsonlStore:
         self._threads()
         return claimed_directory(self._claim, name)
 
-    async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> "JsonlLog":
+    async def create(self, thread_id: ThreadId, *, foreign: bool = False, ephemeral: bool = False) -> "JsonlLog":
         threads = self._threads(create=True)
         assert threads is not None
         claim = self._claim_directory()
@@ -76,6 +84,8 @@ class JsonlStore:
         except OSError as failure:
             raise StorageFailed(f"cannot make a thread in {str(self._root)!r}: {failure.strerror}") from failure
         _lock(fd, thread_id)
+        if ephemeral:  # after the lock: whoever finds the mark finds the thread in use
+            mark_ephemeral(claim, thread_id)
         running = None if foreign else claim.seals.log(thread_id)
         return JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, running=running)
 
@@ -131,9 +141,29 @@ class JsonlStore:
             os.rmdir(thread_id, dir_fd=self._threads())
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
+        remove_mark(self._claim, thread_id)
         self.index().remove(thread_id)
         if self._has_text_index():
             await to_thread.run_sync(self._text_index().remove, thread_id)
+
+    async def sweep(self) -> None:
+        with contextlib.suppress(Misconfigured):
+            self._threads()
+        for thread_id in marked_ephemeral(self._claim):
+            try:
+                log = await self.open(thread_id)
+                ephemeral = any(
+                    isinstance(one.event, ThreadCreated) and one.event.ephemeral for one in await log.read()
+                )
+                await log.close()
+                if ephemeral:
+                    await self.delete(thread_id)
+                else:  # it was killed before it wrote anything, or is another thread: it is not ours to delete
+                    remove_mark(self._claim, thread_id)
+            except ThreadNotFound:
+                remove_mark(self._claim, thread_id)
+            except HarnessError:  # another process works on it, or it cannot be deleted now
+                continue
 
     async def close(self) -> None:
         self._close_indexes()

@@ -21,7 +21,7 @@ class MemoryStore:
         self.index = Index("")
         self._texts = TextIndex("")
 
-    async def create(self, thread_id: ThreadId, *, foreign: bool = False) -> "MemoryLog":
+    async def create(self, thread_id: ThreadId, *, foreign: bool = False, ephemeral: bool = False) -> "MemoryLog":  # noqa: ARG002 - all of them end with the process
         await checkpoint()  # yield where a disk would, or tests of timing test nothing
         log = self._logs[thread_id] = MemoryLog(self, thread_id, foreign=foreign)
         log.held = True
@@ -56,6 +56,9 @@ class MemoryStore:
         del self._logs[thread_id]
         self.index.remove(thread_id)
         self._texts.remove(thread_id)
+
+    async def sweep(self) -> None:
+        await checkpoint()
 
     async def close(self) -> None:
         await checkpoint()

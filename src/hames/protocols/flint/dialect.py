@@ -17,14 +17,13 @@ from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCo
 from hames.domain.commands import Command, ThreadSummary
 from hames.domain.errors import HarnessError
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, UsageReported
-from hames.domain.ids import ThreadId
+from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import Item
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
-from hames.domain.policy import ApprovalPolicy
 from hames.domain.project_notes import NoteFile
-from hames.domain.state import QueuedPrompt, ThreadState, Turn, summary
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, summary
 from hames.domain.value import Value
 from hames.protocols.flint import elicitation, errors, inbound, parts
 from hames.protocols.flint import items as wire
@@ -62,6 +61,8 @@ _DELTAS: dict[tuple[type[Item], str], str] = {
 class FlintDialect:
     """Pure. Where it returns None, the client is not told."""
 
+    steers = False
+    """Whether `turn/start` on a thread that runs a turn steers that turn."""
     reads_turns = True
     """Whether `thread/read` has the turns where the client does not say."""
 
@@ -79,9 +80,6 @@ class FlintDialect:
 
     def error_code(self, error: HarnessError) -> int:
         return errors.code(error, errors.FLINT)
-
-    def approval_word(self, policy: ApprovalPolicy) -> str:
-        return policy
 
     def known_options(
         self,
@@ -131,6 +129,7 @@ class FlintDialect:
             status=parts.THREAD_STATUS[thread.standing],
             archived=thread.archived,
             foreign=thread.foreign,
+            ephemeral=thread.ephemeral,
             meta=thread.meta,
         )
 
@@ -159,13 +158,25 @@ class FlintDialect:
         return m.Turn(
             id=turn.id,
             status=parts.TURN_WORDS[turn.status],
-            items=[self.item(item) for item in turn.items],
+            items=self.turn_items(turn),
             error=UNSET if turn.error is None else parts.turn_error(turn.error),
             started_at=turn.started_at_ms // 1000,
             completed_at=None if turn.ended_at_ms is None else turn.ended_at_ms // 1000,
             duration_ms=None if turn.ended_at_ms is None else max(0, turn.ended_at_ms - turn.started_at_ms),
             meta=turn.meta,
         )
+
+    def begun_turn(self, turn: Turn) -> Json:
+        """In the answer that starts a turn: its items are told one by one, and each only once."""
+        return self.turn(replace(turn, items=()))
+
+    def told_turn(self, turn: Turn) -> Json:
+        """As `turn/started` and `turn/completed` have it."""
+        return self.turn(turn)
+
+    def turn_items(self, turn: Turn) -> list[Json]:
+        """What history shows of a turn."""
+        return [self.item(item) for item in turn.items]
 
     def item(self, item: Item) -> Json:
         match item:
@@ -322,6 +333,14 @@ class FlintDialect:
         told = m.InstructionSources(thread_id=thread_id, instruction_sources=[file.path for file in files])
         return [Notify(method="thread/instructionSources/updated", params=told)]
 
-    def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:  # noqa: ARG002
-        """What is said of a failed turn before it is told as completed."""
+    def before_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:  # noqa: ARG002
+        """What is said before a new item."""
+        return []
+
+    def after_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:  # noqa: ARG002
+        """What is said after a completed item."""
+        return []
+
+    def before_end(self, change: Change, event: TurnEnded) -> list[Notify]:  # noqa: ARG002
+        """What is said of a turn before it is told as completed."""
         return []  # `turn/completed` carries the error

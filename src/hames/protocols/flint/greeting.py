@@ -3,6 +3,8 @@
 import sys
 
 AGENT = "hames"
+CODEX_VERSION = "0.166.0"
+"""The version of Codex's app server whose protocol its clients get."""
 
 METHODS: tuple[str, ...] = (
     "thread/read",
@@ -47,8 +49,14 @@ def result(*, version: str, provider: str, home: str, options: bool, reasoning: 
             "review": True,
             "methods": list(METHODS),
         },
-        "userAgent": f"{AGENT}/{version} ({sys.platform}; Python {sys.version_info.major}.{sys.version_info.minor})",
+        "userAgent": _user_agent(version),
         "codexHome": home,
         "platformFamily": "unix",
         "platformOs": "macos" if sys.platform == "darwin" else sys.platform,
     }
+
+
+def _user_agent(version: str) -> str:
+    """Clients of Codex's take the first version in it for Codex's, and refuse to work with an old one."""
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    return f"{AGENT}/{CODEX_VERSION} (Hames {version}; {sys.platform}; {python})"

@@ -57,11 +57,12 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
         case TurnStarted(turn_id=turn_id):
             return [_status(state, dialect), *_turn("turn/started", state, turn_id, dialect)]
         case ItemStarted(turn_id=turn_id, item=item):
-            return _item("item/started", change, turn_id, item, dialect) if _is_new(change, turn_id) else []
+            return _new_item(change, turn_id, item, dialect) if _is_new(change, turn_id) else []
         case ItemCompleted(turn_id=turn_id, item=item):
-            unseen = _item("item/started", change, turn_id, item, dialect) if _is_new(change, turn_id) else []
+            unseen = _new_item(change, turn_id, item, dialect) if _is_new(change, turn_id) else []
             done = _item("item/completed", change, turn_id, item, dialect)
-            return [*unseen, *done, *_plan(thread_id, turn_id, item, dialect)]
+            more = [*_plan(thread_id, turn_id, item, dialect), *dialect.after_item(change, turn_id, item)]
+            return [*unseen, *done, *more]
         case ToolCalled():
             return []  # told when it runs, as an item
         case StepVoided(turn_id=turn_id, step=step):
@@ -85,7 +86,7 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
             return list(dialect.notes(record.thread_id, files))
         case TurnEnded(turn_id=turn_id):
             return [
-                *dialect.failure(record.thread_id, event),
+                *dialect.before_end(change, event),
                 _status(state, dialect),
                 *_turn("turn/completed", state, turn_id, dialect),
             ]
@@ -130,7 +131,11 @@ def _turn(method: str, state: ThreadState, turn_id: TurnId, dialect: FlintDialec
     turn = state.turn(turn_id)
     if turn is None:
         return []
-    return [Notify(method=method, params={"threadId": dialect.thread_id(state.id), "turn": dialect.turn(turn)})]
+    return [Notify(method=method, params={"threadId": dialect.thread_id(state.id), "turn": dialect.told_turn(turn)})]
+
+
+def _new_item(change: Change, turn_id: TurnId, item: Item, dialect: FlintDialect) -> list[Outgoing]:
+    return [*dialect.before_item(change, turn_id, item), *_item("item/started", change, turn_id, item, dialect)]
 
 
 def _item(method: str, change: Change, turn_id: TurnId, item: Item, dialect: FlintDialect) -> list[Outgoing]:

@@ -104,6 +104,8 @@ def token_usage(state: ThreadState, window: int | None) -> m.TokenUsage:
 
 def model(card: ModelCard, selectors: Sequence[Selector], default: str) -> m.Model:
     effort = next((s for s in selectors if s.id == "reasoning_effort" and (not s.models or card.id in s.models)), None)
+    # "default" leaves the effort to the model; it is an option, and no client knows it as an effort.
+    efforts = [choice for choice in (effort.choices if effort else ()) if choice.id != "default"]
     details: dict[str, Json] = {
         "provider": card.provider,
         "contextWindow": card.context_window,
@@ -131,14 +133,22 @@ def model(card: ModelCard, selectors: Sequence[Selector], default: str) -> m.Mod
         description=text_or_unset(card.description),
         is_default=card.id == default,
         hidden=bool(card.successor),
-        default_reasoning_effort=effort.default if effort else "none",
+        default_reasoning_effort=_default_effort(effort, [choice.id for choice in efforts]),
         supported_reasoning_efforts=[
             m.ReasoningEffort(reasoning_effort=choice.id, description=choice.description or choice.name)
-            for choice in (effort.choices if effort else ())
+            for choice in efforts
         ],
         input_modalities=["text", "image"] if card.images else ["text"],
         details=details,
     )
+
+
+def _default_effort(selector: Selector | None, efforts: Sequence[str]) -> str:
+    if selector is None or not efforts:
+        return "none"
+    if selector.default in efforts:
+        return selector.default
+    return "medium" if "medium" in efforts else efforts[0]
 
 
 def result_text(item: domain.ToolCall | domain.McpToolCall | domain.Artifact) -> str | Maybe:

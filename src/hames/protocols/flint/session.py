@@ -7,6 +7,7 @@ thread was opened last.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from hames import __version__
@@ -18,6 +19,7 @@ from hames.domain.commands import (
     Command,
     CompactThread,
     CreateThread,
+    DeleteThread,
     DropPrompt,
     ForkThread,
     InterruptTurn,
@@ -36,14 +38,16 @@ from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsCha
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
-from hames.domain.policy import ApprovalPolicy, Decision
+from hames.domain.policy import Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex.detection import is_codex_request
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.inbound import FIXED
+from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.options import check_option, config_options
 from hames.protocols.flint.parts import provider_of, server_status
@@ -68,8 +72,11 @@ METHODS = frozenset({*inbound.ROUTES, *FIXED})
 
 
 class FlintSession(RpcSession):
-    def __init__(self, models: Models, defaults: Settings, *, home: str = "") -> None:
-        """`defaults` is what a new thread runs with; `home` is where threads are kept."""
+    def __init__(self, models: Models, defaults: Settings, *, home: str = "", codex: bool = False) -> None:
+        """`defaults` is what a new thread runs with; `home` is where threads are kept.
+
+        `codex`: the client is known to be one of Codex's protocol, whatever its name is.
+        """
         super().__init__(RULES, METHODS)
         self._about = About(version=__version__, provider=provider_of(defaults.model), home=home)
         self._models = models
@@ -83,10 +90,15 @@ class FlintSession(RpcSession):
         self._just_followed: ThreadState | None = None
         """Where the changes of the thread begin that was followed for the command that runs next."""
         self._asked: dict[ApprovalId, _Asked] = {}
+        self._ephemeral: list[ThreadId] = []
+        if codex:
+            self._speak_codex()
 
     # -- in
 
     def request(self, request: JsonRpcRequest) -> Sequence[Action]:
+        if is_codex_request(request.method, request.params):
+            self._speak_codex()
         request = replace(request, params=self._dialect.own_ids(request.params))
         command, pending = self._decode(request.method, request.params), Pending(request)
         match command:
@@ -110,9 +122,9 @@ class FlintSession(RpcSession):
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
         match command:
             case CreateThread():
-                return replace(command, overrides=self._with_choices(command.overrides, None))
+                return replace(command, overrides=self._with_choices(command.overrides, None, params))
             case StartTurn(thread_id=thread_id):
-                return replace(command, overrides=self._with_choices(command.overrides, thread_id))
+                return replace(command, overrides=self._with_choices(command.overrides, thread_id, params))
             case ListServers(thread_id=None) if self._last is not None:
                 return ListServers(thread_id=self._last.id)
             case _:
@@ -128,13 +140,15 @@ class FlintSession(RpcSession):
             case inbound.EmptyPage():
                 return self._dialect.page([], None)
             case inbound.ListModels(limit=limit, hidden=hidden):
-                cards = [card for card in models.cards() if hidden or not card.successor]
-                return self._dialect.models(cards[:limit], models.selectors(), models.find(models.default).id)
+                default = models.find(self._defaults.model or models.default)
+                cards = [card for card in models.cards() if hidden or not card.successor or card.id == default.id]
+                if all(card.id != default.id for card in cards):  # a name that no list has
+                    cards = [default, *cards]
+                return self._dialect.models(cards[:limit], models.selectors(), default.id)
             case inbound.ListConfig():
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.SetConfig(id=name, value=value):
-                check_option(models.selectors(), name, value)
-                self._chosen.append((name, value))
+                self.choose(name, value)
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.ReadConfig():
                 return self._dialect.config(self._session(), self._options(self._session()))
@@ -189,8 +203,13 @@ class FlintSession(RpcSession):
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
         if isinstance(action, Execute):
+            if self._dialect.steers and (instead := steering_instead(action, error)):
+                return instead
             self._just_followed = None
         return super().failed(action, error)
+
+    def closed(self) -> Sequence[Action]:
+        return [Execute(command=DeleteThread(thread_id=one, interrupt=True)) for one in self._ephemeral]
 
     def _result(self, request: JsonRpcRequest, command: Command, outcome: Outcome) -> Json:
         match outcome:
@@ -240,7 +259,7 @@ class FlintSession(RpcSession):
 
     def _initialize(self, params: m.InitializeParams, capabilities: Json) -> Json:
         if greeting.is_codex(params.client_info.name, capabilities):
-            self._dialect = CodexDialect(self._about, self._window)
+            self._speak_codex()
         if params.capabilities is not None:
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
@@ -251,13 +270,22 @@ class FlintSession(RpcSession):
             reasoning=any(card.reasoning for card in self._models.cards()),
         )
 
+    def choose(self, name: str, value: str) -> None:
+        """Sets an option for the threads of this connection. Raises `InvalidCommand`."""
+        check_option(self._models.selectors(), name, value)
+        self._chosen.append((name, value))
+
+    def _speak_codex(self) -> None:
+        if not isinstance(self._dialect, CodexDialect):
+            self._dialect = CodexDialect(self._about, self._window)
+
     def _session(self) -> Settings:
         """What the next turn of the thread opened last would run with; before there is one, what a new one would."""
         settings = self._defaults if self._last is None else self._last.settings
         applied = 0 if self._last is None else self._applied.get(self._last.id, 0)
         return _with(settings, dict(self._chosen[applied:]))
 
-    def _with_choices(self, given: Overrides, thread_id: ThreadId | None) -> Overrides:
+    def _with_choices(self, given: Overrides, thread_id: ThreadId | None, params: Params) -> Overrides:
         """What `config/set` chose since this thread's last turn goes along; what the request says comes first."""
         applied = 0 if thread_id is None else self._applied.get(thread_id, 0)
         chosen = dict(self._chosen[applied:])
@@ -266,17 +294,16 @@ class FlintSession(RpcSession):
         wanted = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), wanted)
         return replace(
             given,
-            approval_policy=self._new_policy(given.approval_policy, thread_id),
+            approval_policy=None if self._repeats_policy(params, thread_id) else given.approval_policy,
             options=wanted or None,
             agent=given.agent or (inbound.agent(agent) if agent else None),
         )
 
-    def _new_policy(self, given: ApprovalPolicy | None, thread_id: ThreadId | None) -> ApprovalPolicy | None:
+    def _repeats_policy(self, params: Params, thread_id: ThreadId | None) -> bool:
         """Codex has one word for two of our policies: a client that repeats what it was told changes nothing."""
-        if given is None or self._last is None or self._last.id != thread_id:
-            return given
-        word = self._dialect.approval_word
-        return None if word(given) == word(self._last.settings.approval_policy) else given
+        if self._last is None or self._last.id != thread_id or params.get("approvalPolicy") != "untrusted":
+            return False
+        return self._last.settings.approval_policy == "always"
 
     def _model(self, given: Overrides) -> str:
         if given.model is not None:
@@ -296,7 +323,7 @@ class FlintSession(RpcSession):
 
     def _turn_answer(self, command: Command, turn: Turn) -> Json:
         """As it begins: its items are told one by one, and each only once."""
-        shown = self._dialect.turn(replace(turn, items=()))
+        shown = self._dialect.begun_turn(turn)
         if isinstance(command, StartTurn):  # and not before: a turn that was refused has taken no choice along
             self._applied[command.thread_id] = len(self._chosen)
         match command:
@@ -311,11 +338,15 @@ class FlintSession(RpcSession):
         match command:
             case CreateThread() | ResumeThread() | ForkThread():
                 self._last = state
+                if state.ephemeral and not isinstance(command, ResumeThread):
+                    self._ephemeral.append(state.id)
                 if isinstance(command, CreateThread):
                     self._applied[state.id] = len(self._chosen)
                 return self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
             case ReadThread():
                 return self._read_answer(request, state)
+            case SteerTurn() if request.method == "turn/start":
+                return {"turn": self._dialect.begun_turn(state.running or state.turns[-1])}
             case SteerTurn():
                 return {"turnId": state.running.id if state.running else ""}
             case ArchiveThread(archived=False):
@@ -351,10 +382,9 @@ class FlintSession(RpcSession):
     def _items(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
         entries: list[tuple[str, Json]] = []
         for turn in state.turns:
-            for item in turn.items:
-                if (shown := self._dialect.item(item)) is not None:
-                    told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
-                    entries.append((item.id, told))
+            for shown in msgspec.to_builtins(self._dialect.turn_items(turn)):
+                told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
+                entries.append((shown["id"], told))
         return _page(entries, params)
 
 

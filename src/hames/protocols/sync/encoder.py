@@ -83,7 +83,7 @@ class ThreadListEncoder:
         return LIST_CHANGED
 
     def observe(self, change: Change) -> bool:
-        if isinstance(change.record.event, _NOT_LISTED):
+        if change.after.ephemeral or isinstance(change.record.event, _NOT_LISTED):
             return False
         now = row(summary(change.after), change.after)
         if _listed_members(now) == _listed_members(row(summary(change.before), change.before)):

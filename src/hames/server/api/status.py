@@ -35,6 +35,7 @@ class StatusApi:
         return [
             endpoint("GET /status", self.status, answer=p.ServerStatus),
             endpoint("GET /healthz", self.health, answer=Health),
+            endpoint("GET /readyz", self.ready, answer=Health),
             endpoint("GET /metrics", self.metrics, media="text/plain"),
             endpoint("GET /openapi.json", self.openapi),
             endpoint("GET /files", self.files, answer=p.FileHits, query=("thread", "query", "limit")),
@@ -61,6 +62,10 @@ class StatusApi:
 
     async def health(self, _request: Request) -> Response:
         """Whether the server is running."""
+        return reply(Health())
+
+    async def ready(self, _request: Request) -> Response:
+        """Whether the server accepts requests."""
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:

@@ -20,7 +20,7 @@ SIGN_IN = "/sign-in"
 """The one thing that somebody without a token may send."""
 BODYLESS = frozenset({"/cancel"})
 """A specification gives these no body, so they need not say what it is."""
-OPEN = ("/healthz", "/assets/", "/t/")
+OPEN = ("/healthz", "/readyz", "/assets/", "/t/")
 OPEN_FILES = (".svg", ".ico", ".webmanifest", ".md", ".js")
 """Nothing secret is there: no token is asked for the page and the files beside it."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})

@@ -8,6 +8,8 @@ their `dynamicToolCall`; a plan is told as `turn/plan/updated` alone, as Codex d
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
 from hames.domain import servers
@@ -15,17 +17,17 @@ from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCo
 from hames.domain.commands import Command, ThreadSummary
 from hames.domain.errors import HarnessError
 from hames.domain.events import ItemDelta, Noticed, TurnEnded, UsageReported
-from hames.domain.ids import ThreadId
+from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import Item, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
-from hames.domain.policy import ApprovalPolicy
 from hames.domain.project_notes import NoteFile
-from hames.domain.state import ThreadState, Turn, summary
+from hames.domain.state import Change, ThreadState, Turn, summary
 from hames.protocols.flint import elicitation, errors, parts
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.codex import inbound, uuids
+from hames.protocols.flint.codex.diffs import turn_diff
 from hames.protocols.flint.codex.members import (
     APPROVAL_WORDS,
     DELTAS,
@@ -43,6 +45,7 @@ from hames.protocols.flint.codex.members import (
     model_members,
     sandbox,
 )
+from hames.protocols.flint.codex.review import entered_review, exited_review
 from hames.protocols.flint.dialect import FlintDialect
 from hames.protocols.flint.inbound import Local
 from hames.protocols.flint.options import applicable_options
@@ -50,6 +53,7 @@ from hames.protocols.rpc_session import Notify
 
 
 class CodexDialect(FlintDialect):
+    steers = True
     reads_turns = False
 
     def decode(self, method: str, params: Params) -> Command | Local:
@@ -61,9 +65,6 @@ class CodexDialect(FlintDialect):
 
     def error_code(self, error: HarnessError) -> int:
         return errors.code(error, errors.CODEX)
-
-    def approval_word(self, policy: ApprovalPolicy) -> str:
-        return APPROVAL_WORDS[policy]
 
     def known_options(
         self, selectors: Sequence[Selector], model: Callable[[], str], wanted: Mapping[str, str]
@@ -104,7 +105,7 @@ class CodexDialect(FlintDialect):
             "cliVersion": self._about.version,
             "source": "cli",
             "historyMode": "legacy",
-            "ephemeral": False,
+            "ephemeral": thread.ephemeral,
             "forkedFromId": None,
             "turns": [],
             **dict.fromkeys(UNUSED_THREAD_MEMBERS),
@@ -141,7 +142,7 @@ class CodexDialect(FlintDialect):
         return {
             "id": turn.id,
             "rootTurnId": turn.id,
-            "items": [shown for item in turn.items if (shown := self.item(item)) is not None],
+            "items": self.turn_items(turn),
             "itemsView": "full",
             "status": parts.TURN_WORDS[turn.status],
             "error": None if turn.error is None else error(turn.error),
@@ -149,6 +150,20 @@ class CodexDialect(FlintDialect):
             "completedAt": None if ended is None else ended // 1000,
             "durationMs": None if ended is None else max(0, ended - turn.started_at_ms),
         }
+
+    def begun_turn(self, turn: Turn) -> Members:
+        return {**self.turn(replace(turn, items=())), "itemsView": "notLoaded"}
+
+    def told_turn(self, turn: Turn) -> Members:
+        """With nothing but what the agent said: clients that know fewer items than we have can read it."""
+        messages = tuple(item for item in turn.items if isinstance(item, domain.AgentMessage))
+        if turn.status == "running" or not messages:
+            return self.begun_turn(turn)
+        return {**self.turn(turn), "items": [self.item(item) for item in messages], "itemsView": "summary"}
+
+    def turn_items(self, turn: Turn) -> list[Json]:
+        around = (entered_review(turn), *map(self.item, turn.items), exited_review(turn))
+        return [shown for shown in around if shown is not None]
 
     def item(self, item: Item) -> Members | None:
         match item:
@@ -304,8 +319,32 @@ class CodexDialect(FlintDialect):
     def notes(self, thread_id: ThreadId, files: Sequence[NoteFile]) -> list[Notify]:  # noqa: ARG002
         return []  # they are in the answer that opens the thread, and Codex has no word for it later
 
-    def failure(self, thread_id: ThreadId, event: TurnEnded) -> list[Notify]:
-        if event.error is None:
+    def before_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:
+        turn = change.after.turn(turn_id)
+        first = turn is not None and isinstance(item, domain.UserMessage) and turn.items[0].id == item.id
+        return self._whole_item(change, turn_id, entered_review(turn)) if turn is not None and first else []
+
+    def after_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:
+        turn = change.after.turn(turn_id)
+        if turn is None or not isinstance(item, domain.FileChange) or item.status != "completed":
             return []
-        where = {"threadId": self.thread_id(thread_id), "turnId": event.turn_id}
-        return [Notify(method="error", params={**where, "error": error(event.error), "willRetry": False})]
+        where = {"threadId": self.thread_id(change.after.id), "turnId": turn_id}
+        return [Notify(method="turn/diff/updated", params={**where, "diff": turn_diff(turn)})]
+
+    def before_end(self, change: Change, event: TurnEnded) -> list[Notify]:
+        turn = change.after.turn(event.turn_id)
+        ends = [] if turn is None else self._whole_item(change, event.turn_id, exited_review(turn))
+        if event.error is None:
+            return ends
+        where = {"threadId": self.thread_id(change.after.id), "turnId": event.turn_id}
+        return [*ends, Notify(method="error", params={**where, "error": error(event.error), "willRetry": False})]
+
+    def _whole_item(self, change: Change, turn_id: TurnId, item: Members | None) -> list[Notify]:
+        """An item that begins and ends at once."""
+        if item is None:
+            return []
+        where: Members = {"threadId": self.thread_id(change.after.id), "turnId": turn_id, "item": item}
+        return [
+            Notify(method="item/started", params={**where, "startedAtMs": change.record.at_ms}),
+            Notify(method="item/completed", params={**where, "completedAtMs": change.record.at_ms}),
+        ]

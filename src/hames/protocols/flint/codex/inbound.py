@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
-from hames.domain import policy
 from hames.domain.commands import (
     ChangeSettings,
     Command,
@@ -20,25 +19,19 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
-from hames.domain.errors import InvalidCommand
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
-from hames.domain.policy import AgentName, ApprovalPolicy
+from hames.domain.policy import AgentName
 from hames.protocols.flint import inbound
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
 from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 
 EFFORT_OPTION = "reasoning_effort"
 
-_APPROVALS: dict[str, ApprovalPolicy] = {"never": "never", "on-request": "onRequest", "untrusted": "unlessTrusted"}
-_MODES: dict[str, policy.SandboxPolicy] = {
-    "read-only": policy.ReadOnly(),
-    "workspace-write": policy.WorkspaceWrite(),
-    "danger-full-access": policy.DangerFullAccess(),
-}
 _LISTED_SOURCES = {"cli", "vscode"}
 
 
@@ -52,7 +45,7 @@ class Skill(Wire, tag_field="type", tag="skill"):
     path: str
 
 
-CodexInput = wire.TextInput | wire.ImageInput | wire.LocalImageInput | Mention | Skill
+CodexInput = wire.UserInput | Mention | Skill
 
 
 class CollaborationSettings(Wire, rename=None):
@@ -74,28 +67,30 @@ class _Chosen(Wire):
 
 
 class ThreadStart(_Chosen):
-    sandbox: str | None = None
+    sandbox: AnySandbox | None = None
     ephemeral: bool | None = None
 
 
 class ThreadResume(_Chosen, kw_only=True):
     thread_id: str
-    sandbox: str | None = None
+    sandbox: AnySandbox | None = None
     exclude_turns: bool | None = None
 
 
 class ThreadFork(_Chosen, kw_only=True):
     thread_id: str
-    sandbox: str | None = None
+    sandbox: AnySandbox | None = None
     ephemeral: bool | None = None
     last_turn_id: str | None = None
 
 
 class SettingsUpdate(_Chosen, kw_only=True):
     thread_id: str
-    sandbox_policy: m.SandboxPolicy | None = None
+    sandbox_policy: AnySandbox | None = None
     effort: str | None = None
     collaboration_mode: CollaborationMode | None = None
+    config: dict[str, str] | None = None
+    """flint's way to choose options."""
 
 
 class TurnStart(SettingsUpdate, kw_only=True):
@@ -135,59 +130,33 @@ def decode(method: str, params: Params) -> Command | Local:
     return inbound.decode(method, params) if route is None else route(params)
 
 
-def _approval(given: Json) -> ApprovalPolicy | None:
-    if given is None:
-        return None
-    if isinstance(given, dict) and "granular" in given:
-        return "onRequest"
-    if isinstance(given, str) and given in _APPROVALS:
-        return _APPROVALS[given]
-    raise InvalidCommand(f"approvalPolicy: must be one of {', '.join(_APPROVALS)}")
-
-
-def _mode(given: str | None, profile: str | None) -> policy.SandboxPolicy | None:
-    """A named profile is Codex's newer way to say the same: `:workspace`."""
-    word = given or {":read-only": "read-only", ":workspace": "workspace-write"}.get(
-        profile or "", (profile or "").removeprefix(":") or None
-    )
-    if word is None:
-        return None
-    if word not in _MODES:
-        raise InvalidCommand(f"sandbox: must be one of {', '.join(_MODES)}")
-    return _MODES[word]
-
-
 def _overrides(given: ThreadStart | ThreadResume | ThreadFork) -> Overrides:
     return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
-        approval_policy=_approval(given.approval_policy),
-        sandbox=_mode(given.sandbox, given.permissions),
+        approval_policy=approval_policy(given.approval_policy),
+        sandbox=sandbox_policy(given.sandbox, given.permissions, member="sandbox"),
     )
 
 
 def _changes(given: SettingsUpdate) -> Overrides:
-    effort, profile = given.effort, None
+    options, profile = inbound.split_config(given.config)
+    effort = given.effort
     if (mode := given.collaboration_mode) is not None:
         profile = _profile(mode.mode)
         effort = effort or (mode.settings.reasoning_effort if mode.settings else None)
     return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
-        approval_policy=_approval(given.approval_policy),
-        sandbox=inbound.sandbox(given.sandbox_policy) or _mode(None, given.permissions),
-        options={EFFORT_OPTION: effort} if effort else None,
+        approval_policy=approval_policy(given.approval_policy),
+        sandbox=sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"),
+        options={**(options or {}), EFFORT_OPTION: effort} if effort else options,
         agent=profile,
     )
 
 
 def _profile(mode: str) -> AgentName:
     return "plan" if mode == "plan" else "code"
-
-
-def _lasting(ephemeral: bool | None) -> None:
-    if ephemeral:
-        raise InvalidCommand("ephemeral: not supported, every thread is saved")
 
 
 def _content(parts: list[CodexInput]) -> tuple[domain.UserInput, ...]:
@@ -204,8 +173,7 @@ def _part(part: CodexInput) -> wire.UserInput:
 
 def _thread_start(params: Params) -> CreateThread:
     given = read(params, ThreadStart)
-    _lasting(given.ephemeral)
-    return CreateThread(overrides=_overrides(given))
+    return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral))
 
 
 def _thread_resume(params: Params) -> ResumeThread:
@@ -215,9 +183,13 @@ def _thread_resume(params: Params) -> ResumeThread:
 
 def _thread_fork(params: Params) -> ForkThread:
     given = read(params, ThreadFork)
-    _lasting(given.ephemeral)
     last = None if given.last_turn_id is None else TurnId(given.last_turn_id)
-    return ForkThread(thread_id=thread_id(given.thread_id), last_turn_id=last, overrides=_overrides(given))
+    return ForkThread(
+        thread_id=thread_id(given.thread_id),
+        last_turn_id=last,
+        overrides=_overrides(given),
+        ephemeral=bool(given.ephemeral),
+    )
 
 
 def _thread_list(params: Params) -> ListThreads | EmptyPage:

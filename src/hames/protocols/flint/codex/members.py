@@ -13,6 +13,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import parts
+from hames.protocols.flint.codex.diffs import codex_diff
 from hames.protocols.flint.messages import ApprovalWord
 
 Members = dict[str, Json]
@@ -140,7 +141,7 @@ def error(given: TurnError) -> Members:
 
 
 def file_update(change: domain.FileUpdate) -> Members:
-    return {"path": change.path, "kind": _CHANGE_KINDS[change.kind], "diff": change.diff}
+    return {"path": change.path, "kind": _CHANGE_KINDS[change.kind], "diff": codex_diff(change)}
 
 
 def item_members(kind: str, item: Item, **members: Json) -> Members:
