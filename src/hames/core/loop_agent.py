@@ -49,7 +49,9 @@ class LoopAgent:
 class LoopThread:
     """One thread of ours: its tools, opened with its first turn, and what its finished turns said."""
 
-    abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
+    abilities: frozenset[Ability] = frozenset(
+        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools"}
+    )
 
     def __init__(self, agent: LoopAgent, loaded: LoadedThread) -> None:
         self._agent = agent
