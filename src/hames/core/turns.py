@@ -351,14 +351,17 @@ def _kind(task: Task) -> TurnKind:
 def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
     """What these settings ask of an agent beyond what every agent can do."""
     needed: list[Ability] = []
-    own = (settings.instructions, settings.base_instructions, settings.personality)
-    if own != (defaults.instructions, defaults.base_instructions, defaults.personality):
+    if _instructions(settings) != _instructions(defaults):
         needed.append("instructions")
     if settings.mcp_servers:
         needed.append("mcpServers")
     if settings.client_tools:
         needed.append("clientTools")
     return needed
+
+
+def _instructions(settings: Settings) -> tuple[str, ...]:
+    return settings.instructions, settings.base_instructions, settings.mode_instructions, settings.personality
 
 
 def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:

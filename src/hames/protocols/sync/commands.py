@@ -19,6 +19,7 @@ from hames.domain.commands import (
 from hames.domain.ids import ApprovalId, PromptId, ThreadId
 from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
 from hames.domain.options import Overrides
+from hames.protocols.instructions import with_instructions
 from hames.protocols.sync import messages as m
 
 PicturePath = Callable[[str], str]
@@ -43,7 +44,7 @@ def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath
                 agent=given.agent,
                 options=given.options,
             )
-            return ChangeSettings(thread_id=thread_id, overrides=overrides)
+            return ChangeSettings(thread_id=thread_id, overrides=with_instructions(overrides, given))
         case m.Dequeue(id=name):
             return DropPrompt(thread_id=thread_id, prompt_id=PromptId(name))
         case m.Rename(title=title):

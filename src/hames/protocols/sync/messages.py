@@ -14,6 +14,7 @@ from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.value import Value
+from hames.protocols.instructions import Instructions
 
 RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]
@@ -274,7 +275,7 @@ class Approve(Value, tag_field="type", tag="approve"):
     content: Json = None
 
 
-class Configure(Value, tag_field="type", tag="configure", rename="camel"):
+class Configure(Instructions, tag_field="type", tag="configure", rename="camel"):
     model: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None

@@ -119,6 +119,9 @@ export interface Steer {
 }
 export interface Configure {
   type: "configure";
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
   model?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
@@ -362,6 +365,9 @@ export interface Mark {
  * The body of `POST /threads`.
  */
 export interface NewThread {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
   title?: string;
   cwd?: string | null;
   model?: string | null;
