@@ -15,7 +15,7 @@ from hames.domain.commands import CreateThread, StartTurn
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, Event, TurnEnded
 from hames.domain.ids import ThreadId
-from hames.domain.items import TextInput, ToolCall, ToolResult, UserMessage
+from hames.domain.items import AgentMessage, TextInput, ToolCall, ToolResult, UserMessage
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy
 from hames.domain.servers import ServerStatus
@@ -28,6 +28,7 @@ from hames.ports import (
     Job,
     Models,
     Place,
+    Prompt,
     Provider,
     Report,
     Store,
@@ -196,11 +197,21 @@ class BareAgent:
     name = "bare"
     abilities: frozenset[Ability] = frozenset()
 
+    def __init__(self, *replies: str) -> None:
+        self.prompts: list[UserMessage] = []
+        self._replies = list(replies)
+
     @asynccontextmanager
     async def open(self, state: ThreadState) -> AsyncGenerator[AgentThread]:
         yield self
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
+        assert isinstance(task, Prompt)
+        self.prompts.append(task.message)
+        item = AgentMessage(id=turn.new_item_id(), step=turn.step)
+        await turn.start(item)
+        await turn.append(item.id, self._replies.pop(0), "text")
+        await turn.complete(replace(item, status="completed"))
         return "done"
 
     async def steer(self, message: UserMessage) -> None:

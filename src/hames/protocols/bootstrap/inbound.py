@@ -94,6 +94,7 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
             ),
             params,
         ),
+        output_schema=params.output_schema,
     )
 
 

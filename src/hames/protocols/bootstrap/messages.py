@@ -78,6 +78,8 @@ class TurnStartParams(Instructions, rename="camel", kw_only=True):
     input: tuple[InputPart, ...]
     model: Model | UnsetType = UNSET
     agent: AgentName | UnsetType = UNSET
+    output_schema: dict[str, Json] | UnsetType = UNSET
+    """The JSON Schema that the final answer has to match."""
 
 
 class TurnCancelParams(Value, rename="camel"):

@@ -106,6 +106,8 @@ class Prompt(Instructions, rename="camel", kw_only=True):
     """The body of `POST /prompt`."""
 
     content: str
+    output_schema: dict[str, Json] | None = None
+    """The JSON Schema that the final answer has to match."""
 
 
 class ApprovalAnswer(Value):

@@ -6,7 +6,7 @@ is always sent: there is no operation that takes a member away, so none may come
 
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
 from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
@@ -254,6 +254,8 @@ class Submit(Value, tag_field="type", tag="submit"):
     prompt: str
     id: str | None = None
     attachments: tuple[AttachmentInput, ...] = ()
+    output_schema: dict[str, Json] | None = field(name="outputSchema", default=None)
+    """The JSON Schema that the final answer has to match."""
 
 
 class Cancel(Value, tag_field="type", tag="cancel"):

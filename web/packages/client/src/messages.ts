@@ -110,6 +110,7 @@ export interface Submit {
   prompt: string;
   id?: string | null;
   attachments?: (ImageAttachment | FileAttachment)[];
+  outputSchema?: {} | null;
 }
 export interface Steer {
   type: "steer";

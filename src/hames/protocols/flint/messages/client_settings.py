@@ -1,5 +1,6 @@
 """What a client may bring for its thread or its turn, under Codex's names. Additions to the specification."""
 
+from hames.domain.json import Json
 from hames.domain.options import Personality
 from hames.protocols.flint.wire import Wire
 
@@ -13,3 +14,9 @@ class ClientSettings(Wire):
     developer_instructions: str | None = None
     base_instructions: str | None = None
     personality: Personality | None = None
+
+
+class TurnOutput(Wire):
+    """`outputSchema` is the JSON Schema that the final answer of the turn has to match."""
+
+    output_schema: dict[str, Json] | None = None

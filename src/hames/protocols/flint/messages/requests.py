@@ -188,6 +188,7 @@ class ThreadUnsubscribeResult(Wire):
 class ThreadQueueAddParams(Wire):
     thread_id: str
     input: Inputs
+    output_schema: dict[str, Json] | None = None
     client_user_message_id: str | None = None
 
 
@@ -209,8 +210,11 @@ class ThreadQueueListResult(Wire):
 
 
 class TurnStartParams(ClientSettings, kw_only=True):
+    """`outputSchema` is the JSON Schema that the final answer has to match."""
+
     thread_id: str
     input: Inputs
+    output_schema: dict[str, Json] | None = None
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
