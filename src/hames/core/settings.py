@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand
-from hames.domain.options import Overrides, Settings
+from hames.domain.options import Overrides, Settings, without_values
 from hames.domain.policy import WorkspaceWrite
 from hames.ports import Models, Workspace
 
@@ -24,8 +24,11 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
                 await workspace.resolve_directory(root)
     if overrides.agent is not None:
         changes["agent"] = overrides.agent
-    if overrides.instructions is not None:
-        changes["instructions"] = overrides.instructions
+    for name in ("instructions", "base_instructions", "mode_instructions", "personality", "client_tools"):
+        if (value := getattr(overrides, name)) is not None:
+            changes[name] = value
+    if overrides.mcp_servers is not None:
+        changes["mcp_servers"] = tuple(map(without_values, overrides.mcp_servers))
     if overrides.options is not None:
         changes["options"] = {**settings.options, **_options(overrides.options, models)}
     return replace(settings, **changes) if changes else settings

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hames.core import attachments
 from hames.core.history import find_duplicate_submit
 from hames.core.loop_agent import LoopAgent
+from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.thread import STOPPED
@@ -49,6 +50,7 @@ from hames.domain.events import (
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import UserInput, UserMessage
 from hames.domain.json import NOTHING, Json
+from hames.domain.options import Settings
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.ports import Ability, Agent, AgentThread, Compact, Ids, Prompt, Review, Task, Tools, Trust
@@ -59,6 +61,9 @@ QUEUE_LENGTH = 32
 REFUSALS: dict[Ability, str] = {
     "review": "cannot do reviews: ask for one in a prompt",
     "compact": "cannot compact its conversation: it keeps its own history",
+    "instructions": "does not accept instructions or a personality from a client",
+    "mcpServers": "cannot use MCP servers that a client brings",
+    "clientTools": "cannot use tools that a client carries out",
     "steer": "does not accept messages while it works: queue the prompt, or interrupt the turn",
 }
 
@@ -105,9 +110,11 @@ class Turns:
         with self._claim(loaded):
             changed = await self._threads.new_settings(loaded, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
-            cwd = (settings or loaded.thread.state.settings).cwd
-            message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
-            return await self._begin(loaded, Prompt(message=message), before=changed, meta=command.meta)
+            settings = settings or loaded.thread.state.settings
+            message = await self._message(command.content, 0, settings.cwd, command.client_id, command.meta)
+            prompt = Prompt(message=message, output_schema=command.output_schema)
+            await self._check_abilities(loaded, settings)
+            return await self._begin(loaded, prompt, before=changed, meta=command.meta)
 
     @contextmanager
     def _claim(self, loaded: LoadedThread) -> Generator[None]:
@@ -142,7 +149,9 @@ class Turns:
     ) -> Turn:
         """Writes that the turn has started, then lets it run. The caller has claimed the thread."""
         turn = RunningTurn(loaded.thread, TurnId(self._ids.new("turn")), questions=self.questions, ids=self._ids)
-        events: list[Event] = [*before, TurnStarted(turn_id=turn.turn_id, kind=_kind(task), meta=meta)]
+        schema = task.output_schema if isinstance(task, Prompt) else NOTHING
+        started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta)
+        events: list[Event] = [*before, started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
             events.append(ItemCompleted(turn_id=turn.turn_id, item=task.message))
@@ -156,7 +165,7 @@ class Turns:
     async def _run(self, loaded: LoadedThread, turn: RunningTurn, task: Task) -> None:
         async def work() -> str:
             await self._warn(loaded, turn.turn_id)
-            return await (await self._agent(loaded)).run(task, turn)
+            return await run_task(await self._agent(loaded), task, turn)
 
         try:
             await turn.run(work)
@@ -172,9 +181,12 @@ class Turns:
         if warnings:
             await loaded.thread.emit(*(_warning("config", words, turn_id) for words in warnings))
 
-    async def _agent(self, loaded: LoadedThread) -> AgentThread:
-        """Who runs this thread's turns: the agent that its model belongs to, else our own loop."""
-        provider = self._threads.models.find(loaded.thread.state.settings.model).provider
+    async def _agent(self, loaded: LoadedThread, settings: Settings | None = None) -> AgentThread:
+        """Who runs this thread's turns: the agent that its model belongs to, else our own loop.
+
+        `settings` are those that the next turn will have, if not the thread's.
+        """
+        provider = self._threads.models.find((settings or loaded.thread.state.settings).model).provider
         agent = self._agents.get(provider, self._loop)
         name = provider if provider in self._agents else self._loop.name
         if name in loaded.agents:
@@ -266,6 +278,16 @@ class Turns:
             raise InvalidCommand(f"the agent of this thread {REFUSALS[ability]}")
         return agent
 
+    async def _check_abilities(self, loaded: LoadedThread, settings: Settings) -> None:
+        """Raises `InvalidCommand` for what a client asks of this turn and its agent cannot do."""
+        needed = needed_abilities(settings, self._threads.rules.defaults)
+        if not needed:
+            return
+        agent = await self._agent(loaded, settings)
+        for ability in needed:
+            if ability not in agent.abilities:
+                raise InvalidCommand(f"the agent of this thread {REFUSALS[ability]}")
+
     async def submit(self, command: SubmitPrompt) -> Turn | QueuedPrompt:
         loaded = await self._threads.writable(command.thread_id)
         state = loaded.thread.state
@@ -277,6 +299,7 @@ class Turns:
                     thread_id=command.thread_id,
                     content=command.content,
                     client_id=command.client_id,
+                    output_schema=command.output_schema,
                     meta=command.meta,
                 )
             )
@@ -286,9 +309,10 @@ class Turns:
             raise InvalidCommand("the input is empty")
         prompt_id = PromptId(command.client_id or self._ids.new("prompt"))
         rearmed = [QueueHeld(held=False)] if state.queue_held else []
-        await loaded.thread.emit(
-            *rearmed, PromptQueued(prompt_id=prompt_id, content=command.content, meta=command.meta)
+        queued = PromptQueued(
+            prompt_id=prompt_id, content=command.content, output_schema=command.output_schema, meta=command.meta
         )
+        await loaded.thread.emit(*rearmed, queued)
         waiting = loaded.thread.state.queue[-1]
         await self._next(loaded)
         return waiting
@@ -303,11 +327,13 @@ class Turns:
             removed = PromptRemoved(prompt_id=prompt.id)
             try:
                 message = await self._message(prompt.content, 0, state.settings.cwd, prompt.id, prompt.meta)
-            except InvalidCommand as problem:  # a file it points at has gone since
+                task = Prompt(message=message, output_schema=prompt.output_schema)
+                await self._check_abilities(loaded, state.settings)
+            except InvalidCommand as problem:  # a file it points at has gone since, or the agent is another
                 why = f"a queued prompt was dropped: {problem}"
                 await loaded.thread.emit(removed, Noticed(source="hames", name="prompt_dropped", message=why))
             else:
-                await self._begin(loaded, Prompt(message=message), before=[removed], meta=prompt.meta)
+                await self._begin(loaded, task, before=[removed], meta=prompt.meta)
         await self._next(loaded)  # if that prompt was dropped, the one behind it starts
 
     async def drop(self, command: DropPrompt) -> ThreadState:
@@ -325,6 +351,22 @@ def _kind(task: Task) -> TurnKind:
             return "review"
         case Compact():
             return "compact"
+
+
+def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
+    """What these settings ask of an agent beyond what every agent can do."""
+    needed: list[Ability] = []
+    if _instructions(settings) != _instructions(defaults):
+        needed.append("instructions")
+    if settings.mcp_servers:
+        needed.append("mcpServers")
+    if settings.client_tools:
+        needed.append("clientTools")
+    return needed
+
+
+def _instructions(settings: Settings) -> tuple[str, ...]:
+    return settings.instructions, settings.base_instructions, settings.mode_instructions, settings.personality
 
 
 def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:

@@ -50,6 +50,8 @@ class StartTurn(Value):
     content: tuple[UserInput, ...]
     overrides: Overrides = Overrides()
     client_id: str | None = None
+    output_schema: Json = NOTHING
+    """The JSON Schema that the final answer of this turn has to match."""
     meta: Json = NOTHING
 
 
@@ -59,6 +61,7 @@ class SubmitPrompt(Value):
     thread_id: ThreadId
     content: tuple[UserInput, ...]
     client_id: str | None = None
+    output_schema: Json = NOTHING
     meta: Json = NOTHING
 
 

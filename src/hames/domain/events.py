@@ -86,6 +86,8 @@ class TurnStarted(_Event, tag="turn_started", kw_only=True):
     policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     turn_id: TurnId
     kind: TurnKind = "prompt"
+    output_schema: Json = NOTHING
+    """The JSON Schema that the final answer has to match."""
     meta: Json = NOTHING
 
 
@@ -162,6 +164,7 @@ class PromptQueued(_Event, tag="prompt_queued", kw_only=True):
     policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     prompt_id: PromptId
     content: tuple[UserInput, ...]
+    output_schema: Json = NOTHING
     meta: Json = NOTHING
 
 

@@ -76,12 +76,15 @@ class Turn(Value):
     """`usage` by model, because each has its own price."""
     error: TurnError | None = None
     stop_reason: str = ""
+    output_schema: Json = NOTHING
+    """The JSON Schema that its final answer has to match."""
     meta: Json = NOTHING
 
 
 class QueuedPrompt(Value):
     id: PromptId
     content: tuple[UserInput, ...]
+    output_schema: Json = NOTHING
     meta: Json = NOTHING
 
 
@@ -197,7 +200,13 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
         case SettingsChanged(settings=settings):
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings)
         case TurnStarted():
-            turn = Turn(id=event.turn_id, kind=event.kind, started_at_ms=record.at_ms, meta=event.meta)
+            turn = Turn(
+                id=event.turn_id,
+                kind=event.kind,
+                started_at_ms=record.at_ms,
+                output_schema=event.output_schema,
+                meta=event.meta,
+            )
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=(*state.turns, turn))
         case ItemStarted(item=item):
             state = _in_turn(state, record, event.turn_id, lambda turn: _opened(turn, item))
@@ -235,7 +244,9 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             spent = _paid(state.spent, model, usage)
             return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
         case PromptQueued():
-            prompt = QueuedPrompt(id=event.prompt_id, content=event.content, meta=event.meta)
+            prompt = QueuedPrompt(
+                id=event.prompt_id, content=event.content, output_schema=event.output_schema, meta=event.meta
+            )
             return replace(state, seq=record.seq, queue=(*state.queue, prompt))
         case PromptRemoved(prompt_id=prompt_id):
             return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))

@@ -9,6 +9,7 @@ from hames.domain.commands import ReviewTarget
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed, StepVoided, ToolCalled, UsageReported
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Item, Stream, UserMessage
+from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState
@@ -17,6 +18,8 @@ from hames.domain.value import Value
 
 class Prompt(Value):
     message: UserMessage
+    output_schema: Json = NOTHING
+    """The JSON Schema that the final answer has to match."""
 
 
 class Review(Value):
@@ -32,8 +35,13 @@ class Compact(Value):
 
 Task = Prompt | Review | Compact
 
-Ability = Literal["review", "compact", "steer"]
-"""What not every agent can do. A task that needs a missing one is refused before the turn starts."""
+Ability = Literal["review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools"]
+"""What not every agent can do. A task that needs a missing one is refused before the turn starts.
+
+`outputSchema`: it tells its model of the schema itself; for others the schema becomes a part of the prompt.
+`instructions` are those of a client, with its base instructions and the personality. `mcpServers` and `clientTools` are
+the servers and tools that a client brings for its thread.
+"""
 
 TurnEvent = ItemStarted | ItemCompleted | ToolCalled | StepVoided | UsageReported | Noticed
 """What an agent may write into the log of its turn."""

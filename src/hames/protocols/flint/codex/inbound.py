@@ -50,6 +50,7 @@ CodexInput = wire.UserInput | Mention | Skill
 
 class CollaborationSettings(Wire, rename=None):
     reasoning_effort: str | None = None
+    developer_instructions: str | None = None
 
 
 class CollaborationMode(Wire):
@@ -141,10 +142,11 @@ def _overrides(given: ThreadStart | ThreadResume | ThreadFork) -> Overrides:
 
 def _changes(given: SettingsUpdate) -> Overrides:
     options, profile = inbound.split_config(given.config)
-    effort = given.effort
+    effort, instructions = given.effort, None
     if (mode := given.collaboration_mode) is not None:
         profile = _profile(mode.mode)
         effort = effort or (mode.settings.reasoning_effort if mode.settings else None)
+        instructions = (mode.settings.developer_instructions if mode.settings else None) or ""
     return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
@@ -152,6 +154,7 @@ def _changes(given: SettingsUpdate) -> Overrides:
         sandbox=sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"),
         options={**(options or {}), EFFORT_OPTION: effort} if effort else options,
         agent=profile,
+        mode_instructions=instructions,
     )
 
 
