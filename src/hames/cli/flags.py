@@ -2,12 +2,14 @@
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hames.config.load import Options, load
 from hames.domain.errors import Misconfigured
+from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 
 if TYPE_CHECKING:
@@ -47,15 +49,18 @@ def given(args: Namespace, name: str) -> str | None:
     return getattr(args, name.removeprefix("--").replace("-", "_"), None)
 
 
-def options(args: Namespace, *, problems: list[str] | None = None) -> Options:
-    """The effective configuration. Raises `Misconfigured`; with a list of `problems` they go there instead."""
+def options(args: Namespace, *, more: Mapping[str, Json] | None = None, problems: list[str] | None = None) -> Options:
+    """The effective configuration. Raises `Misconfigured`; with a list of `problems` they go there instead.
+
+    `more` are settings by their keys in config.toml, as strong as flags.
+    """
     said = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
         from hames.app import check_agent_name
 
         check_agent_name(agent, os.environ)
         said["model"] = f"{agent}/{said['model'] or 'default'}"
-    return load(said, os.environ, problems=problems)
+    return load({**said, **(more or {})}, os.environ, problems=problems)
 
 
 def chosen_model(args: Namespace, options: Options) -> str | None:
