@@ -54,7 +54,9 @@ def agent(tmp_path: Path) -> Agent:
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
     found = HOME / "node_modules"
-    _once("npm", NPM, lambda: _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(HOME), *NPM))
+    install_once(
+        "npm", NPM, lambda: run_command("npm", "install", "--no-audit", "--no-fund", "--prefix", str(HOME), *NPM)
+    )
     return found
 
 
@@ -66,14 +68,14 @@ def client_python() -> str:
 
     def install() -> None:
         venv.create(folder, with_pip=True, clear=True)
-        _run(python, "-m", "pip", "install", "-q", "--no-deps", *PYPI_ALONE)
-        _run(python, "-m", "pip", "install", "-q", *PYPI)
+        run_command(python, "-m", "pip", "install", "-q", "--no-deps", *PYPI_ALONE)
+        run_command(python, "-m", "pip", "install", "-q", *PYPI)
 
-    _once("pypi", (*PYPI_ALONE, *PYPI), install)
+    install_once("pypi", (*PYPI_ALONE, *PYPI), install)
     return python
 
 
-def _once(name: str, packages: tuple[str, ...], install: Callable[[], None]) -> None:
+def install_once(name: str, packages: tuple[str, ...], install: Callable[[], None]) -> None:
     mark = HOME / f"{name}.installed"
     if mark.exists() and mark.read_text() == "\n".join(packages):
         return
@@ -82,6 +84,6 @@ def _once(name: str, packages: tuple[str, ...], install: Callable[[], None]) -> 
     mark.write_text("\n".join(packages))
 
 
-def _run(*command: str) -> None:
+def run_command(*command: str) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"

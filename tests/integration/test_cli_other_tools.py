@@ -45,7 +45,7 @@ def servers(shell: Shell) -> dict[str, Any]:
         (["run", "-i", "a.png", "hi"], "Use --image FILE"),
         (["--last"], "Use --continue"),
         (["run", "--skip-git-repo-check", "hi"], "Leave it out: hames runs in any directory"),
-        (["exec", "hi"], "hames: no command 'exec'; use hames run \"PROMPT\"\n"),
+        (["e", "hi"], "hames: no command 'e'; use hames exec \"PROMPT\"\n"),
         (["resume"], "hames: no command 'resume'; use hames --continue"),
         (["review"], "use /review in the terminal"),
         (["fork", "x"], "use hames threads fork ID"),

@@ -9,13 +9,13 @@ import re
 import shlex
 import subprocess
 import sys
-from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from hames.cli.main import COMMANDS
+from hames.cli.parsing import Parser
 from hames.config.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,10 +73,11 @@ def test_the_words_of_a_command_are_known(page: str, call: str) -> None:
     if not words or words[0] not in COMMANDS:
         words = ["tui", *words]
     module = import_module(f"hames.cli.{words[0].replace('-', '_')}")
-    parser = ArgumentParser(prog=words[0], exit_on_error=False)
+    parser = Parser(prog=words[0], exit_on_error=False)
     module.add_arguments(parser)
     try:
-        parser.parse_args(words[1:])
+        parse = parser.parse_intermixed_args if parser.mixes_words_and_options else parser.parse_args
+        parse(words[1:])
     except (Exception, SystemExit) as problem:
         if any(words in str(problem) for words in UNFINISHED):
             return

@@ -18,6 +18,7 @@ COMMANDS = {
     "setup": "choose a model, save its key and check the sandbox: run this first",
     "tui": "talk to an agent in this terminal (hames alone does the same)",
     "run": "send one prompt and print the answer, for scripts",
+    "exec": "the same with the options and JSON events of `codex exec`, for programs made for Codex",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
     "app-server": "serve flint (JSON lines in the format of Codex) over stdin and stdout",
     "stdio": "serve the protocol of an installed package over stdin and stdout",

@@ -3,8 +3,7 @@
 import re
 
 COMMANDS = {
-    "exec": 'hames run "PROMPT"',
-    "e": 'hames run "PROMPT"',
+    "e": 'hames exec "PROMPT"',
     "ask": 'hames run "PROMPT"',
     "chat": "hames, which opens the terminal",
     "resume": "hames --continue for the last thread, or hames --thread ID; hames threads lists them",

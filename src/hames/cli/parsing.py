@@ -21,6 +21,9 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """Says one sentence about a mistake, and no list of everything there is."""
 
+    mixes_words_and_options = False
+    """Whether the words of a command may stand before, between and behind its options."""
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, fold(f"{self.prog}: {message}", columns(sys.stderr)) + "\n")
 
@@ -36,7 +39,8 @@ def parser_for(typed: str, description: str | None) -> Parser:
 
 def parsed(parser: Parser, words: list[str], *, prompts: bool) -> argparse.Namespace:
     """Ends the program with a sentence for what cannot be understood. `prompts`: the command takes a prompt."""
-    args, left = parser.parse_known_args(words)
+    parse = parser.parse_known_intermixed_args if parser.mixes_words_and_options else parser.parse_known_args
+    args, left = parse(words)
     if prompts and (problem := _misplaced_setting(args)):
         parser.error(problem)
     if left:

@@ -84,14 +84,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
     )
     flags.add_shared(parser)
+    parser.set_defaults(declines=False, wishes={})
 
 
 def run(args: Namespace) -> int:
     options = flags.options(args)
     prompt = _prompt(args)
-    wanted = _schema(args.output_schema)
+    wanted = read_schema(args.output_schema)
     parts: list[UserInput] = inputs(prompt, options.cwd)
-    parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
+    parts += [LocalImageInput(path=str(existing_file(name))) for name in args.image]
     view: RunView = (
         JsonLinesView(sys.stdout) if args.json else _terminal_view(args, quiet=args.quiet, alone=wanted is not None)
     )
@@ -128,6 +129,7 @@ class PromptRun:
         self._options = options
         self._parts = parts
         self._config = dict(_pair(word) for word in args.option)
+        self._wishes: dict[str, str] = args.wishes
         self._view = view
         self._wanted = wanted
         self._outcome: int | None = None
@@ -179,7 +181,7 @@ class PromptRun:
 
     async def _check(self, client: AppServerClient) -> None:
         """Nothing is begun with what cannot be used. Raises `InvalidCommand`."""
-        if self._config:
+        if self._config or self._wishes:
             await self._check_options(client)
         await check_attachments(content(self._parts), str(self._options.cwd))
 
@@ -188,6 +190,8 @@ class PromptRun:
         offered = [
             option for option in await client.config_options() if not option.model_ids or model in option.model_ids
         ]
+        known_ids = {option.id for option in offered}
+        self._config |= {name: value for name, value in self._wishes.items() if name in known_ids}
         for name, value in self._config.items():
             choices = [choice.id for option in offered if option.id == name for choice in option.options]
             if not choices:
@@ -262,6 +266,8 @@ class PromptRun:
             decision = await self._view.decide(asked)
         if self._outcome == INTERRUPTED:
             return  # by a signal, and so is the turn
+        if decision is None and self._args.declines:
+            decision = "decline"
         if decision is not None:
             await client.answer(asked.request_id, decision)
             return
@@ -324,14 +330,14 @@ def _prompt(args: Namespace) -> str:
     if words == "-" or (not words and not args.file and not sys.stdin.isatty()):
         words = sys.stdin.read()
     if args.file:
-        added = sys.stdin.read() if args.file == "-" else _text(_file(args.file))
+        added = sys.stdin.read() if args.file == "-" else _text(existing_file(args.file))
         words = f"{words}\n\n{added}" if words else added
     if not words.strip():
         raise InvalidCommand('the prompt is missing; for example: hames run "Fix the tests"')
     return words
 
 
-def _file(name: str) -> Path:
+def existing_file(name: str) -> Path:
     path = Path(name).expanduser().absolute()
     if not path.is_file():
         raise InvalidCommand(f"no file {name!r}")
@@ -345,11 +351,11 @@ def _text(path: Path) -> str:
         raise InvalidCommand(f"cannot read {str(path)!r}: {failure}") from None
 
 
-def _schema(name: str | None) -> Json:
+def read_schema(name: str | None) -> Json:
     if name is None:
         return None
     try:
-        found: Json = msgspec.json.decode(_file(name).read_bytes())
+        found: Json = msgspec.json.decode(existing_file(name).read_bytes())
     except (OSError, msgspec.DecodeError) as failure:
         raise Misconfigured(f"{name!r} is not a JSON Schema: {failure}") from None
     if not isinstance(found, dict):

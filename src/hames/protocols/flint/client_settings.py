@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from hames.codecs.jsonrpc import Params
+from hames.codecs.jsonrpc_peer import Params
 from hames.domain.commands import (
     ChangeSettings,
     Command,
