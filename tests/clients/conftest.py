@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from clients_table import write_table
 from real_agent import HAMES, Agent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,3 +88,7 @@ def install_once(name: str, packages: tuple[str, ...], install: Callable[[], Non
 def run_command(*command: str) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+
+
+def pytest_sessionfinish() -> None:
+    write_table()
