@@ -163,14 +163,14 @@ async def serve_engine(
     from hames.protocols.flint.session import FlintSession
     from hames.server.app import Extras, serving
 
-    home = str(options.data_dir)
+    home, chosen = str(options.data_dir), has_chosen_policy(options)
     extras = Extras(
         data_dir=options.data_dir,
         uploads_dir=options.state_dir / "uploads",
         version=__version__,
         sessions={
             "bootstrap": BootstrapSession,
-            "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home),
+            "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
         page=PAGE,
         demo_model=DEMO_MODEL,
@@ -433,6 +433,12 @@ def default_settings(options: Options, models: Models) -> Settings:
         sandbox=options.sandbox,
         instructions=options.instructions,
     )
+
+
+def has_chosen_policy(options: Options) -> bool:
+    """Whether somebody set the approval policy, or it is the one that everybody has."""
+    setting = options.settings.get("approval_policy")
+    return setting is None or setting.origin != "default"
 
 
 def one_model(provider: Provider, model: str) -> Models:

@@ -1,9 +1,9 @@
-// Drives `hames app-server` with a provider for the AI SDK as it is: PACKAGE COMMAND WORKSPACE MODEL PICTURE MCP.
+// Drives `hames app-server` with a provider for the AI SDK as it is: PACKAGE COMMAND WORKSPACE MODEL PICTURE MCP [THREAD].
 // Prints what the SDK handed over, as JSON, a member for each thing that was tried.
 import { readFileSync } from "node:fs";
 import { generateObject, generateText, jsonSchema, streamText } from "ai";
 
-const [name, command, workspace, modelId, picture, mcp] = process.argv.slice(2);
+const [name, command, workspace, modelId, picture, mcp, resumed] = process.argv.slice(2);
 const { createCodexAppServer, listModels } = await import(name);
 const KEY = "codex-app-server";
 const told = {};
@@ -41,6 +41,13 @@ async function said(result) {
   return { text: await result.text, tools, reasoning, usage: await result.usage };
 }
 
+if (resumed) {
+  const again = provider({ resume: resumed, threadMode: "persistent" })(modelId);
+  await attempt("resume", () => said(streamText({ model: again, prompt: "Still there?" })));
+  console.log(JSON.stringify(told));
+  process.exit(0);
+}
+
 const model = provider()(modelId);
 await attempt("text", () => said(streamText({ model, prompt: "Greet me" })));
 await attempt("command", () => said(streamText({ model, prompt: "Make a file" })));
@@ -66,12 +73,6 @@ await attempt("mcp", () => {
   const served = provider({ mcpServers: { test: { transport: "stdio", command: program, args } } });
   return said(streamText({ model: served(modelId), prompt: "Add them" }));
 });
-await attempt("resume", async () => {
-  const kept = provider({ threadMode: "persistent" })(modelId);
-  await said(streamText({ model: kept, prompt: "Greet me" }));
-  const again = provider({ resume: session.threadId, threadMode: "persistent" })(modelId);
-  return said(streamText({ model: again, prompt: "Still there?" }));
-});
 await attempt("steer", async () => {
   const result = streamText({ model: provider({ threadMode: "persistent" })(modelId), prompt: "Take your time" });
   const ended = said(result);
@@ -91,6 +92,10 @@ await attempt("interrupt", async () => {
 await attempt("models", async () => {
   const { models, defaultModel } = await listModels({ codexPath: command });
   return { models: models.length, isDefault: defaultModel?.id };
+});
+await attempt("kept", async () => {
+  await said(streamText({ model: provider({ threadMode: "persistent" })(modelId), prompt: "Greet me" }));
+  return { thread: session.threadId };
 });
 for (const made of providers) await (made.close ?? made.dispose)?.call(made);
 console.log(JSON.stringify(told));

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flint_support import real_engine, talking
+from flint_support import Talk, real_engine, talking, wired
 from hames.app import catalogue
 from hames.config.load import load
 from hames.domain.items import FileUpdate
@@ -299,6 +299,23 @@ async def test_flints_clients_hear_of_a_review_as_before() -> None:
     assert [item["type"] for item in ended["items"]] == ["userMessage", "agentMessage"]
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen", "expected"),
+    [("codex", False, "onRequest"), ("codex", True, "unlessTrusted"), ("flint-tui", False, "unlessTrusted")],
+)
+async def test_a_client_of_codex_that_names_no_policy_gets_codexs_unless_somebody_chose_one(
+    name: str, *, chosen: bool, expected: str
+) -> None:
+    async with engine(ScriptedModel()) as the_engine:
+        session = FlintSession(the_engine.models, the_engine.rules.defaults, policy_chosen=chosen)
+        async with wired(the_engine, session) as wire:
+            talk = Talk(wire)
+            await talk.meet(name)
+            await talk.start()
+            (state,) = _states(the_engine)
+            assert state.settings.approval_policy == expected
+
+
 # --- models -------------------------------------------------------------------
 
 
@@ -319,7 +336,7 @@ async def test_efforts_in_the_list_of_models_are_words_that_clients_know(name: s
     for model in listed:
         efforts = [one["reasoningEffort"] for one in model["supportedReasoningEfforts"]]
         assert set(efforts) <= known
-        assert model["defaultReasoningEffort"] in (efforts or ["none"])
+        assert model["defaultReasoningEffort"] in (efforts or ["none" if name == "flint-tui" else "medium"])
     assert any(model["supportedReasoningEfforts"] for model in listed)
 
 

@@ -17,7 +17,7 @@ Exit code: 0 when stdin ends, 128 + the signal number after SIGTERM, SIGINT or S
 import sys
 from argparse import ArgumentParser, Namespace
 
-from hames.app import default_settings
+from hames.app import default_settings, has_chosen_policy
 from hames.cli import codex_flags, flags, stdio_server
 from hames.config.load import Options
 from hames.domain.errors import InvalidCommand, Misconfigured
@@ -42,7 +42,13 @@ def run(args: Namespace) -> int:
     codex = codex_flags.is_codex_launch(args)
 
     def session(options: Options, models: Models) -> FlintSession:
-        opened = FlintSession(models, default_settings(options, models), home=str(options.data_dir), codex=codex)
+        opened = FlintSession(
+            models,
+            default_settings(options, models),
+            home=str(options.data_dir),
+            codex=codex,
+            policy_chosen=has_chosen_policy(options),
+        )
         if effort is not None:
             try:
                 opened.choose(EFFORT_OPTION, str(effort))

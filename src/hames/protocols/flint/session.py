@@ -73,15 +73,20 @@ METHODS = frozenset({*inbound.ROUTES, *FIXED})
 
 
 class FlintSession(RpcSession):
-    def __init__(self, models: Models, defaults: Settings, *, home: str = "", codex: bool = False) -> None:
+    def __init__(
+        self, models: Models, defaults: Settings, *, home: str = "", codex: bool = False, policy_chosen: bool = True
+    ) -> None:
         """`defaults` is what a new thread runs with; `home` is where threads are kept.
 
         `codex`: the client is known to be one of Codex's protocol, whatever its name is.
+        `policy_chosen`: somebody has set the approval policy. If nobody has, a client of Codex's protocol that names
+        none gets the one that Codex would give it: such clients often have no way to answer a question.
         """
         super().__init__(RULES, METHODS)
         self._about = About(version=__version__, provider=provider_of(defaults.model), home=home)
         self._models = models
         self._defaults = defaults
+        self._policy_chosen = policy_chosen
         self._dialect = FlintDialect(self._about, self._window)
         self._muted: frozenset[str] = frozenset()
         self._chosen: list[tuple[str, str]] = []
@@ -124,7 +129,10 @@ class FlintSession(RpcSession):
         command = with_client_settings(command, params)
         match command:
             case CreateThread():
-                return replace(command, overrides=self._with_choices(command.overrides, None, params))
+                overrides = self._with_choices(command.overrides, None, params)
+                if overrides.approval_policy is None:
+                    overrides = replace(overrides, approval_policy=self._defaults.approval_policy)
+                return replace(command, overrides=overrides)
             case StartTurn(thread_id=thread_id):
                 return replace(command, overrides=self._with_choices(command.overrides, thread_id, params))
             case ListServers(thread_id=None) if self._last is not None:
@@ -280,6 +288,8 @@ class FlintSession(RpcSession):
     def _speak_codex(self) -> None:
         if not isinstance(self._dialect, CodexDialect):
             self._dialect = CodexDialect(self._about, self._window)
+            if not self._policy_chosen:
+                self._defaults = replace(self._defaults, approval_policy="onRequest")
 
     def _session(self) -> Settings:
         """What the next turn of the thread opened last would run with; before there is one, what a new one would."""

@@ -218,7 +218,8 @@ def model_members(card: ModelCard, selectors: Sequence[Selector], default: str) 
         "description": card.description,
         "isDefault": told.is_default,
         "hidden": told.hidden,
-        "defaultReasoningEffort": told.default_reasoning_effort,
+        # For a model without efforts any word will do, as long as every client knows it.
+        "defaultReasoningEffort": told.default_reasoning_effort if told.supported_reasoning_efforts else "medium",
         "supportedReasoningEfforts": told.supported_reasoning_efforts,
         "inputModalities": told.input_modalities,
         "supportsPersonality": False,
