@@ -50,7 +50,6 @@ OTHER = "/tmp"
 
 CHOSEN: dict[str, Any] = {
     "approvalPolicy": Reaches("on-request", "onRequest", settings("approval_policy")),
-    "approvalsReviewer": Refused("auto_review", "people decide approvals", ("user",)),
     "cwd": Reaches(OTHER, OTHER, settings("cwd")),
     "environments": Refused([], "a thread runs on the machine of its server"),
     "model": Reaches("scripted/test", "scripted/test", settings("model")),
@@ -62,6 +61,7 @@ CHOSEN: dict[str, Any] = {
 
 THREAD_START: dict[str, Any] = {
     **CHOSEN,
+    "approvalsReviewer": Reaches("auto_review", "auto_review", thread_note("approvalsReviewer")),
     "allowProviderModelFallback": Reaches(
         True, "scripted/test", settings("model"), {"model": "nowhere/model-of-another-service"}
     ),
@@ -88,6 +88,7 @@ THREAD_START: dict[str, Any] = {
 
 TURN_START: dict[str, Any] = {
     **CHOSEN,
+    "approvalsReviewer": Reaches("auto_review", "auto_review", turn_note("approvalsReviewer")),
     "additionalContext": Reaches(
         {"editor": {"kind": "application", "value": "line 7"}}, ["go", "Context from editor:\nline 7"], said
     ),
@@ -110,7 +111,7 @@ TURN_START: dict[str, Any] = {
     ),
     "sandboxPolicy": Reaches({"type": "readOnly"}, ReadOnly(), settings("sandbox")),
     "serviceTierForTurn": Refused("fast", "there are no service tiers", ("default",)),
-    "summary": Reaches("detailed", {"reasoning_summary": "detailed"}, settings("options")),
+    "summary": Reaches("detailed", "detailed", turn_note("summary")),
     "threadId": Reaches(None, 1, lambda state: len(state.turns)),
     "toolOutput": Refused({"name": "x", "output": "y"}, "tools are called by the agent"),
     "turnTrigger": Reaches("schedule", "schedule", turn_note("turnTrigger")),

@@ -9,24 +9,16 @@ import pytest
 from codex_members import ELSEWHERE, THREAD_START, TURN_START, Reaches, Refused
 from flint_support import SELECTORS, Talk, talking
 from hames.core.engine import Engine
-from hames.domain.options import Choice, Selector
 from hames.domain.state import ThreadState
 from hames.testing.fakes.model import OneModel, ScriptedModel, say
 from support import engine
 
-SUMMARY = Selector(
-    id="reasoning_summary",
-    name="Reasoning summary",
-    choices=tuple(Choice(id=name, name=name) for name in ("auto", "concise", "detailed", "none")),
-    default="auto",
-    models=("scripted/test",),
-)
 TEXT = [{"type": "text", "text": "go"}]
 
 
 @asynccontextmanager
 async def client(model: ScriptedModel) -> AsyncGenerator[tuple[Engine, Talk]]:
-    models = OneModel(model, selectors=(*SELECTORS, SUMMARY))
+    models = OneModel(model, selectors=SELECTORS)
     async with engine(models) as the_engine, talking(the_engine, "codex_client") as talk:
         yield the_engine, talk
 
@@ -102,6 +94,7 @@ def test_every_row_says_where_the_member_goes() -> None:
         ("turn/start", {"sandboxPolicy": {"type": "workspaceWrite", "excludeSlashTmp": True}}, "a /tmp of their own"),
         ("turn/start", {"collaborationMode": {"mode": "swarm", "settings": {}}}, "there is no mode 'swarm'"),
         ("turn/start", {"summary": "long"}, "summary: "),
+        ("turn/start", {"effort": 3}, "effort: "),
         ("turn/start", {"input": [{"type": "image", "url": "data:image/x", "detail": "high"}]}, "only 'auto'"),
         ("turn/start", {"input": [{"type": "audio", "url": "data:x"}]}, "input[0]"),
         ("turn/start", {"input": [{"type": "image", "fileId": "f1"}]}, "input[0]"),

@@ -219,18 +219,6 @@ def effort_selector(models: Sequence[ModelCard]) -> Selector:
     )
 
 
-def summary_selector(models: Sequence[ModelCard]) -> Selector:
-    return Selector(
-        id="reasoning_summary",
-        name="Reasoning summary",
-        description="How much of its reasoning the model sums up",
-        group="Reasoning",
-        choices=tuple(Choice(id=name.lower(), name=name) for name in ("Auto", "Concise", "Detailed", "None")),
-        default="auto",
-        models=tuple(card.id for card in models if card.reasoning),
-    )
-
-
 def web_search_selector(models: Sequence[ModelCard]) -> Selector:
     return Selector(
         id="web_search",

@@ -54,12 +54,10 @@ def as_json(request: ModelRequest, *, reasoning: bool = True) -> dict[str, Json]
         body["tool_choice"] = "auto"
     if card.reasoning:
         body["include"] = ["reasoning.encrypted_content"]
-        summary = request.options.get("reasoning_summary", "auto")
-        asked: dict[str, Json] = {} if summary == "none" else {"summary": summary}
+        asked: dict[str, Json] = {"summary": "auto"}
         if (effort := request.options.get("reasoning_effort", "")) in EFFORTS:
             asked["effort"] = effort
-        if asked:
-            body["reasoning"] = asked
+        body["reasoning"] = asked
     if request.cache_key:
         body["prompt_cache_key"] = request.cache_key[:NAME_CHARS]
     return body

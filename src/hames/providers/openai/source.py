@@ -7,7 +7,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.ports import Provider
 from hames.providers.openai import models
-from hames.providers.source import ServiceSource, effort_selector, summary_selector, web_search_selector
+from hames.providers.source import ServiceSource, effort_selector, web_search_selector
 
 
 class OpenAISource(ServiceSource):
@@ -20,7 +20,7 @@ class OpenAISource(ServiceSource):
 
     def selectors(self) -> Sequence[Selector]:
         cards = self.cards()
-        return [effort_selector(cards), summary_selector(cards), web_search_selector(cards)]
+        return [effort_selector(cards), web_search_selector(cards)]
 
     def provider(self, card: ModelCard) -> Provider:  # noqa: ARG002
         from hames.providers.openai.provider import OpenAIProvider

@@ -39,15 +39,17 @@ from hames.protocols.flint.wire import Wire
 EFFORT_OPTION = "reasoning_effort"
 
 ELEMENTS = "text_elements"
-SUMMARY_OPTION = "reasoning_summary"
 TURN_NOTES = (
+    "approvalsReviewer",
+    "summary",
     "parentTurnId",
     "rootTurnId",
     "turnTrigger",
     "responsesapiClientMetadata",
     "responsesapiClientMetadataPatch",
 )
-"""What a client says about where a turn comes from."""
+"""What a client says and nothing here depends on: where a turn comes from, who else might decide approvals, how much
+of the reasoning it wants to see. Refusing it would lock out clients that send it unasked."""
 _LISTED_SOURCES = {"cli", "vscode"}
 
 
@@ -183,14 +185,12 @@ def _changes(given: SettingsUpdate) -> Overrides:
         if mode.settings is not None:
             effort = effort or mode.settings.reasoning_effort
             model = mode.settings.model or model
-    wanted = {EFFORT_OPTION: effort, SUMMARY_OPTION: given.summary}
-    chosen = {name: value for name, value in wanted.items() if value}
     return Overrides(
         model=model,
         cwd=directory(given.cwd),
         approval_policy=approval_policy(given.approval_policy),
         sandbox=with_roots(sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"), given),
-        options={**(options or {}), **chosen} or None,
+        options={**(options or {}), EFFORT_OPTION: effort} if effort else options,
         agent=profile,
     )
 
@@ -240,7 +240,7 @@ def _part(part: CodexInput) -> wire.UserInput:
 
 def _thread_start(params: Params) -> CreateThread:
     given = read(params, ThreadStart)
-    meta = _logged(params, given.meta, "serviceName", "threadSource", "sessionStartSource")
+    meta = _logged(params, given.meta, "approvalsReviewer", "serviceName", "threadSource", "sessionStartSource")
     return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral), meta=meta)
 
 

@@ -13,7 +13,6 @@ _NO_PREDICTIONS: Final = "predictions are not supported"
 _NO_TIERS: Final = "there are no service tiers; only 'default' is accepted"
 
 UNSUPPORTED: Final[dict[str, tuple[tuple[Json, ...], str]]] = {
-    "approvalsReviewer": (("user",), "only 'user' is supported: people decide approvals"),
     "attachToSource": ((False,), "forks cannot be attached to their source"),
     "beforeTurnId": ((), "is not supported; name the last turn to keep with lastTurnId"),
     "cyberAccessProgram": (("standard",), "access programs are not supported"),
