@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
+from codex_members import THREAD_START, TURN_START
 from flint_support import talking
 from hames.domain.events import Record
 from hames.protocols.flint.codex.dialect import CodexDialect
@@ -71,6 +72,9 @@ class Schemas:
     def check_result(self, method: str, result: Any) -> None:
         self._check(Draft7Validator(json.loads((self._folder / f"{RESULTS[method]}.json").read_text())), result)
 
+    def members(self, name: str) -> set[str]:
+        return set(json.loads((self._folder / "v2" / f"{name}.json").read_text())["properties"])
+
     @staticmethod
     def _check(validator: Draft7Validator, value: Any) -> None:
         wrong = sorted(validator.iter_errors(value), key=lambda error: len(error.path))
@@ -83,6 +87,11 @@ def schemas(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Sch
     codex = [str(node_modules / ".bin" / "codex"), "app-server", "generate-json-schema", "--experimental"]
     subprocess.run([*codex, "--out", str(folder)], check=True, capture_output=True, timeout=60)
     return Schemas(folder)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("ThreadStartParams", THREAD_START), ("TurnStartParams", TURN_START)])
+def test_every_member_that_codex_knows_has_its_row(name: str, rows: dict[str, Any], schemas: Schemas) -> None:
+    assert schemas.members(name) == rows.keys()
 
 
 @settings(max_examples=40)

@@ -4,7 +4,7 @@ A session remembers who the client is (and so which dialect it speaks), what was
 thread was opened last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -48,6 +48,7 @@ from hames.protocols.flint.client_settings import config_notices, with_client_se
 from hames.protocols.flint.codex.detection import is_codex_request
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.inbound import FIXED
+from hames.protocols.flint.codex.model_choice import with_provider
 from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.options import check_option, config_options
@@ -97,6 +98,7 @@ class FlintSession(RpcSession):
         """Where the changes of the thread begin that was followed for the command that runs next."""
         self._asked: dict[ApprovalId, _Asked] = {}
         self._ephemeral: list[ThreadId] = []
+        self._warned: set[str] = set()
         if codex:
             self._speak_codex()
 
@@ -313,14 +315,25 @@ class FlintSession(RpcSession):
         applied = 0 if thread_id is None else self._applied.get(thread_id, 0)
         chosen = dict(self._chosen[applied:])
         agent = chosen.pop(inbound.AGENT_OPTION, None)
-        wanted = {**chosen, **(given.options or {})}
-        wanted = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), wanted)
+        given = with_provider(given, params, self._models, self._session().model)
+        asked = {**chosen, **(given.options or {})}
+        wanted = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), asked)
+        self._warn_about(asked.items() - wanted.items(), thread_id)
         return replace(
             given,
             approval_policy=None if self._repeats_policy(params, thread_id) else given.approval_policy,
             options=wanted or None,
             agent=given.agent or (inbound.agent(agent) if agent else None),
         )
+
+    def _warn_about(self, ignored: Iterable[tuple[str, str]], thread_id: ThreadId | None) -> None:
+        """Says once what the model does not offer: clients repeat themselves with every turn."""
+        for name, value in sorted(ignored):
+            words = f"the model does not offer {value!r} as {name}; its default is used"
+            if value not in ("none", "default") and words not in self._warned:
+                self._warned.add(words)
+                named = None if thread_id is None else self._dialect.thread_id(thread_id)
+                self.say([Notify(method="warning", params={"threadId": named, "message": words})])
 
     def _repeats_policy(self, params: Params, thread_id: ThreadId | None) -> bool:
         """Codex has one word for two of our policies: a client that repeats what it was told changes nothing."""
@@ -365,7 +378,11 @@ class FlintSession(RpcSession):
                     self._ephemeral.append(state.id)
                 if isinstance(command, CreateThread):
                     self._applied[state.id] = len(self._chosen)
-                return self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
+                opened = self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
+                if isinstance(page := request.params.get("initialTurnsPage"), dict) and isinstance(opened, dict):
+                    wanted = inbound.read({**page, "threadId": state.id}, m.ThreadTurnsListParams)
+                    opened["initialTurnsPage"] = self._turns(state, wanted)
+                return opened
             case ReadThread():
                 return self._read_answer(request, state)
             case SteerTurn() if request.method == "turn/start":

@@ -109,6 +109,7 @@ class CodexDialect(FlintDialect):
             "forkedFromId": None,
             "turns": [],
             **dict.fromkeys(UNUSED_THREAD_MEMBERS),
+            "threadSource": _noted(thread.meta, "threadSource"),
         }
 
     def opened_thread(self, state: ThreadState, *, turns: bool) -> Members:
@@ -141,7 +142,7 @@ class CodexDialect(FlintDialect):
         ended = turn.ended_at_ms
         return {
             "id": turn.id,
-            "rootTurnId": turn.id,
+            "rootTurnId": _noted(turn.meta, "rootTurnId") or turn.id,
             "items": self.turn_items(turn),
             "itemsView": "full",
             "status": parts.TURN_WORDS[turn.status],
@@ -348,3 +349,9 @@ class CodexDialect(FlintDialect):
             Notify(method="item/started", params={**where, "startedAtMs": change.record.at_ms}),
             Notify(method="item/completed", params={**where, "completedAtMs": change.record.at_ms}),
         ]
+
+
+def _noted(meta: Json, name: str) -> str | None:
+    """What the client said about itself, and the log kept."""
+    said = meta.get(name) if isinstance(meta, dict) else None
+    return said if isinstance(said, str) else None

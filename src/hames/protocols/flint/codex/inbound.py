@@ -1,10 +1,14 @@
 """The requests of Codex's own clients, in Codex's spelling.
 
-They send many members that mean nothing here, most of them null: those are passed over. What they
-send about policy is understood or refused, never guessed.
+They send many members that mean nothing here, most of them null: those are passed over. Any other value reaches the
+thread, the turn or the log, or is refused (`unsupported.py`).
 """
 
 from collections.abc import Callable
+from typing import Literal
+
+from msgspec import field
+from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
@@ -19,20 +23,39 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
+from hames.domain.errors import InvalidCommand
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
-from hames.domain.policy import AgentName
+from hames.domain.policy import AgentName, SandboxPolicy, WorkspaceWrite
 from hames.protocols.flint import inbound
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
+from hames.protocols.flint.codex.unsupported import refuse_unsupported
 from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 
 EFFORT_OPTION = "reasoning_effort"
 
+ELEMENTS = "text_elements"
+TURN_NOTES = (
+    "approvalsReviewer",
+    "summary",
+    "parentTurnId",
+    "rootTurnId",
+    "turnTrigger",
+    "responsesapiClientMetadata",
+    "responsesapiClientMetadataPatch",
+)
+"""What a client says and nothing here depends on: where a turn comes from, who else might decide approvals, how much
+of the reasoning it wants to see. Refusing it would lock out clients that send it unasked."""
 _LISTED_SOURCES = {"cli", "vscode"}
+
+
+class CodexText(Wire, tag_field="type", tag="text"):
+    text: str
+    text_elements: list[Json] = field(name="text_elements", default_factory=list)
 
 
 class Mention(Wire, tag_field="type", tag="mention"):
@@ -45,12 +68,13 @@ class Skill(Wire, tag_field="type", tag="skill"):
     path: str
 
 
-CodexInput = wire.UserInput | Mention | Skill
+CodexInput = CodexText | wire.ImageInput | wire.LocalImageInput | wire.FileInput | Mention | Skill
 
 
 class CollaborationSettings(Wire, rename=None):
     reasoning_effort: str | None = None
     developer_instructions: str | None = None
+    model: str | None = None
 
 
 class CollaborationMode(Wire):
@@ -65,6 +89,7 @@ class _Chosen(Wire):
     cwd: str | None = None
     approval_policy: Json = None
     permissions: str | None = None
+    runtime_workspace_roots: list[str] | None = None
 
 
 class ThreadStart(_Chosen):
@@ -89,14 +114,24 @@ class SettingsUpdate(_Chosen, kw_only=True):
     thread_id: str
     sandbox_policy: AnySandbox | None = None
     effort: str | None = None
+    summary: Literal["auto", "concise", "detailed", "none"] | None = None
     collaboration_mode: CollaborationMode | None = None
     config: dict[str, str] | None = None
     """flint's way to choose options."""
 
 
+class ContextEntry(Wire):
+    """Something that the client adds to a prompt for the model."""
+
+    kind: Literal["untrusted", "application"]
+    value: str
+    name: str | None = None
+
+
 class TurnStart(SettingsUpdate, kw_only=True):
     input: list[CodexInput]
     client_user_message_id: str | None = None
+    additional_context: dict[str, ContextEntry] | None = None
 
 
 class TurnSteer(Wire):
@@ -128,7 +163,10 @@ class Cwds(Wire):
 
 def decode(method: str, params: Params) -> Command | Local:
     route = ROUTES.get(method)
-    return inbound.decode(method, params) if route is None else route(params)
+    if route is None:
+        return inbound.decode(method, params)
+    refuse_unsupported(params)
+    return route(params)
 
 
 def _overrides(given: ThreadStart | ThreadResume | ThreadFork) -> Overrides:
@@ -136,29 +174,54 @@ def _overrides(given: ThreadStart | ThreadResume | ThreadFork) -> Overrides:
         model=given.model,
         cwd=directory(given.cwd),
         approval_policy=approval_policy(given.approval_policy),
-        sandbox=sandbox_policy(given.sandbox, given.permissions, member="sandbox"),
+        sandbox=with_roots(sandbox_policy(given.sandbox, given.permissions, member="sandbox"), given),
     )
 
 
 def _changes(given: SettingsUpdate) -> Overrides:
     options, profile = inbound.split_config(given.config)
-    effort, instructions = given.effort, None
+    effort, model, instructions = given.effort, given.model, None
     if (mode := given.collaboration_mode) is not None:
         profile = _profile(mode.mode)
-        effort = effort or (mode.settings.reasoning_effort if mode.settings else None)
-        instructions = (mode.settings.developer_instructions if mode.settings else None) or ""
+        instructions = ""
+        if mode.settings is not None:
+            effort = effort or mode.settings.reasoning_effort
+            model = mode.settings.model or model
+            instructions = mode.settings.developer_instructions or ""
     return Overrides(
-        model=given.model,
+        model=model,
         cwd=directory(given.cwd),
         approval_policy=approval_policy(given.approval_policy),
-        sandbox=sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"),
+        sandbox=with_roots(sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"), given),
         options={**(options or {}), EFFORT_OPTION: effort} if effort else options,
         agent=profile,
         mode_instructions=instructions,
     )
 
 
+def with_roots(sandbox: SandboxPolicy | None, given: _Chosen) -> SandboxPolicy | None:
+    """Codex's workspace roots beside the working directory are directories that may be written."""
+    roots = [root for root in given.runtime_workspace_roots or () if root != given.cwd]
+    if not roots:
+        return sandbox
+    if any(not root.startswith("/") or "\0" in root for root in roots):
+        raise InvalidCommand("runtimeWorkspaceRoots: must be absolute paths")
+    if not isinstance(sandbox, WorkspaceWrite):
+        raise InvalidCommand("runtimeWorkspaceRoots: other roots than cwd need the sandbox workspace-write beside them")
+    return replace(sandbox, writable_roots=tuple(dict.fromkeys((*sandbox.writable_roots, *roots))))
+
+
+def _logged(params: Params, given: Json, *names: str) -> Json:
+    """The client's `_meta` with what it says about itself: nothing depends on it, and the log has it."""
+    said = {name: value for name in names if (value := params.get(name)) is not None}
+    if not said:
+        return given
+    return {**given, **said} if isinstance(given, dict) else said
+
+
 def _profile(mode: str) -> AgentName:
+    if mode not in ("plan", "default"):
+        raise InvalidCommand(f"collaborationMode: there is no mode {mode!r}; the modes are: default, plan")
     return "plan" if mode == "plan" else "code"
 
 
@@ -167,6 +230,11 @@ def _content(parts: list[CodexInput]) -> tuple[domain.UserInput, ...]:
 
 
 def _part(part: CodexInput) -> wire.UserInput:
+    if isinstance(part, CodexText):
+        # Marks of the client's own on the text. They come back with it, and nobody else looks at them.
+        marks = {ELEMENTS: part.text_elements} if part.text_elements else {}
+        meta = {**part.meta, **marks} if isinstance(part.meta, dict) else marks or part.meta
+        return wire.TextInput(text=part.text, meta=meta)
     if isinstance(part, Mention | Skill):
         if part.path.startswith("/"):
             return wire.FileInput(path=part.path)
@@ -176,7 +244,8 @@ def _part(part: CodexInput) -> wire.UserInput:
 
 def _thread_start(params: Params) -> CreateThread:
     given = read(params, ThreadStart)
-    return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral))
+    meta = _logged(params, given.meta, "approvalsReviewer", "serviceName", "threadSource", "sessionStartSource")
+    return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral), meta=meta)
 
 
 def _thread_resume(params: Params) -> ResumeThread:
@@ -212,11 +281,16 @@ def _settings_update(params: Params) -> ChangeSettings:
 
 def _turn_start(params: Params) -> StartTurn:
     given = read(params, TurnStart)
+    context = tuple(
+        domain.TextInput(text=f"Context from {entry.name or source}:\n{entry.value}")
+        for source, entry in (given.additional_context or {}).items()
+    )
     return StartTurn(
         thread_id=thread_id(given.thread_id),
-        content=_content(given.input),
+        content=(*_content(given.input), *context),
         overrides=_changes(given),
         client_id=given.client_user_message_id,
+        meta=_logged(params, given.meta, *TURN_NOTES),
     )
 
 

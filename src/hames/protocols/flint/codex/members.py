@@ -185,8 +185,9 @@ def dynamic_item(item: domain.ToolCall | domain.Artifact, tool: str, arguments: 
 
 def input_part(part: domain.UserInput) -> Members:
     match part:
-        case domain.TextInput(text=text):
-            return {"type": "text", "text": text, "text_elements": []}
+        case domain.TextInput(text=text, meta=meta):
+            marks = meta.get("text_elements", []) if isinstance(meta, dict) else []
+            return {"type": "text", "text": text, "text_elements": marks}
         case domain.ImageInput(url=url):
             return {"type": "image", "url": url}
         case domain.LocalImageInput(path=path):
