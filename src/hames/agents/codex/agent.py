@@ -14,9 +14,9 @@ import anyio
 from hames.agents.codex import models
 from hames.agents.codex.history import told
 from hames.agents.codex.requests import opening, thread_settings
-from hames.agents.codex.thread_map import Known, ThreadMap
 from hames.agents.codex.turn import STEER_SECONDS, CodexTurn, codex_notice
 from hames.agents.process import AgentProcess, ProgramRefused
+from hames.agents.thread_map import Known, ThreadMap
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.items import UserMessage
 from hames.domain.json import Json

@@ -1,6 +1,6 @@
-"""Which of Codex's threads and turns belong to which of ours: a small file for each thread.
+"""Which of another agent's threads and turns belong to which of ours: a small file for each thread.
 
-It is kept in the user's own state directory: one that came with a repository could lead Codex to any thread it has.
+It is kept in the user's own state directory: one that came with a repository could lead the agent to any thread it has.
 Nothing in it is followed elsewhere, waited for or read without end.
 """
 
@@ -21,7 +21,7 @@ _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Known(Value):
-    """`turns`: ours to theirs, in order; empty for a turn that Codex was only told about."""
+    """`turns`: ours to theirs, in order; empty for a turn that the agent was only told about, or has no name for."""
 
     thread: str
     turns: dict[str, str] = {}
@@ -34,11 +34,11 @@ class Known(Value):
 
 class ThreadMap:
     def __init__(self, directory: Callable[[], Path | None]) -> None:
-        """`directory` says where it is kept; None: nowhere, and Codex is told again with every turn."""
+        """`directory` says where it is kept; None: nowhere, and the agent is told again with every turn."""
         self._directory = directory
 
     def known(self, thread_id: ThreadId) -> Known | None:
-        """What cannot be read is forgotten: Codex is told again."""
+        """What cannot be read is forgotten: the agent is told again."""
         try:
             with self._open() as at:
                 return msgspec.json.decode(_read(_name(thread_id), at), type=Known)
