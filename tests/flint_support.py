@@ -15,6 +15,7 @@ from hames.core.engine import Engine
 from hames.core.limits import EngineRules
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.session import FlintSession
+from hames.protocols.session import Session
 from hames.sandbox.local import LocalSandbox
 from hames.stdio.connection import Connection, read_lines
 from hames.store.jsonl import JsonlStore
@@ -59,14 +60,13 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(engine: Engine) -> AsyncGenerator[Wire]:
+async def wired(engine: Engine, session: Session | None = None) -> AsyncGenerator[Wire]:
     """A client's end of a new connection."""
+    session = session or FlintSession(engine.models, engine.rules.defaults, home="/h")
     up_send, up_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     down_send, down_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     async with anyio.create_task_group() as tasks:
-        connection = Connection(
-            engine, FlintSession(engine.models, engine.rules.defaults, home="/h"), Box(down_send), tasks
-        )
+        connection = Connection(engine, session, Box(down_send), tasks)
 
         async def serve() -> None:
             await connection.serve(read_lines(up_receive))
@@ -86,8 +86,10 @@ async def wired(engine: Engine) -> AsyncGenerator[Wire]:
 class Talk:
     """Says messages and hears them, in order. What was passed over stays in `heard`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, version: str = "") -> None:
+        """`version` is the `jsonrpc` member of every message, where a protocol has one."""
         self._wire = wire
+        self._version = {"jsonrpc": version} if version else {}
         self._lines: list[bytes] = []
         self._rest = b""
         self.heard: list[Message] = []
@@ -130,7 +132,7 @@ class Talk:
     async def answer(self, method: str, **params: Any) -> Message:
         self._last_id += 1
         number = self._last_id
-        await self.say({"id": number, "method": method, "params": params})
+        await self.say({**self._version, "id": number, "method": method, "params": params})
         return await self.until(lambda message: message.get("id") == number and "method" not in message)
 
     async def meet(self, name: str = "test", **capabilities: Any) -> Self:

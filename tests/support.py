@@ -12,13 +12,34 @@ from hames.core.limits import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
 from hames.domain.commands import CreateThread, StartTurn
+from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, Event, TurnEnded
 from hames.domain.ids import ThreadId
-from hames.domain.items import TextInput, ToolCall, ToolResult
+from hames.domain.items import AgentMessage, TextInput, ToolCall, ToolResult, UserMessage
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy
+from hames.domain.servers import ServerStatus
 from hames.domain.state import Change, ThreadState, Turn
-from hames.ports import Agent, Clock, Job, Models, Place, Provider, Report, Store, Tell, Tool, ToolSpec, Trust, Verdict
+from hames.ports import (
+    Ability,
+    Agent,
+    AgentThread,
+    Clock,
+    Job,
+    Models,
+    Place,
+    Prompt,
+    Provider,
+    Report,
+    Store,
+    Task,
+    Tell,
+    Tool,
+    ToolSpec,
+    Trust,
+    TurnHandle,
+    Verdict,
+)
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import OneModel
@@ -168,3 +189,33 @@ async def whole_turn(engine: Engine, thread_id: ThreadId, text: str = "go") -> l
     changes = await turn_end(watcher)
     watcher.close()
     return changes
+
+
+class BareAgent:
+    """An agent that runs prompts, and has no other ability. Implements `ports.Agent` and `ports.AgentThread`."""
+
+    name = "bare"
+    abilities: frozenset[Ability] = frozenset()
+
+    def __init__(self, *replies: str) -> None:
+        self.prompts: list[UserMessage] = []
+        self._replies = list(replies)
+
+    @asynccontextmanager
+    async def open(self, state: ThreadState) -> AsyncGenerator[AgentThread]:
+        yield self
+
+    async def run(self, task: Task, turn: TurnHandle) -> str:
+        assert isinstance(task, Prompt)
+        self.prompts.append(task.message)
+        item = AgentMessage(id=turn.new_item_id(), step=turn.step)
+        await turn.start(item)
+        await turn.append(item.id, self._replies.pop(0), "text")
+        await turn.complete(replace(item, status="completed"))
+        return "done"
+
+    async def steer(self, message: UserMessage) -> None:
+        raise InvalidCommand("it does not listen")
+
+    def servers(self) -> Mapping[str, ServerStatus]:
+        return {}

@@ -17,7 +17,6 @@ Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing wa
 130 interrupted.
 """
 
-import json
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
@@ -40,11 +39,11 @@ from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
 from hames.client.unreachable import Unreachable
 from hames.config.load import Options
-from hames.domain import schema
 from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.json import Json
 from hames.domain.models import Price
+from hames.domain.output_schema import read_answer
 from hames.domain.usage import Usage
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import content
@@ -91,7 +90,7 @@ def run(args: Namespace) -> int:
     options = flags.options(args)
     prompt = _prompt(args)
     wanted = _schema(args.output_schema)
-    parts: list[UserInput] = inputs(prompt + _asked_for(wanted), options.cwd)
+    parts: list[UserInput] = inputs(prompt, options.cwd)
     parts += [LocalImageInput(path=str(_file(name))) for name in args.image]
     view: RunView = (
         JsonLinesView(sys.stdout) if args.json else _terminal_view(args, quiet=args.quiet, alone=wanted is not None)
@@ -229,25 +228,16 @@ class PromptRun:
         return None
 
     async def _turns(self, client: AppServerClient, thread_id: str, events: Events) -> int:
-        turn = await self._turn(client, thread_id, events, self._parts)
+        turn = await self._turn(client, thread_id, events)
         if self._wanted is None or turn is None or turn.status != "completed":
             return self._ended(turn)
-        answer, complaint = fitting(text_of(turn), self._wanted)
-        if complaint:
-            again = f"That was not the JSON asked for: {complaint}. Answer with nothing but JSON that fits the schema."
-            turn = await self._turn(client, thread_id, events, inputs(again, Path("/nonexistent")))
-            if turn is None or turn.status != "completed":
-                return self._ended(turn)
-            answer, complaint = fitting(text_of(turn), self._wanted)
-        if complaint:
-            return self._end(FAILED, f"the answer does not match the schema: {complaint}")
+        answer, _ = read_answer(text_of(turn), self._wanted)
         self._view.answer(answer)
         return self._ended(turn, answer=answer)
 
-    async def _turn(
-        self, client: AppServerClient, thread_id: str, events: Events, parts: list[UserInput]
-    ) -> m.Turn | None:
-        turn = await client.start_turn(thread_id, parts, config=self._config or None)
+    async def _turn(self, client: AppServerClient, thread_id: str, events: Events) -> m.Turn | None:
+        config = self._config or None
+        turn = await client.start_turn(thread_id, self._parts, config=config, output_schema=self._wanted)
         self._turn_id = turn.id
         async for event in events:
             self._view.handle_event(event)
@@ -325,29 +315,6 @@ def total_usage(used: Collection[m.Usage]) -> m.Usage | None:
 
 def _dollars(usage: m.Usage, price: Price | None) -> float | None:
     return cost({"": msgspec.convert(usage, Usage, from_attributes=True)}, lambda _: price)
-
-
-def fitting(text: str, wanted: Json) -> tuple[Json, str]:
-    """The JSON in an answer, and what is wrong with it.
-
-    >>> fitting('Here it is: ```json\\n{"n": 1}\\n```', {"type": "object", "required": ["n"]})
-    ({'n': 1}, '')
-    """
-    body = text.strip()
-    if "```" in body:
-        body = body.split("```")[1].removeprefix("json").strip()
-    try:
-        answer: Json = json.loads(body)
-    except ValueError as problem:
-        return None, f"it is not JSON ({problem})"
-    return answer, schema.check(answer, wanted)
-
-
-def _asked_for(wanted: Json) -> str:
-    if wanted is None:
-        return ""
-    text = msgspec.json.encode(wanted).decode()
-    return f"\n\nEnd with a message that is JSON and nothing else, and that fits this JSON Schema:\n{text}"
 
 
 def _prompt(args: Namespace) -> str:

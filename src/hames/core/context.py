@@ -32,6 +32,8 @@ from hames.domain.items import (
     UserMessage,
     WebSearch,
 )
+from hames.domain.json import NOTHING
+from hames.domain.output_schema import request_text
 from hames.domain.request import (
     Block,
     CallBlock,
@@ -91,7 +93,8 @@ def _spoken(state: ThreadState, memory: Memory) -> Iterator[Spoken]:
     for number, turn in enumerate(state.turns[start:]):
         after = turn.items.index(compaction) + 1 if compaction is not None and number == 0 else 0
         if after:  # the prompt that is being worked on stays as it was said
-            yield from (("user", _user_blocks(item)) for item in turn.items[:after] if isinstance(item, UserMessage))
+            said = (item for item in turn.items[:after] if isinstance(item, UserMessage))
+            yield from (("user", _prompt_blocks(turn, item)) for item in said)
             yield from _turn(turn, after)
         else:
             yield from memory.said(turn)
@@ -124,7 +127,7 @@ def _turn(turn: Turn, after: int) -> Iterator[Spoken]:
         if isinstance(item, TOOL_ITEMS) and item.call_id:
             step.answers[item.call_id] = item
         elif isinstance(item, UserMessage):
-            step.added += _user_blocks(item)
+            step.added += _prompt_blocks(turn, item)
         elif (block := _said(item)) is not None:
             step.said.append((position, block))
     for called in turn.calls:
@@ -165,6 +168,14 @@ def _result(item: ToolItem | None) -> ToolResult:
         said = f"\n{item.output}" if isinstance(item, CommandExecution) and item.output else ""
         return ToolResult(text=INTERRUPTED + said[-8000:], failed=True)
     return item.result
+
+
+def _prompt_blocks(turn: Turn, message: UserMessage) -> list[Block]:
+    """What a user said; behind the first message of a turn, what its answer has to look like."""
+    blocks = _user_blocks(message)
+    if turn.output_schema is not NOTHING and message is turn.items[0]:
+        blocks.append(TextBlock(text=request_text(turn.output_schema)))
+    return blocks
 
 
 def _user_blocks(message: UserMessage) -> list[Block]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.context import Memory
 from hames.core.loop import run_loop
-from hames.core.prompts import effective, system_prompt
+from hames.core.prompts import effective, replaced_prompt, system_prompt
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import LoopTurn
 from hames.domain.errors import HarnessError, ProviderError
@@ -102,7 +102,10 @@ class LoopThread:
         }
         rules = self._threads.rules
         notes = await self._notes(settings, turn.turn_id)
-        system = rules.system_prompt if rules.system_prompt is not None else system_prompt(settings, notes)
+        if rules.system_prompt is None:
+            system = system_prompt(settings, notes)
+        else:
+            system = replaced_prompt(rules.system_prompt, settings, rules.defaults)
         return LoopTurn(
             handle=turn,
             settings=settings,

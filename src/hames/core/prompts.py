@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from hames.domain.commands import ReviewTarget
 from hames.domain.errors import InvalidCommand
 from hames.domain.items import TextInput
-from hames.domain.options import Settings
+from hames.domain.options import Personality, Settings
 from hames.domain.policy import ReadOnly
 from hames.domain.project_notes import Note
 
@@ -39,6 +39,12 @@ AGENTS = {
     " first, each with the file and line, what happens, and what would be better. Say so if you found nothing.",
 }
 
+PERSONALITIES: dict[Personality, str] = {
+    "none": "",
+    "friendly": "Be friendly: warm, encouraging and patient. Explain what you do in an easy, conversational tone.",
+    "pragmatic": "Be pragmatic: short, direct and to the point. Say what matters and leave the rest out.",
+}
+
 REVIEWS = {
     "uncommittedChanges": "Review the uncommitted changes of this workspace: staged, unstaged and untracked files.",
     "baseBranch": "Review what this branch changes against the branch {text!r}: from their merge base to now.",
@@ -56,10 +62,25 @@ def review_prompt(target: ReviewTarget) -> tuple[TextInput, ...]:
 
 def system_prompt(settings: Settings, notes: tuple[Note, ...] = ()) -> str:
     """The same for every step of a thread while its settings stay: a stable beginning is a cached one."""
-    parts = [BASE, AGENTS[settings.agent], f"The working directory is {settings.cwd}."]
+    parts = [settings.base_instructions or BASE, AGENTS[settings.agent], f"The working directory is {settings.cwd}."]
     if shown := [f'<notes path="{note.path}">\n{note.text}\n</notes>' for note in notes if note.text]:
         parts += [NOTES, *shown]
-    parts.append(settings.instructions)
+    return _joined(*parts, settings.instructions, *_of_client(settings))
+
+
+def replaced_prompt(base: str, settings: Settings, defaults: Settings) -> str:
+    """The system prompt of an engine that has one of its own, with what a client adds to it."""
+    if settings.base_instructions:
+        return system_prompt(settings)
+    instructions = "" if settings.instructions == defaults.instructions else settings.instructions
+    return _joined(base, instructions, *_of_client(settings))
+
+
+def _of_client(settings: Settings) -> tuple[str, ...]:
+    return settings.mode_instructions, PERSONALITIES[settings.personality]
+
+
+def _joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 

@@ -24,7 +24,7 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
                 await workspace.resolve_directory(root)
     if overrides.agent is not None:
         changes["agent"] = overrides.agent
-    for name in ("instructions", "base_instructions", "personality", "client_tools"):
+    for name in ("instructions", "base_instructions", "mode_instructions", "personality", "client_tools"):
         if (value := getattr(overrides, name)) is not None:
             changes[name] = value
     if overrides.mcp_servers is not None:

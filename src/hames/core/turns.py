@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hames.core import attachments
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loop_agent import LoopAgent
+from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.thread import STOPPED
@@ -62,7 +63,6 @@ REFUSALS: dict[Ability, str] = {
     "review": "cannot do reviews: ask for one in a prompt",
     "compact": "cannot compact its conversation: it keeps its own history",
     "instructions": "does not accept instructions or a personality from a client",
-    "outputSchema": "cannot be held to an output schema",
     "mcpServers": "cannot use MCP servers that a client brings",
     "clientTools": "cannot use tools that a client carries out",
     "steer": "does not accept messages while it works: queue the prompt, or interrupt the turn",
@@ -107,7 +107,7 @@ class Turns:
             settings = settings or loaded.thread.state.settings
             message = await self._message(command.content, 0, settings.cwd, command.client_id, command.meta)
             prompt = Prompt(message=message, output_schema=command.output_schema)
-            await self._check_abilities(loaded, settings, prompt)
+            await self._check_abilities(loaded, settings)
             return await self._begin(loaded, prompt, before=changed, meta=command.meta)
 
     @contextmanager
@@ -181,7 +181,7 @@ class Turns:
     async def _run(self, loaded: LoadedThread, turn: RunningTurn, task: Task) -> None:
         async def work() -> str:
             await self._warn(loaded, turn.turn_id)
-            return await (await self._agent(loaded)).run(task, turn)
+            return await run_task(await self._agent(loaded), task, turn)
 
         try:
             await turn.run(work)
@@ -296,11 +296,9 @@ class Turns:
             raise InvalidCommand(f"the agent of this thread {REFUSALS[ability]}")
         return agent
 
-    async def _check_abilities(self, loaded: LoadedThread, settings: Settings, prompt: Prompt) -> None:
+    async def _check_abilities(self, loaded: LoadedThread, settings: Settings) -> None:
         """Raises `InvalidCommand` for what a client asks of this turn and its agent cannot do."""
         needed = needed_abilities(settings, self._threads.rules.defaults)
-        if prompt.output_schema is not NOTHING:
-            needed.append("outputSchema")
         if not needed:
             return
         agent = await self._agent(loaded, settings)
@@ -348,7 +346,7 @@ class Turns:
             try:
                 message = await self._message(prompt.content, 0, state.settings.cwd, prompt.id, prompt.meta)
                 task = Prompt(message=message, output_schema=prompt.output_schema)
-                await self._check_abilities(loaded, state.settings, task)
+                await self._check_abilities(loaded, state.settings)
             except InvalidCommand as problem:  # a file it points at has gone since, or the agent is another
                 why = f"a queued prompt was dropped: {problem}"
                 await loaded.thread.emit(removed, Noticed(source="hames", name="prompt_dropped", message=why))
@@ -376,14 +374,17 @@ def _kind(task: Task) -> TurnKind:
 def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
     """What these settings ask of an agent beyond what every agent can do."""
     needed: list[Ability] = []
-    own = (settings.instructions, settings.base_instructions, settings.personality)
-    if own != (defaults.instructions, defaults.base_instructions, defaults.personality):
+    if _instructions(settings) != _instructions(defaults):
         needed.append("instructions")
     if settings.mcp_servers:
         needed.append("mcpServers")
     if settings.client_tools:
         needed.append("clientTools")
     return needed
+
+
+def _instructions(settings: Settings) -> tuple[str, ...]:
+    return settings.instructions, settings.base_instructions, settings.mode_instructions, settings.personality
 
 
 def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:

@@ -14,6 +14,7 @@
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
   · StepLimitReached   the loop ran out of steps
+  · AnswerMismatch     the final answer does not match the output schema
   · ProviderError      the model service failed; `retryable` says whether to try again
   · SandboxUnavailable no sandbox on this machine, and none was waived
   · Misconfigured      a setting, a key or a program is missing or wrong; the sentence says what to do
@@ -98,6 +99,10 @@ class StorageFailed(HarnessError):
 
 class StepLimitReached(HarnessError):
     info = "StepLimitReached"
+
+
+class AnswerMismatch(HarnessError):
+    pass
 
 
 class SandboxUnavailable(HarnessError):

@@ -84,6 +84,8 @@ class Settings(Value, omit_defaults=True):
     """Added to the system prompt."""
     base_instructions: str = ""
     """Takes the place of our own system prompt; empty: ours."""
+    mode_instructions: str = ""
+    """Added behind `instructions` while the client's collaboration mode lasts."""
     personality: Personality = "none"
     mcp_servers: tuple[ThreadServer, ...] = ()
     """The servers of this thread alone, beside the configured ones. Without the values of `env` and `headers`."""
@@ -105,6 +107,7 @@ class Overrides(Value):
     options: dict[str, str] | None = None
     instructions: str | None = None
     base_instructions: str | None = None
+    mode_instructions: str | None = None
     personality: Personality | None = None
     mcp_servers: tuple[ThreadServer, ...] | None = None
     """All servers of the thread, with their values."""

@@ -38,6 +38,7 @@ Task = Prompt | Review | Compact
 Ability = Literal["review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools"]
 """What not every agent can do. A task that needs a missing one is refused before the turn starts.
 
+`outputSchema`: it tells its model of the schema itself; for others the schema becomes a part of the prompt.
 `instructions` are those of a client, with its base instructions and the personality. `mcpServers` and `clientTools` are
 the servers and tools that a client brings for its thread.
 """

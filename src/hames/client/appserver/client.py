@@ -20,6 +20,7 @@ from anyio.streams.stapled import StapledByteStream
 from hames.client.appserver.events import TurnCompleted, with_items
 from hames.client.appserver.link import AppServerConnection, ConnectionClosed, OnApproval, Stream
 from hames.domain.json import Json
+from hames.domain.options import Personality
 from hames.domain.policy import ApprovalPolicy
 from hames.domain.value import Value
 from hames.protocols.flint import messages as m
@@ -50,6 +51,9 @@ class TurnSettings(TypedDict, total=False):
     approval_policy: ApprovalPolicy | None
     sandbox_policy: m.SandboxPolicy | None
     config: dict[str, str] | None
+    developer_instructions: str | None
+    base_instructions: str | None
+    personality: Personality | None
 
 
 class ThreadOptions(TypedDict, total=False):
@@ -59,6 +63,9 @@ class ThreadOptions(TypedDict, total=False):
     cwd: str | None
     approval_policy: ApprovalPolicy | None
     sandbox: m.SandboxPolicy | None
+    developer_instructions: str | None
+    base_instructions: str | None
+    personality: Personality | None
 
 
 class AppServerClient(AppServerConnection):
@@ -179,10 +186,18 @@ class AppServerClient(AppServerConnection):
     # -- turns
 
     async def start_turn(
-        self, thread_id: str, inputs: Inputs, *, meta: Json = msgspec.UNSET, **settings: Unpack[TurnSettings]
+        self,
+        thread_id: str,
+        inputs: Inputs,
+        *,
+        output_schema: dict[str, Json] | None = None,
+        meta: Json = msgspec.UNSET,
+        **settings: Unpack[TurnSettings],
     ) -> m.Turn:
-        """Returns as it begins; events tell the rest. What is given here holds for later turns, too."""
-        given = m.TurnStartParams(thread_id=thread_id, input=_inputs(inputs), meta=meta, **settings)
+        """Returns as it begins; events tell the rest. The settings given here hold for later turns, too."""
+        given = m.TurnStartParams(
+            thread_id=thread_id, input=_inputs(inputs), output_schema=output_schema, meta=meta, **settings
+        )
         return (await self._call("turn/start", given, m.TurnResult)).turn
 
     async def run(self, thread_id: str, inputs: Inputs, *, config: dict[str, str] | None = None) -> m.Turn:

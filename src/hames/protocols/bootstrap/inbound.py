@@ -21,6 +21,7 @@ from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput
 from hames.domain.options import Overrides
 from hames.domain.value import Value
 from hames.protocols.bootstrap import messages
+from hames.protocols.instructions import with_instructions
 
 V = TypeVar("V", bound=Value)
 
@@ -71,7 +72,7 @@ def _create(params: messages.ThreadCreateParams) -> CreateThread:
         raise InvalidCommand("directory must be an absolute path - at `$.directory`")
     return CreateThread(
         title="" if params.title is UNSET else params.title,
-        overrides=Overrides(cwd=None if directory is UNSET else directory),
+        overrides=with_instructions(Overrides(cwd=None if directory is UNSET else directory), params),
     )
 
 
@@ -86,10 +87,14 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
     return StartTurn(
         thread_id=ThreadId(params.thread_id),
         content=said,
-        overrides=Overrides(
-            model=None if model is UNSET else f"{model.provider_id}/{model.model_id}",
-            agent=None if params.agent is UNSET else params.agent,
+        overrides=with_instructions(
+            Overrides(
+                model=None if model is UNSET else f"{model.provider_id}/{model.model_id}",
+                agent=None if params.agent is UNSET else params.agent,
+            ),
+            params,
         ),
+        output_schema=params.output_schema,
     )
 
 

@@ -14,6 +14,7 @@ from hames.domain.items import ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, Decision
 from hames.domain.value import Value
+from hames.protocols.instructions import Instructions
 from hames.protocols.schema import Published
 
 TurnStatus = Literal["running", "completed", "cancelled", "error"]
@@ -30,7 +31,7 @@ class InitializeParams(Value, rename="camel"):
     client_info: ClientInfo | UnsetType = UNSET
 
 
-class ThreadCreateParams(Value):
+class ThreadCreateParams(Instructions, rename="camel"):
     """`directory` must be absolute and exist. The default is the server's working directory."""
 
     title: str | UnsetType = UNSET
@@ -70,13 +71,15 @@ class Model(Value):
     model_id: str = field(name="modelID")
 
 
-class TurnStartParams(Value, rename="camel"):
-    """`model` and `agent` apply to this turn and all later ones."""
+class TurnStartParams(Instructions, rename="camel", kw_only=True):
+    """`model`, `agent` and the instructions apply to this turn and all later ones."""
 
     thread_id: str
     input: tuple[InputPart, ...]
     model: Model | UnsetType = UNSET
     agent: AgentName | UnsetType = UNSET
+    output_schema: dict[str, Json] | UnsetType = UNSET
+    """The JSON Schema that the final answer has to match."""
 
 
 class TurnCancelParams(Value, rename="camel"):

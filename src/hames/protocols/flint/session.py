@@ -42,6 +42,7 @@ from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.client_settings import with_client_settings
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.dialect import About, FlintDialect
@@ -108,6 +109,7 @@ class FlintSession(RpcSession):
 
     def _decode(self, method: str, params: Params) -> Command | inbound.Local:
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
+        command = with_client_settings(command, params)
         match command:
             case CreateThread():
                 return replace(command, overrides=self._with_choices(command.overrides, None))

@@ -4,7 +4,10 @@ from hames.domain.commands import ResolveApproval, StartTurn
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import TextInput
+from hames.domain.json import NOTHING
+from hames.domain.options import Overrides
 from hames.protocols.body import decode_body
+from hames.protocols.instructions import with_instructions
 from hames.protocols.sse.messages import ApprovalAnswer, Prompt
 
 
@@ -16,7 +19,13 @@ def decode_prompt(body: bytes) -> Prompt:
 
 
 def start_turn(prompt: Prompt, thread_id: ThreadId) -> StartTurn:
-    return StartTurn(thread_id=thread_id, content=(TextInput(text=prompt.content),))
+    overrides = with_instructions(Overrides(), prompt)
+    return StartTurn(
+        thread_id=thread_id,
+        content=(TextInput(text=prompt.content),),
+        overrides=overrides,
+        output_schema=NOTHING if prompt.output_schema is None else prompt.output_schema,
+    )
 
 
 def resolve_approval(body: bytes, approval_id: str) -> ResolveApproval:

@@ -11,6 +11,7 @@ from hames.domain.grants import AlwaysCovers
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
+from hames.protocols.instructions import Instructions
 
 RunState = Literal["thinking", "running_tool", "idle"]
 
@@ -101,10 +102,12 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
 SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Notice | Approval | ApprovalResolved
 
 
-class Prompt(Value):
+class Prompt(Instructions, rename="camel", kw_only=True):
     """The body of `POST /prompt`."""
 
     content: str
+    output_schema: dict[str, Json] | None = None
+    """The JSON Schema that the final answer has to match."""
 
 
 class ApprovalAnswer(Value):

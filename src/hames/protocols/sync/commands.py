@@ -18,7 +18,9 @@ from hames.domain.commands import (
 )
 from hames.domain.ids import ApprovalId, PromptId, ThreadId
 from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
+from hames.domain.json import NOTHING
 from hames.domain.options import Overrides
+from hames.protocols.instructions import with_instructions
 from hames.protocols.sync import messages as m
 
 PicturePath = Callable[[str], str]
@@ -28,7 +30,12 @@ PicturePath = Callable[[str], str]
 def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath) -> Command:
     match given:
         case m.Submit():
-            return SubmitPrompt(thread_id=thread_id, content=_content(given, picture_path), client_id=given.id)
+            return SubmitPrompt(
+                thread_id=thread_id,
+                content=_content(given, picture_path),
+                client_id=given.id,
+                output_schema=NOTHING if given.output_schema is None else given.output_schema,
+            )
         case m.Steer(id=name):
             return SteerTurn(thread_id=thread_id, content=_content(given, picture_path), client_id=name)
         case m.Cancel():
@@ -43,7 +50,7 @@ def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath
                 agent=given.agent,
                 options=given.options,
             )
-            return ChangeSettings(thread_id=thread_id, overrides=overrides)
+            return ChangeSettings(thread_id=thread_id, overrides=with_instructions(overrides, given))
         case m.Dequeue(id=name):
             return DropPrompt(thread_id=thread_id, prompt_id=PromptId(name))
         case m.Rename(title=title):

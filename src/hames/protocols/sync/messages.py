@@ -6,7 +6,7 @@ is always sent: there is no operation that takes a member away, so none may come
 
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
 from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
@@ -14,6 +14,7 @@ from hames.domain.items import FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.value import Value
+from hames.protocols.instructions import Instructions
 
 RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]
@@ -253,6 +254,8 @@ class Submit(Value, tag_field="type", tag="submit"):
     prompt: str
     id: str | None = None
     attachments: tuple[AttachmentInput, ...] = ()
+    output_schema: dict[str, Json] | None = field(name="outputSchema", default=None)
+    """The JSON Schema that the final answer has to match."""
 
 
 class Cancel(Value, tag_field="type", tag="cancel"):
@@ -274,7 +277,7 @@ class Approve(Value, tag_field="type", tag="approve"):
     content: Json = None
 
 
-class Configure(Value, tag_field="type", tag="configure", rename="camel"):
+class Configure(Instructions, tag_field="type", tag="configure", rename="camel"):
     model: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None

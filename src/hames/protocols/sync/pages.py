@@ -10,6 +10,7 @@ from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.value import Value
 from hames.protocols.describe import prompt_text
+from hames.protocols.instructions import Instructions
 from hames.protocols.sync import messages as m
 from hames.protocols.sync.tools import tool_call
 from hames.protocols.sync.turns import layout, message_id
@@ -144,7 +145,7 @@ class ServerStatus(Value, rename="camel"):
     """Whether `POST /links` can sign another browser in. Not on a server without a token: nobody signs in there."""
 
 
-class NewThread(Value, rename="camel"):
+class NewThread(Instructions, rename="camel"):
     """The body of `POST /threads`."""
 
     title: str = ""

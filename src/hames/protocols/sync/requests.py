@@ -6,6 +6,7 @@ from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListT
 from hames.domain.ids import ThreadId
 from hames.domain.options import Overrides
 from hames.protocols.body import decode_body, parse_number
+from hames.protocols.instructions import with_instructions
 from hames.protocols.sync.pages import Archive, Fork, NewThread
 
 PAGE = 50
@@ -31,7 +32,7 @@ def create_thread(body: bytes) -> CreateThread:
         agent=given.agent,
         options=given.options,
     )
-    return CreateThread(title=given.title, overrides=overrides)
+    return CreateThread(title=given.title, overrides=with_instructions(overrides, given))
 
 
 def fork_thread(body: bytes, thread_id: ThreadId) -> ForkThread:

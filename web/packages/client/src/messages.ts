@@ -110,6 +110,7 @@ export interface Submit {
   prompt: string;
   id?: string | null;
   attachments?: (ImageAttachment | FileAttachment)[];
+  outputSchema?: {} | null;
 }
 export interface Steer {
   type: "steer";
@@ -119,6 +120,9 @@ export interface Steer {
 }
 export interface Configure {
   type: "configure";
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
   model?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
@@ -362,6 +366,9 @@ export interface Mark {
  * The body of `POST /threads`.
  */
 export interface NewThread {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
   title?: string;
   cwd?: string | null;
   model?: string | null;

@@ -237,7 +237,7 @@ class CodexDialect(FlintDialect):
             "disabledPluginIds": [],
             "serviceTier": None,
             "summary": None,
-            "personality": None,
+            "personality": None if settings.personality == "none" else settings.personality,
         }
 
     def usage(self, state: ThreadState, event: UsageReported) -> Members:

@@ -57,6 +57,7 @@ CodexInput = wire.TextInput | wire.ImageInput | wire.LocalImageInput | Mention |
 
 class CollaborationSettings(Wire, rename=None):
     reasoning_effort: str | None = None
+    developer_instructions: str | None = None
 
 
 class CollaborationMode(Wire):
@@ -167,10 +168,11 @@ def _overrides(given: ThreadStart | ThreadResume | ThreadFork) -> Overrides:
 
 
 def _changes(given: SettingsUpdate) -> Overrides:
-    effort, profile = given.effort, None
+    effort, profile, instructions = given.effort, None, None
     if (mode := given.collaboration_mode) is not None:
         profile = _profile(mode.mode)
         effort = effort or (mode.settings.reasoning_effort if mode.settings else None)
+        instructions = (mode.settings.developer_instructions if mode.settings else None) or ""
     return Overrides(
         model=given.model,
         cwd=directory(given.cwd),
@@ -178,6 +180,7 @@ def _changes(given: SettingsUpdate) -> Overrides:
         sandbox=inbound.sandbox(given.sandbox_policy) or _mode(None, given.permissions),
         options={EFFORT_OPTION: effort} if effort else None,
         agent=profile,
+        mode_instructions=instructions,
     )
 
 

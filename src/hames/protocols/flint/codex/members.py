@@ -126,7 +126,7 @@ def collaboration(settings: Settings) -> Members:
         "settings": {
             "model": settings.model,
             "reasoning_effort": settings.options.get("reasoning_effort"),
-            "developer_instructions": None,
+            "developer_instructions": settings.mode_instructions or None,
         },
     }
 

@@ -7,6 +7,7 @@ import msgspec
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint.items import ThreadItem
+from hames.protocols.flint.messages.client_settings import ClientSettings
 from hames.protocols.flint.messages.objects import (
     ConfigOption,
     Inputs,
@@ -66,14 +67,14 @@ class InitializeResult(Wire):
     platform_os: str = ""
 
 
-class ThreadStartParams(Wire):
+class ThreadStartParams(ClientSettings, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None
 
 
-class ThreadResumeParams(Wire):
+class ThreadResumeParams(ClientSettings, kw_only=True):
     thread_id: str
     model: str | None = None
     cwd: str | None = None
@@ -81,7 +82,7 @@ class ThreadResumeParams(Wire):
     sandbox: SandboxPolicy | None = None
 
 
-class ThreadForkParams(Wire):
+class ThreadForkParams(ClientSettings, kw_only=True):
     """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
 
     thread_id: str
@@ -138,7 +139,7 @@ class ThreadNameSetParams(Wire):
     name: str
 
 
-class ThreadSettingsUpdateParams(Wire):
+class ThreadSettingsUpdateParams(ClientSettings, kw_only=True):
     thread_id: str
     model: str | None = None
     cwd: str | None = None
@@ -187,6 +188,7 @@ class ThreadUnsubscribeResult(Wire):
 class ThreadQueueAddParams(Wire):
     thread_id: str
     input: Inputs
+    output_schema: dict[str, Json] | None = None
     client_user_message_id: str | None = None
 
 
@@ -207,9 +209,12 @@ class ThreadQueueListResult(Wire):
     held: bool
 
 
-class TurnStartParams(Wire):
+class TurnStartParams(ClientSettings, kw_only=True):
+    """`outputSchema` is the JSON Schema that the final answer has to match."""
+
     thread_id: str
     input: Inputs
+    output_schema: dict[str, Json] | None = None
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
