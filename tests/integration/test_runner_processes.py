@@ -190,7 +190,10 @@ def text(words: str) -> list[Json]:
 
 async def old_thread(here: Machine) -> str:
     """A thread that was made before there was a runner: its model is one of the serving machine."""
-    async with here.hames("serve", "--model", here.model, "--approval-policy", "never") as url, httpx2.AsyncClient(base_url=url) as client:
+    async with (
+        here.hames("serve", "--model", here.model, "--approval-policy", "never") as url,
+        httpx2.AsyncClient(base_url=url) as client,
+    ):
         started = await client.post("/prompt", json={"content": "My number is 4711"})
         thread: str = started.json()["threadId"]
         async with sync(url, thread) as follower:

@@ -23,7 +23,6 @@ NEEDS = {
     "images": "does not accept images",
     "history": "cannot be told what was said before: start a new thread",
     "cwd": "runs in one directory only",
-    "outputSchema": "cannot be held to an output schema",
     "mcpServers": "cannot use MCP servers that a client brings",
     "review": "cannot do reviews: ask for one in a prompt",
     "compact": "cannot compact its conversation: it keeps its own history",

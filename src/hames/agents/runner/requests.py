@@ -43,17 +43,21 @@ def run_body(task: Task, settings: Settings, *, cwd: str, history: Sequence[Turn
     add("agent", agent=settings.agent if settings.agent != "code" else "")
     add("options", options=settings.options)
     personality = settings.personality if settings.personality != "none" else ""
-    own = {"instructions": settings.instructions, "baseInstructions": settings.base_instructions}
-    add("instructions", **own, personality=personality)
+    add(
+        "instructions",
+        instructions=settings.instructions,
+        baseInstructions=settings.base_instructions,
+        modeInstructions=settings.mode_instructions,
+        personality=personality,
+    )
     add("mcpServers", mcpServers=msgspec.to_builtins(settings.mcp_servers))
     add("cwd", cwd=settings.cwd if settings.cwd != cwd else "")
     add("history", history=[past_turn(turn) for turn in history])
     match task:
         case Prompt(message=message, output_schema=schema):
             _add_message(body, needs, message)
-            if schema is not NOTHING:
+            if schema is not NOTHING:  # for a runner that does not know it, it is a part of the prompt
                 body["outputSchema"] = schema
-                needs.append("outputSchema")
         case Review(target=target, message=message):
             _add_message(body, needs, message)
             add("review", task="review", target=msgspec.to_builtins(target))

@@ -37,7 +37,7 @@ class Translation:
     def __init__(self, turn: TurnHandle, ask: Callable[[Told, RunnerTool], object]) -> None:
         self._turn = turn
         self._ask = ask
-        self._step = turn.step = 1
+        self._step = turn.step = turn.step + 1  # an answer may be asked for again in the same turn
         self._talk: AgentMessage | Reasoning | None = None
         self._tools: dict[str, RunnerTool] = {}
         self._streamed: dict[str, int] = {}
@@ -57,6 +57,8 @@ class Translation:
                 await self._say(AgentMessage, told.text or told.delta, "text")
             case "reasoning.delta":
                 await self._say(Reasoning, told.text or told.delta, "summary" if told.stream == "summary" else "text")
+            case "message.completed":
+                await self._close_talk()
             case "tool.started":
                 await self._start_tool(told)
             case "tool.output":

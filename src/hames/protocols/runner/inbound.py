@@ -48,6 +48,7 @@ def overrides(
         options={**chosen, **run.options} or None,
         instructions="\n\n".join(part for part in (defaults.instructions, run.instructions) if part),
         base_instructions=run.base_instructions or defaults.base_instructions,
+        mode_instructions=run.mode_instructions,
         personality=run.personality if run.personality != "none" else defaults.personality,
         mcp_servers=run.mcp_servers,
     )

@@ -58,6 +58,10 @@ class ReasoningDelta(Value, omit_defaults=True):
     stream: Literal["text", "summary"] = "text"
 
 
+class MessageCompleted(Value):
+    """A message or a piece of reasoning has ended: the next delta begins another one."""
+
+
 class ToolStarted(Value):
     """`input` is the tool's arguments; a command is also in `command` and `cwd`.
 
@@ -149,6 +153,7 @@ RunnerEvent = (
     RunStarted
     | AssistantDelta
     | ReasoningDelta
+    | MessageCompleted
     | ToolStarted
     | ToolOutput
     | ToolCompleted
@@ -166,6 +171,7 @@ NAMES: dict[type[RunnerEvent], str] = {
     RunStarted: "run.started",
     AssistantDelta: "assistant.delta",
     ReasoningDelta: "reasoning.delta",
+    MessageCompleted: "message.completed",
     ToolStarted: "tool.started",
     ToolOutput: "tool.output",
     ToolCompleted: "tool.completed",
@@ -209,6 +215,8 @@ class RunRequest(Value, rename="camel"):
     """Added to the system prompt."""
     base_instructions: str = ""
     """Takes the place of the system prompt."""
+    mode_instructions: str = ""
+    """Added behind `instructions`, for as long as the collaboration mode of a client lasts."""
     personality: Personality = "none"
     mcp_servers: tuple[ThreadServer, ...] = ()
     """MCP servers of this thread alone. They start on the runner."""

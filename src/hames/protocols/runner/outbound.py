@@ -105,8 +105,10 @@ def _delta_events(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent
 
 def _completion_events(item: items.Item) -> list[m.RunnerEvent]:
     match item:
-        case items.UserMessage() | items.AgentMessage() | items.Reasoning():
+        case items.UserMessage():
             return []
+        case items.AgentMessage() | items.Reasoning():
+            return [m.MessageCompleted()]
         case items.Compaction():
             result = None
         case _:
