@@ -4,6 +4,7 @@ It is kept in the user's own state directory: one that came with a repository co
 Nothing in it is followed elsewhere, waited for or read without end.
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Generator, Mapping
@@ -25,6 +26,8 @@ class Known(Value):
 
     thread: str
     turns: dict[str, str] = {}
+    instructions: str = ""
+    """A digest of the client's instructions that the agent was told last; empty: none."""
 
     def until(self, last: str) -> "Known":
         """As it was when that turn of ours had ended."""
@@ -45,11 +48,15 @@ class ThreadMap:
         except (OSError, ValueError):
             return None
 
-    def keep(self, thread_id: ThreadId, theirs: str, turns: Mapping[str, str]) -> None:
-        before = self.known(thread_id)
-        seen = before.turns if before is not None and before.thread == theirs else {}
-        after = Known(thread=theirs, turns={**seen, **turns})
-        if after == before:
+    def keep(
+        self, thread_id: ThreadId, theirs: str, turns: Mapping[str, str], *, instructions: str | None = None
+    ) -> None:
+        """`instructions` None: as they were."""
+        kept = self.known(thread_id)
+        before = kept if kept is not None and kept.thread == theirs else Known(thread=theirs)
+        told = before.instructions if instructions is None else digest(instructions)
+        after = Known(thread=theirs, turns={**before.turns, **turns}, instructions=told)
+        if after == kept:
             return
         with suppress(OSError), self._open() as at:
             _replace(_name(thread_id), msgspec.json.encode(after), at)
@@ -63,6 +70,10 @@ class ThreadMap:
             yield at
         finally:
             os.close(at)
+
+
+def digest(instructions: str) -> str:
+    return hashlib.sha256(instructions.encode()).hexdigest()[:32] if instructions else ""
 
 
 def _name(thread_id: ThreadId) -> str:

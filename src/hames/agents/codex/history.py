@@ -13,6 +13,13 @@ def told(turns: Sequence[Turn]) -> list[Json]:
     return [_item(message) for message in past_messages(turns)]
 
 
+def told_instructions(instructions: str) -> Json:
+    """Instructions of a client that take the place of those it gave before."""
+    head = "These instructions replace the earlier instructions of the client"
+    text = f"{head}:\n\n{instructions}" if instructions else "The earlier instructions of the client no longer apply."
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
 def _item(message: PastMessage) -> Json:
     text = "input_text" if message.role == "user" else "output_text"
     content = [
