@@ -162,7 +162,7 @@ async def serve_engine(
         },
         page=PAGE,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
-        sandbox=lambda: sandbox_report(options),
+        sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
     )
     if git_changes is not None:
         extras = replace(extras, git_changes=git_changes)
@@ -218,10 +218,12 @@ def check_agent_name(name: str, environment: Mapping[str, str]) -> None:
         raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed))}")
 
 
-async def sandbox_report(options: Options) -> "SandboxReport":
+async def sandbox_report(options: Options, *, runs_here: bool = True) -> "SandboxReport":
     from hames.protocols.sync.pages import SandboxReport
     from hames.sandbox.local import LocalSandbox
 
+    if not runs_here:
+        return SandboxReport(ok=True, message="")
     walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
     return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 

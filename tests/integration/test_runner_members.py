@@ -154,6 +154,18 @@ async def test_a_fork_keeps_its_history_at_the_runner(tmp_path: Path) -> None:
         assert spoken(model) == asked, "it is told once"
 
 
+async def test_a_long_history_fits_into_a_run(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Noted.")], [say("Yes.")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house)
+        await ended(house, prompt(thread, TextInput(text="x" * (3 << 20))))
+        fork = await house.execute(ForkThread(thread_id=thread.id))
+        assert isinstance(fork, ThreadState)
+        turn = await ended(house, prompt(fork))
+    assert turn.status == "completed", turn.error
+    assert [len(text) for text in spoken(model)] == [3 << 20, len("Noted."), len("Hello")]
+
+
 async def test_a_runner_that_lost_the_thread_is_told_again(tmp_path: Path) -> None:
     seen: list[list[str]] = []
     kept = MemoryStore()
@@ -164,13 +176,7 @@ async def test_a_runner_that_lost_the_thread_is_told_again(tmp_path: Path) -> No
             thread = thread or await created(house)
             await ended(house, prompt(thread, TextInput(text=words)))
         seen.append(spoken(model))
-        kept = kept if words == "Two" else await copied(kept)
     assert seen == [["One"], ["One", "One, noted.", "Two"]]
-
-
-async def copied(store: MemoryStore) -> MemoryStore:
-    """The same threads for the next engine: the first one has closed its store."""
-    return store
 
 
 async def test_steering_reaches_the_running_turn_at_the_runner(tmp_path: Path) -> None:

@@ -226,6 +226,11 @@ async def test_a_model_that_the_runner_does_not_have_cannot_be_the_servers_defau
         assert "--runner" in said
 
 
+@pytest.mark.parametrize("address", ["", "host:4900", "ftp://host", "http://", "/tmp/socket", "http://host:port"])
+async def test_an_address_that_is_none_does_not_mean_this_machine(here: Machine, address: str) -> None:
+    assert "--runner" in await here.refused("serve", "--runner", address, "--model", here.model)
+
+
 async def test_a_model_of_the_runner_can_be_the_servers_default(here: Machine, there: Machine) -> None:
     async with pair(here, there, "--model", "scripted/hello") as both, sync(both.url) as client:
         state = await submit(client, "hi")
@@ -310,7 +315,7 @@ async def test_a_model_of_the_server_is_refused_in_words(here: Machine, there: M
         elif way == "bootstrap":
             async with rpc(both.url, "/bootstrap") as client:
                 made = await client.call("thread.create")
-                thread = made["result"]["thread"]["id"]
+                thread = made["result"]["thread"]["threadId"]
                 model = {"providerID": "scripted", "modelID": here.model.partition("/")[2]}
                 answer = await client.call("turn.start", threadId=thread, input=text("where"), model=model)
                 said = answer["error"]["message"]
@@ -385,4 +390,71 @@ async def test_a_runner_refuses_more_freedom_than_it_was_given(here: Machine, th
     assert turn["status"] == "failed"
     assert "workspaceWrite" in turn["error"]["message"]
     assert not there.ran
+    assert not here.ran
+
+
+SEED_RUNNER = """
+import http.server, json, sys
+
+class Runner(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        print(json.dumps(body), file=open(sys.argv[1], "a"), flush=True)
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for name, data in (("run.started", {}), ("assistant.delta", {"text": "Done there."}), ("run.completed", {})):
+            self.wfile.write(f"event: {name}\\ndata: {json.dumps(data)}\\n\\n".encode())
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Runner)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@asynccontextmanager
+async def seed_runner(there: Machine) -> AsyncGenerator[tuple[str, Path]]:
+    """A runner that knows the specification and nothing else, and the file of the requests that it got."""
+    asked = there.folder / "asked.jsonl"
+    asked.touch()
+    async with await anyio.open_process([sys.executable, "-c", SEED_RUNNER, str(asked)], stderr=None) as process:
+        assert process.stdout is not None
+        with anyio.fail_after(SECONDS):
+            port = (await process.stdout.receive()).decode().strip()
+        try:
+            yield f"http://127.0.0.1:{port}", asked
+        finally:
+            process.kill()
+
+
+async def test_a_runner_of_the_specification_runs_prompts_and_is_asked_nothing_else(
+    here: Machine, there: Machine
+) -> None:
+    async with (
+        seed_runner(there) as (runner, asked),
+        here.hames("serve", "--runner", runner) as url,
+        rpc(url, "/flint") as client,
+    ):
+        turn = await flint_turn(client, text("hello"))
+        assert turn["status"] == "completed"
+        [request] = [json.loads(line) for line in asked.read_text().splitlines()]
+        assert request["prompt"] == "hello"
+    async with (
+        seed_runner(there) as (runner, asked),
+        here.hames("serve", "--runner", runner) as url,
+        rpc(url, "/flint") as client,
+    ):
+        turn = await flint_turn(client, text("hello"), sandbox={"type": "readOnly"})
+        assert turn["status"] == "failed"
+        assert "sandbox policy" in turn["error"]["message"]
+        assert len(asked.read_text().splitlines()) == 1
+
+
+async def test_a_server_whose_runner_is_not_there_says_so_and_runs_nothing(here: Machine) -> None:
+    async with (
+        here.hames("serve", "--runner", "http://127.0.0.1:9", HAMES_MODEL=here.model) as url,
+        sync(url) as client,
+    ):
+        state = await submit(client, "where")
+        assert "cannot be reached" in state["error"]
     assert not here.ran

@@ -3,13 +3,26 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from hames.agents.runner.agent import connected
 from hames.app import Engine, open_engine
 from hames.config.load import Options
+from hames.domain.errors import Misconfigured
 from hames.ports import Store
+
+
+def check_runner_address(url: str) -> None:
+    """Raises `Misconfigured` for what is no address: without a runner the turns would run on this machine."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Misconfigured(f"--runner is {url!r}, which is not an address such as http://host:4900")
 
 
 @asynccontextmanager

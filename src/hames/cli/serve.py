@@ -37,7 +37,7 @@ from hames.app import (
 )
 from hames.cli import flags
 from hames.cli.own_addresses import own_addresses
-from hames.cli.remote_engine import open_runner_engine
+from hames.cli.remote_engine import check_runner_address, open_runner_engine
 from hames.cli.wrapping import columns, fold
 from hames.config.load import Options
 from hames.domain.display import visible
@@ -103,8 +103,10 @@ def add_address(parser: ArgumentParser, port: int) -> None:
 
 
 def run(args: Namespace) -> int:
-    if args.runner and args.agent:
-        raise Misconfigured("--agent can't be used with --runner; the runner chooses who carries out the turns")
+    if args.runner is not None:
+        check_runner_address(args.runner)
+        if args.agent:
+            raise Misconfigured("--agent can't be used with --runner; the runner chooses who carries out the turns")
     options = flags.options(args)
     logs.set_up(level=options.log_level, file=options.log_file)
     address, token = address_of(args), token_of(args, options)
@@ -128,7 +130,7 @@ def token_of(args: Namespace, options: Options) -> str | None:
 async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
     store = thread_store(options)
     store.prepare()
-    if args.runner:
+    if args.runner is not None:
         opening = open_runner_engine(
             options,
             store,

@@ -38,14 +38,12 @@ from hames.server import listener
 from hames.server.api.prompts import Ok
 from hames.server.api.status import Health
 from hames.server.api.streams import SessionStreams
+from hames.server.guard.middleware import RUN_BYTES
 from hames.server.http.reply import ALWAYS, read_body, reply
 from hames.server.http.routes import Endpoint, endpoint, openapi_description, routes
 from hames.server.listener import Address, RunningServer
 from hames.server.slow_clients import WaitingOutbox, Writer
 from hames.stdio.connection import Connection
-
-RUN_BYTES = 32 << 20
-"""The history of a thread and the images of a prompt come in one body."""
 
 
 @asynccontextmanager
@@ -80,7 +78,7 @@ class RunnerApi:
         return [
             endpoint("POST /runs", self.run, body=RunRequest, media="text/event-stream"),
             endpoint("POST /approvals/{id}", self.approve, body=ApprovalAnswer, answer=Ok),
-            endpoint("POST /threads/{thread}/steer", self.steer, body=SteerRequest, answer=Ok),
+            endpoint("POST /steer", self.steer, body=SteerRequest, answer=Ok),
             endpoint("GET /threads/{thread}", self.known, answer=KnownThread),
             endpoint("GET /capabilities", self.capabilities, answer=Capabilities),
             endpoint("GET /healthz", self.health, answer=Health),
@@ -111,10 +109,11 @@ class RunnerApi:
 
     async def steer(self, request: Request) -> Response:
         """Say something to the run that works on a thread."""
-        thread_id = await self._find_thread(request.path_params["thread"])
+        said = inbound.decode_steer(await read_body(request, RUN_BYTES))
+        thread_id = await self._find_thread(said.thread)
         if thread_id is None:
-            raise ThreadNotFound("there is no such thread here")
-        await self._engine.execute(inbound.steer(await read_body(request, RUN_BYTES), thread_id))
+            raise ThreadNotFound(f"there is no thread {said.thread!r} here")
+        await self._engine.execute(inbound.steer_turn(said, thread_id))
         return reply(Ok())
 
     async def known(self, request: Request) -> Response:

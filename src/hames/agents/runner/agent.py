@@ -200,12 +200,10 @@ class RunnerThread:
             await self._started.wait()
         if self._running is None:
             raise InvalidCommand("the runner is still starting: try again in a moment")
-        body = {"run": self._running.run_id, "content": content(message)}
+        body = {"thread": self._thread_id, "run": self._running.run_id, "content": content(message)}
         try:
             with anyio.fail_after(STEER_SECONDS):
-                answer = await self._agent.http().post(
-                    f"{self._agent.url}/threads/{quote(self._thread_id, safe='')}/steer", json=body
-                )
+                answer = await self._agent.http().post(f"{self._agent.url}/steer", json=body)
         except (TimeoutError, httpx2.HTTPError):
             raise InvalidCommand("the runner did not accept the message; its run may be ending") from None
         if not answer.is_success:

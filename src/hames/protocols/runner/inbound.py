@@ -104,8 +104,11 @@ def allowed_sandbox(wanted: SandboxPolicy | None, most: SandboxPolicy) -> Sandbo
             )
 
 
-def steer(body: bytes, thread_id: ThreadId) -> SteerTurn:
-    said = decode_body(body, SteerRequest)
+def decode_steer(body: bytes) -> SteerRequest:
+    return decode_body(body, SteerRequest)
+
+
+def steer_turn(said: SteerRequest, thread_id: ThreadId) -> SteerTurn:
     return SteerTurn(thread_id=thread_id, turn_id=TurnId(said.run), content=said.content)
 
 

@@ -227,8 +227,9 @@ class RunRequest(Value, rename="camel"):
 
 
 class SteerRequest(Value):
-    """The body of `POST /threads/{thread}/steer`: what the user says while the run `run` of that thread works."""
+    """The body of `POST /steer`: what the user says while the run `run` of a thread works."""
 
+    thread: str
     run: str
     content: tuple[TextInput | ImageInput, ...]
 
