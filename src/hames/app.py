@@ -338,11 +338,9 @@ async def _warm(known: Catalogue | None, model: str, toolbox: Toolbox) -> None:
 
 
 def offered_tools(options: Options, own: Tools) -> Tools:
-    """Our own tools, those of installed packages, and those of the MCP servers that are configured."""
+    """Our own tools, those of installed packages, and those of the MCP servers of the user and of the thread."""
     if installed := installed_tools(Plugins(str(options.cwd))):
         own = AddedTools(installed, own)
-    if not enabled_servers(options):
-        return own
     from hames.tools.mcp.servers import McpTools
 
     return McpTools(own, mcp_servers(options))

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace as changed
-from typing import Self
+from typing import NamedTuple, Self
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -17,14 +17,14 @@ from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import LoopTurn
 from hames.domain.errors import HarnessError, ProviderError
 from hames.domain.events import Event, Noticed
-from hames.domain.ids import ThreadId, TurnId
+from hames.domain.ids import TurnId
 from hames.domain.items import UserMessage
 from hames.domain.models import ModelCard
-from hames.domain.options import Settings
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note, complaint
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.state import ThreadState
-from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle, Workspace
+from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,16 @@ class LoopAgent:
         return LoopThread(self, self.threads.loaded[state.id])
 
 
+class OpenedTools(NamedTuple):
+    """The tools of a thread, and the servers that were started for them."""
+
+    tools: list[Tool]
+    servers: tuple[ThreadServer, ...]
+    scope: anyio.CancelScope
+    """Cancel it to close them."""
+    closed: anyio.Event
+
+
 class LoopThread:
     """One thread of ours: its tools, opened with its first turn, and what its finished turns said."""
 
@@ -58,7 +68,7 @@ class LoopThread:
         self._threads = agent.threads
         self._loaded = loaded
         self._memory = Memory()
-        self._tools: list[Tool] | None = None
+        self._tools: OpenedTools | None = None
         self._opening = anyio.Lock(fast_acquire=True)
         self._servers: dict[str, ServerStatus] = {}
 
@@ -84,14 +94,16 @@ class LoopThread:
         """Nothing to do: the loop looks into the log before each step."""
 
     def servers(self) -> Mapping[str, ServerStatus]:
-        if self._tools is None and not self._opening.locked():
+        wanted = self._threads.servers(self._loaded.thread.id, self._loaded.thread.state.settings)
+        stale = self._tools is not None and self._tools.servers != wanted and self._loaded.turn is None
+        if (self._tools is None or stale) and not self._opening.locked():
             self._group.start_soon(self._open_tools)
         return self._servers
 
     async def _prepare(self, turn: TurnHandle) -> LoopTurn:
         settings = effective(turn.settings)
         card = self._threads.models.find(settings.model)
-        place = _place(self._threads.workspace, turn.thread_id, turn.turn_id, settings)
+        place = self._place(turn.turn_id, settings)
         offered = await self._opened_tools(place)
         reads_only = settings.agent != "code"
         native = _native(card, settings)
@@ -148,23 +160,50 @@ class LoopThread:
 
     async def _opened_tools(self, place: Place) -> list[Tool]:
         async with self._opening:
+            if self._tools is not None and self._tools.servers != place.servers:
+                await self._close_tools(self._tools, place)
             if self._tools is None:
-                opened: list[Tool] = await self._group.start(self._hold_tools, place)
+                opened: OpenedTools = await self._group.start(self._hold_tools, place)
                 self._tools = opened
-            return self._tools
+            return self._tools.tools
+
+    async def _close_tools(self, opened: OpenedTools, place: Place) -> None:
+        """Ends the servers that were started: the client has named others since."""
+        self._tools = None
+        opened.scope.cancel()
+        await opened.closed.wait()
+        kept = {*self._threads.rules.mcp_servers, *(server.name for server in place.servers)}
+        self._servers = {name: status for name, status in self._servers.items() if name in kept}
 
     async def _open_tools(self) -> None:
         settings = self._loaded.thread.state.settings
         try:
-            await self._opened_tools(_place(self._threads.workspace, self._loaded.thread.id, TurnId(""), settings))
+            await self._opened_tools(self._place(TurnId(""), settings))
         except Exception:  # the next turn tries again, and fails with it
             log.exception("tools.open_failed", extra={"thread_id": self._loaded.thread.id})
 
-    async def _hold_tools(self, place: Place, *, task_status: TaskStatus[list[Tool]]) -> None:
+    async def _hold_tools(self, place: Place, *, task_status: TaskStatus[OpenedTools]) -> None:
         """A task of their own, because what a tool opens must be closed by the task that opened it."""
-        async with self._agent.tools.open(place, self._note_server) as tools:
-            task_status.started(list(tools))
-            await self._loaded.closed.wait()
+        scope, closed = anyio.CancelScope(), anyio.Event()
+        try:
+            async with self._agent.tools.open(place, self._note_server) as tools:
+                task_status.started(OpenedTools(tools=list(tools), servers=place.servers, scope=scope, closed=closed))
+                with scope:
+                    await self._loaded.closed.wait()
+        finally:
+            closed.set()
+
+    def _place(self, turn_id: TurnId, settings: Settings) -> Place:
+        thread_id = self._loaded.thread.id
+        return Place(
+            files=self._threads.workspace,
+            thread_id=thread_id,
+            turn_id=turn_id,
+            workspace=settings.cwd,
+            cwd=settings.cwd,
+            sandbox=settings.sandbox,
+            servers=self._threads.servers(thread_id, settings),
+        )
 
     async def _note_server(self, status: ServerStatus) -> None:
         """Remembers how an MCP server is doing, and writes a notice when people should know."""
@@ -191,17 +230,6 @@ def _reviewing(turn: LoopTurn) -> LoopTurn:
         place=replace(turn.place, sandbox=settings.sandbox),
         tools={name: tool for name, tool in turn.tools.items() if not tool.spec.writes},
         system=system_prompt(settings, turn.notes),
-    )
-
-
-def _place(files: Workspace, thread_id: ThreadId, turn_id: TurnId, settings: Settings) -> Place:
-    return Place(
-        files=files,
-        thread_id=thread_id,
-        turn_id=turn_id,
-        workspace=settings.cwd,
-        cwd=settings.cwd,
-        sandbox=settings.sandbox,
     )
 
 

@@ -25,6 +25,7 @@ from hames.domain.commands import (
 from hames.domain.endings import endings
 from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
 from hames.domain.events import (
+    ApprovalResolved,
     Event,
     NotesRead,
     Noticed,
@@ -35,8 +36,9 @@ from hames.domain.events import (
     ThreadRenamed,
 )
 from hames.domain.foreign import disarmed
+from hames.domain.grants import changed_servers, without_servers
 from hames.domain.ids import ThreadId
-from hames.domain.options import Overrides, Settings
+from hames.domain.options import Overrides, Settings, ThreadServer, without_values
 from hames.domain.project_notes import Note, NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
 from hames.domain.value import Value
@@ -115,6 +117,8 @@ class Threads:
         self._agents = agents
         self._notes = notes
         self._opening = anyio.Lock()
+        self._servers: dict[ThreadId, tuple[ThreadServer, ...]] = {}
+        """The MCP servers that clients named, with the values of their environment and headers. In no file."""
 
     async def close(self) -> None:
         for loaded in list(self.loaded.values()):
@@ -141,7 +145,21 @@ class Threads:
     async def create(self, command: CreateThread) -> ThreadState:
         settings = await self._overridden(self.rules.defaults, command.overrides)
         first = ThreadCreated(settings=settings, title=command.title, meta=command.meta)
-        return (await self._new_thread([first], settings)).state
+        thread = await self._new_thread([first], settings)
+        self._keep_servers(thread.id, command.overrides)
+        return thread.state
+
+    def _keep_servers(self, thread_id: ThreadId, overrides: Overrides) -> None:
+        if overrides.mcp_servers is not None:
+            self._servers[thread_id] = overrides.mcp_servers
+
+    def servers(self, thread_id: ThreadId, settings: Settings) -> tuple[ThreadServer, ...]:
+        """The thread's own MCP servers, with their values as far as this process was told them."""
+        known = {server.name: server for server in self._servers.get(thread_id, ())}
+        return tuple(
+            known[server.name] if server.name in known and without_values(known[server.name]) == server else server
+            for server in settings.mcp_servers
+        )
 
     async def _new_thread(
         self, events: list[Event], settings: Settings, shown: tuple[NoteFile, ...] = (), *, foreign: bool = False
@@ -247,6 +265,7 @@ class Threads:
     ) -> list[Event]:
         before = loaded.thread.state.settings
         after = await self._overridden(before, command.overrides)
+        self._keep_servers(loaded.thread.id, command.overrides)
         return [SettingsChanged(settings=after)] if after != before else []
 
     def _overridden(self, settings: Settings, overrides: Overrides) -> Awaitable[Settings]:
@@ -268,6 +287,7 @@ class Threads:
         if loaded.busy:
             raise TurnBusy(f"thread {thread_id!r} runs a turn; interrupt it first")
         self.loaded.pop(thread_id)
+        self._servers.pop(thread_id, None)
         loaded.closed.set()
         await loaded.thread.close()
         await self._store.delete(thread_id)
@@ -288,9 +308,13 @@ class Threads:
             state = apply(state, record)
         settings = await self._overridden(self._forked_settings(state, command), command.overrides)
         first = ThreadCreated(settings=settings, title=state.title, forked_from=command.thread_id, meta=command.meta)
-        rest = [record.event for record in kept if record.event.policy.forked]
+        changed = changed_servers(state.settings, settings)
+        rest = [_granting(record.event, changed) for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")
-        return (await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)).state
+        thread = await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)
+        self._servers[thread.id] = self._servers.get(command.thread_id, ())
+        self._keep_servers(thread.id, command.overrides)
+        return thread.state
 
     def _forked_settings(self, state: ThreadState, command: ForkThread) -> Settings:
         """What the user chose for a foreign thread since it was opened is in no log that counts."""
@@ -298,3 +322,10 @@ class Threads:
         if loaded is None or not state.foreign or (command.last_seq, command.last_turn_id) != (None, None):
             return state.settings
         return loaded.thread.state.settings if loaded.thread.state.foreign else state.settings
+
+
+def _granting(event: Event, changed: frozenset[str]) -> Event:
+    """The event for a fork whose MCP servers of these names are others: nothing was allowed to them."""
+    if isinstance(event, ApprovalResolved) and event.grant is not None and not without_servers((event.grant,), changed):
+        return replace(event, grant=None)
+    return event

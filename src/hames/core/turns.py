@@ -227,13 +227,18 @@ class Turns:
             await loaded.closed.wait()
 
     async def servers(self, thread_id: ThreadId | None) -> ServerList:
-        """How each configured MCP server is doing. The servers of a thread that has not run yet begin to start."""
-        names = self._threads.rules.mcp_servers
+        """How each MCP server is doing. The servers of a thread that has not run yet begin to start."""
+        names = dict.fromkeys(self._threads.rules.mcp_servers, True)
         known: Mapping[str, ServerStatus] = {}
-        if thread_id is not None and names:
-            known = (await self._agent(await self._threads.open(thread_id))).servers()
+        if thread_id is not None:
+            loaded = await self._threads.open(thread_id)
+            names |= {server.name: False for server in loaded.thread.state.settings.mcp_servers}
+            known = (await self._agent(loaded)).servers() if names else {}
         return ServerList(
-            servers=tuple(known.get(name) or ServerStatus(name=name, state="notStarted") for name in names)
+            servers=tuple(
+                known.get(name) or ServerStatus(name=name, state="notStarted", configured=configured)
+                for name, configured in names.items()
+            )
         )
 
     async def wait(self, thread_id: ThreadId) -> HarnessError | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, Intent, RunCommand
+from hames.domain.options import Settings
 from hames.domain.policy import CommandGrant, FileChangeGrant, Grant, McpGrant, ScriptFile
 from hames.domain.value import Value
 
@@ -32,6 +33,16 @@ def grant_for(intent: Intent | Elicit) -> Grant | None:
             return McpGrant(server=server, tool=tool)
         case _:
             return None
+
+
+def changed_servers(before: Settings, after: Settings) -> frozenset[str]:
+    """The names of MCP servers that are no longer what they were: what was allowed to them is allowed no more."""
+    was, now = ({server.name: server for server in one.mcp_servers} for one in (before, after))
+    return frozenset(name for name in {*was, *now} if was.get(name) != now.get(name))
+
+
+def without_servers(grants: tuple[Grant, ...], names: frozenset[str]) -> tuple[Grant, ...]:
+    return tuple(grant for grant in grants if not (isinstance(grant, McpGrant) and grant.server in names))
 
 
 def always_covers(intent: Intent | Elicit, *, cwd: str) -> AlwaysCovers | None:

@@ -43,10 +43,14 @@ class ThreadServer(Value, omit_defaults=True):
     cwd: str = ""
     """Where the program runs; empty: in the thread's directory."""
     env: dict[str, str | None] = {}
+    env_vars: tuple[str, ...] = ()
+    """Environment variables of the harness that the program gets as well."""
     url: str = ""
     headers: dict[str, str | None] = {}
     env_headers: dict[str, str] = {}
     """Headers whose values are in environment variables of the harness: the header's name to the variable's."""
+    bearer_token_env_var: str = ""
+    """The environment variable of the harness that has the token for `url`."""
     start_seconds: float = 0.0
     """How long it may take to start; 0 leaves it to the harness."""
     call_seconds: float = 0.0

@@ -27,6 +27,8 @@ class ServerStatus(Value):
     reason: str = ""
     """Why it failed, in words for people."""
     tools: tuple[ServerTool, ...] = ()
+    configured: bool = True
+    """Named in the user's configuration; False: a client named it for this thread."""
     waited: bool = False
     """It takes long to start: people should know what is waited for."""
 
@@ -44,10 +46,8 @@ def notice(before: ServerStatus | None, after: ServerStatus, turn_id: TurnId | N
         case "failed" if was == "ready":
             words = f"MCP server {name!r} stopped: {after.reason}. The next call to it tries to start it again"
         case "failed":
-            words = (
-                f"MCP server {name!r} is not available: {after.reason}. This thread goes on without its tools;"
-                f" `hames mcp test {name}` tries it again"
-            )
+            words = f"MCP server {name!r} is not available: {after.reason}. This thread goes on without its tools"
+            words += f"; `hames mcp test {name}` tries it again" if after.configured else ""
         case "starting" if after.waited:
             words = f"starting MCP server {name!r} …"
         case "ready" if was == "failed" or (before is not None and before.waited):

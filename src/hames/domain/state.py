@@ -36,6 +36,7 @@ from hames.domain.events import (
     TurnStatus,
     UsageReported,
 )
+from hames.domain.grants import changed_servers, without_servers
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, extended
 from hames.domain.json import NOTHING, Json
@@ -196,7 +197,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             # Putting a thread away and taking it back leaves it where it was in the list.
             return replace(state, seq=record.seq, archived=archived)
         case SettingsChanged(settings=settings):
-            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings)
+            grants = without_servers(state.grants, changed_servers(state.settings, settings))
+            return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings, grants=grants)
         case TurnStarted():
             turn = Turn(
                 id=event.turn_id,

@@ -8,6 +8,7 @@ from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Call, Stream, ToolItem
 from hames.domain.json import Json
+from hames.domain.options import ThreadServer
 from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
@@ -33,6 +34,8 @@ class Place(Value):
     workspace: str
     cwd: str
     sandbox: SandboxPolicy
+    servers: tuple[ThreadServer, ...] = ()
+    """The MCP servers that a client named for this thread, with the values that are known."""
 
 
 class Ask(Protocol):

@@ -127,7 +127,8 @@ class JsonlStore:
         try:
             with self.thread(thread_id) as at:
                 for entry in list(os.scandir(at)):
-                    os.unlink(entry.name, dir_fd=at)
+                    with contextlib.suppress(FileNotFoundError):  # the live file of a turn that has just ended
+                        os.unlink(entry.name, dir_fd=at)
             os.rmdir(thread_id, dir_fd=self._threads())
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure

@@ -1,6 +1,8 @@
-"""What a client brings for its thread, read alike in both dialects: instructions, and what else shapes its turns."""
+"""What a client brings for its thread, read alike in both dialects: instructions, MCP servers, an output schema."""
 
-from msgspec.structs import replace
+from collections.abc import Collection
+
+from msgspec.structs import asdict, replace
 
 from hames.codecs.jsonrpc import Params
 from hames.domain.commands import (
@@ -12,18 +14,60 @@ from hames.domain.commands import (
     StartTurn,
     SubmitPrompt,
 )
+from hames.domain.events import Noticed
 from hames.domain.json import NOTHING
+from hames.domain.options import Overrides, Settings
+from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex.config import CodexConfig, read_config
 from hames.protocols.flint.inbound import Local, read
 from hames.protocols.instructions import with_instructions
 
 
-def with_client_settings(command: Command | Local, params: Params) -> Command | Local:
-    """The command with what its request says about the client's own settings. Raises `InvalidCommand`."""
+def with_client_settings(
+    command: Command | Local, params: Params, options: Collection[str], defaults: Settings
+) -> Command | Local:
+    """The command with what its request says about the client's own settings. Raises `InvalidCommand`.
+
+    `options` are the ids of the selectors, which may be keys of `config`. `defaults` are those of a new thread.
+    """
     if isinstance(command, StartTurn | SubmitPrompt):
         schema = read(params, m.TurnOutput).output_schema
         command = replace(command, output_schema=NOTHING if schema is None else schema)
-    if not isinstance(command, CreateThread | ResumeThread | ForkThread | ChangeSettings | StartTurn):
-        return command
-    given = read(params, m.ClientSettings)
-    return replace(command, overrides=with_instructions(command.overrides, given))
+    match command:
+        case CreateThread() | ResumeThread() | ForkThread():
+            given = read(params, m.ThreadConfig)
+            overrides = with_instructions(command.overrides, given)
+            sandbox = overrides.sandbox or (defaults.sandbox if isinstance(command, CreateThread) else None)
+            return replace(command, overrides=_over(_config(given, options, sandbox).overrides, overrides))
+        case ChangeSettings() | StartTurn():
+            return replace(command, overrides=with_instructions(command.overrides, read(params, m.ClientSettings)))
+        case _:
+            return command
+
+
+def config_notices(command: Command, params: Params, options: Collection[str]) -> list[Noticed]:
+    """What of the `config` of a request that opened a thread has no effect."""
+    if not isinstance(command, CreateThread | ResumeThread | ForkThread):
+        return []
+    ignored = _config(read(params, m.ThreadConfig), options, command.overrides.sandbox).ignored
+    return [
+        Noticed(source="hames", name="config", severity="warning", message=f"config.{key} has no effect here")
+        for key in ignored
+    ]
+
+
+def _config(given: m.ThreadConfig, options: Collection[str], sandbox: SandboxPolicy | None) -> CodexConfig:
+    if not given.config:
+        return CodexConfig()
+    return read_config(given.config, options, can_write=isinstance(sandbox, WorkspaceWrite))
+
+
+def _over(config: Overrides, given: Overrides) -> Overrides:
+    """What the request says itself counts more than its `config`."""
+    named = {name: value for name, value in asdict(given).items() if value is not None}
+    if config.options and given.options:
+        named["options"] = {**config.options, **given.options}
+    if given.sandbox == WorkspaceWrite() and isinstance(config.sandbox, WorkspaceWrite):
+        named["sandbox"] = config.sandbox  # the request names the sandbox, and `config` its details
+    return replace(config, **named)

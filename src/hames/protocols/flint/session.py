@@ -42,7 +42,7 @@ from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.client_settings import with_client_settings
+from hames.protocols.flint.client_settings import config_notices, with_client_settings
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.dialect import About, FlintDialect
@@ -109,7 +109,7 @@ class FlintSession(RpcSession):
 
     def _decode(self, method: str, params: Params) -> Command | inbound.Local:
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
-        command = with_client_settings(command, params)
+        command = with_client_settings(command, params, self._option_ids(), self._defaults)
         match command:
             case CreateThread():
                 return replace(command, overrides=self._with_choices(command.overrides, None))
@@ -175,6 +175,7 @@ class FlintSession(RpcSession):
         self.answer(pending.request, self._result(pending.request, command, outcome))
         if isinstance(opened, ThreadState):
             self._greet(opened, opens=True)
+            self._tell_ignored(pending.request, command, opened)
         elif self._just_followed is not None:
             self._greet(self._just_followed)
         self._just_followed = None
@@ -185,6 +186,7 @@ class FlintSession(RpcSession):
         if isinstance(pending := action.context, Pending) and pending.command is not None:
             self.answer(pending.request, self._result(pending.request, pending.command, state))
             self._greet(state, opens=True)
+            self._tell_ignored(pending.request, pending.command, state)
         else:
             self._just_followed = state
         return []
@@ -217,6 +219,15 @@ class FlintSession(RpcSession):
             self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
         asked = [*notice, *outbound.questions(state, self._dialect)]
         self.say(self._without_muted([*outbound.thread_started(state, self._dialect), *asked] if opens else asked))
+
+    def _tell_ignored(self, request: JsonRpcRequest, command: Command, state: ThreadState) -> None:
+        """What of the request's `config` has no effect."""
+        ignored = config_notices(command, request.params, self._option_ids())
+        told = [message for notice in ignored for message in self._dialect.notices(state.id, notice)]
+        self.say(self._without_muted([*told]))
+
+    def _option_ids(self) -> frozenset[str]:
+        return frozenset(selector.id for selector in self._models.selectors())
 
     def project(self, change: Change) -> Sequence[Outgoing]:
         match change.record.event:

@@ -6,6 +6,7 @@ a small environment and outside the sandbox, and end with their thread.
 """
 
 import logging
+import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -23,12 +24,12 @@ from hames.domain.display import shortened
 from hames.domain.items import McpToolCall, ToolResult
 from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
-from hames.domain.servers import ServerStatus, ServerTool
-from hames.domain.value import Value
+from hames.domain.servers import ServerState, ServerStatus, ServerTool
 from hames.ports import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec
 from hames.tools.mcp.elicitation import CallElicitations, declined
 from hames.tools.mcp.process import ServerProcess
 from hames.tools.mcp.results import read_result, structured_content
+from hames.tools.mcp.settings import McpServerSettings, thread_server
 from hames.tools.mcp.transport import bound_response, server_command, server_environment
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-START_SECONDS = 15.0
 SLOW_SECONDS = 2.0
 """A server that takes longer than that to start is mentioned."""
 ENDING_SECONDS = 4.0
@@ -58,19 +58,6 @@ DESCRIPTION_CHARS = 2000
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class McpServerSettings(Value):
-    """A program to start, or an address to reach."""
-
-    name: str
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    url: str = ""
-    headers: dict[str, str] = {}
-    start_seconds: float = START_SECONDS
-    """How long it may take to start."""
-
-
 class McpTools:
     """Implements `ports.Tools`: what `beside` offers, and behind it the tools of these servers."""
 
@@ -85,8 +72,13 @@ class McpTools:
     async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
         async with AsyncExitStack() as stack:
             own = await stack.enter_async_context(self._beside.open(place, report))
+            servers = {server.name: server for server in self._servers}
+            servers |= {server.name: thread_server(server, os.environ) for server in place.servers}
+            if not servers:
+                yield own
+                return
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            connections = [McpConnection(server, place, report, self._call_seconds) for server in self._servers]
+            connections = [McpConnection(server, place, report, self._call_seconds) for server in servers.values()]
             async with anyio.create_task_group() as starting:
                 for connection in connections:
                     starting.start_soon(connection.start, tasks)
@@ -118,7 +110,7 @@ class McpConnection:
         self.tools: list[Tool] = []
         self._report = report
         self._place = place
-        self._call_seconds = call_seconds
+        self._call_seconds = server.call_seconds or call_seconds
         self._client: Client | None = None
         self._process: ServerProcess | None = None
         self._http_status: int | None = None
@@ -130,7 +122,7 @@ class McpConnection:
 
     async def start(self, tasks: TaskGroup) -> None:
         """Returns when the server is there, has failed, or has taken too long. `tasks` runs it from then on."""
-        await self._report(ServerStatus(name=self.server.name, state="starting"))
+        await self._report(self._status("starting"))
         with suppress(ModuleNotFoundError):  # said when it is used
             await anyio.to_thread.run_sync(import_module, "mcp")  # takes most of a second, which is not the server's
         in_time = False
@@ -147,7 +139,7 @@ class McpConnection:
         with anyio.move_on_after(self.server.start_seconds):
             await anyio.sleep(SLOW_SECONDS)
             if not self._ready.is_set():
-                await self._report(ServerStatus(name=self.server.name, state="starting", waited=True))
+                await self._report(self._status("starting", waited=True))
             await anyio.sleep_forever()
         starting.cancel()
 
@@ -166,10 +158,10 @@ class McpConnection:
             try:
                 async with self._connected() as client:
                     if starting:
-                        self.tools = [McpServerTool(self, tool) for tool in await _listed(client)]
+                        self.tools = [McpServerTool(self, tool) for tool in await _listed(client) if self._offers(tool)]
                     self._client = client
                     self._ready.set()
-                    await self._report(ServerStatus(name=self.server.name, state="ready", tools=self._offered()))
+                    await self._report(self._status("ready", tools=self._offered()))
                     announce()
                     await self._until_lost()
             except Exception as problem:
@@ -179,6 +171,18 @@ class McpConnection:
                 announce()
                 await self._again.wait()
             self._again = anyio.Event()
+
+    def _status(
+        self, state: ServerState, *, reason: str = "", tools: tuple[ServerTool, ...] = (), waited: bool = False
+    ) -> ServerStatus:
+        server = self.server
+        return ServerStatus(
+            name=server.name, state=state, reason=reason, tools=tools, waited=waited, configured=server.configured
+        )
+
+    def _offers(self, tool: "McpTool") -> bool:
+        wanted = self.server.enabled_tools
+        return (wanted is None or tool.name in wanted) and tool.name not in self.server.disabled_tools
 
     def _offered(self) -> tuple[ServerTool, ...]:
         return tuple(
@@ -210,7 +214,7 @@ class McpConnection:
         if not self._again.is_set():  # whoever asked for another try waits for its outcome, not for this one
             self._ready.set()
         log.warning("mcp.lost", extra={"server": self.server.name, "why": reason})
-        await self._report(ServerStatus(name=self.server.name, state="failed", reason=reason, tools=self._offered()))
+        await self._report(self._status("failed", reason=reason, tools=self._offered()))
 
     def _why(self, problem: BaseException) -> str:
         """Why it does not work, for people."""
@@ -219,10 +223,12 @@ class McpConnection:
         if self._process is not None and self._process.ending:
             return f"it {self._process.ending}{self._last_words()}"
         match problem:
+            case _ if self.server.problem:
+                return self.server.problem
             case ModuleNotFoundError():
                 return f"the Python package {problem.name!r} is missing: pip install mcp"
-            case FileNotFoundError() if not Path(self._place.cwd).is_dir():
-                return f"no directory {self._place.cwd!r}"
+            case FileNotFoundError() if not Path(self._cwd).is_dir():
+                return f"no directory {self._cwd!r}"
             case FileNotFoundError():
                 return f"program not found: {self.server.command!r}"
             case OSError(strerror=str(why)) if not self.server.url:
@@ -241,6 +247,10 @@ class McpConnection:
             key = "; check the key in `headers`" if self._http_status in (401, 403) else ""
             return f"{host} answered with HTTP {self._http_status}{key}"
         return f"{host} does not speak MCP: {shortened(why, WHY_CHARS)}"
+
+    @property
+    def _cwd(self) -> str:
+        return str(Path(self._place.cwd, self.server.cwd))
 
     def _last_words(self) -> str:
         said = self._process.last_words() if self._process is not None else ""
@@ -316,6 +326,8 @@ class McpConnection:
             return ListRootsResult(roots=[Root.model_validate({"uri": workspace, "name": "workspace"})])
 
         server = self.server
+        if server.problem:
+            raise ConnectionError(server.problem)
         async with AsyncExitStack() as stack:
             if server.url:
                 self._http_status = None
@@ -331,7 +343,7 @@ class McpConnection:
                 )
                 if not words:
                     raise FileNotFoundError(server.command)
-                self._process = ServerProcess(words, cwd=self._place.cwd, environment=environment)
+                self._process = ServerProcess(words, cwd=self._cwd, environment=environment)
                 transport = self._process.connect()
             client = Client(
                 transport,

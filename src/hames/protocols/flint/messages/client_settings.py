@@ -16,6 +16,17 @@ class ClientSettings(Wire):
     personality: Personality | None = None
 
 
+class ThreadConfig(ClientSettings):
+    """Members of the requests that open a thread.
+
+    `config` has keys of Codex's configuration file: `model`, `model_reasoning_effort`, `approval_policy`,
+    `sandbox_mode`, `sandbox_workspace_write`, `developer_instructions`, `instructions`, `personality` and
+    `mcp_servers`. A notice names the keys that have no effect.
+    """
+
+    config: dict[str, Json] | None = None
+
+
 class TurnOutput(Wire):
     """`outputSchema` is the JSON Schema that the final answer of the turn has to match."""
 

@@ -7,7 +7,7 @@ import msgspec
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint.items import ThreadItem
-from hames.protocols.flint.messages.client_settings import ClientSettings
+from hames.protocols.flint.messages.client_settings import ClientSettings, ThreadConfig
 from hames.protocols.flint.messages.objects import (
     ConfigOption,
     Inputs,
@@ -67,14 +67,14 @@ class InitializeResult(Wire):
     platform_os: str = ""
 
 
-class ThreadStartParams(ClientSettings, kw_only=True):
+class ThreadStartParams(ThreadConfig, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None
 
 
-class ThreadResumeParams(ClientSettings, kw_only=True):
+class ThreadResumeParams(ThreadConfig, kw_only=True):
     thread_id: str
     model: str | None = None
     cwd: str | None = None
@@ -82,7 +82,7 @@ class ThreadResumeParams(ClientSettings, kw_only=True):
     sandbox: SandboxPolicy | None = None
 
 
-class ThreadForkParams(ClientSettings, kw_only=True):
+class ThreadForkParams(ThreadConfig, kw_only=True):
     """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
 
     thread_id: str
