@@ -74,17 +74,19 @@ async def open_engine(
     added_tools: Sequence[Tool] = (),
     builtin_tools: bool = True,
     agents: dict[str, Agent] | None = None,
+    only_agent: str = "",
     rules: EngineRules | None = None,
     clock: Clock | None = None,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
+    `only_agent` is the one of `agents` that runs every turn.
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
     toolbox = Toolbox(options, clock) if tools is None and builtin_tools else None
-    if known is not None or toolbox is not None:
+    if known is not None or toolbox is not None or agents:
         conceal()  # what holds keys can be read by nobody it starts
     kept = store or thread_store(options)
     models = models or known
@@ -106,6 +108,7 @@ async def open_engine(
             defaults=default_settings(options, models),
             max_steps=options.max_steps,
             mcp_servers=enabled_servers(options) if toolbox is not None else (),
+            only_agent=only_agent,
             warnings=options.warnings,
         ),
         agents=running,
@@ -134,21 +137,6 @@ def memory_store() -> Store:
     return MemoryStore()
 
 
-def runner_agent(options: Options, url: str, *, token: str, stall_s: float) -> tuple[Catalogue, dict[str, Agent]]:
-    """A sandbox runner elsewhere that runs the turns: the models there are then, and the agent."""
-    from hames.agents.runner.agent import RunnerAgent
-    from hames.providers.agent_models import AgentModels
-
-    agent = RunnerAgent(url, token=token, stall_s=stall_s)
-    source = AgentModels(
-        agent.name,
-        display_name="Sandbox runner",
-        description="An agent in its own sandbox, on another machine or in a container",
-    )
-    models = Catalogue(options.environment, clock=SystemClock(), default=source.cards()[0].id, sources=[source])
-    return models, {agent.name: agent}
-
-
 @asynccontextmanager
 async def serve_engine(
     engine: Engine,
@@ -173,8 +161,8 @@ async def serve_engine(
             "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
         page=PAGE,
-        demo_model=DEMO_MODEL,
-        sandbox=lambda: sandbox_report(options),
+        demo_model="" if engine.rules.only_agent else DEMO_MODEL,
+        sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
     )
     if git_changes is not None:
         extras = replace(extras, git_changes=git_changes)
@@ -230,10 +218,12 @@ def check_agent_name(name: str, environment: Mapping[str, str]) -> None:
         raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed))}")
 
 
-async def sandbox_report(options: Options) -> "SandboxReport":
+async def sandbox_report(options: Options, *, runs_here: bool = True) -> "SandboxReport":
     from hames.protocols.sync.pages import SandboxReport
     from hames.sandbox.local import LocalSandbox
 
+    if not runs_here:
+        return SandboxReport(ok=True, message="")
     walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
     return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 

@@ -13,24 +13,25 @@ from codex_tasks import run_other_tasks
 from hames.agents.codex.history import told
 from hames.agents.codex.items import changes, completed_item
 from hames.agents.codex.models import CodexModels
-from hames.agents.codex.requests import opening, sandbox
+from hames.agents.codex.requests import opening, sandbox, thread_settings
 from hames.app import open_engine
 from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval, ReviewTarget
-from hames.domain.errors import UnknownModel
+from hames.domain.errors import InvalidCommand, UnknownModel
 from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import (
     AgentMessage,
     CommandExecution,
+    FileInput,
     McpToolCall,
     Reasoning,
     TextInput,
     ToolResult,
     UserMessage,
 )
-from hames.domain.options import Settings
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.policy import Decision, ExternalSandbox
 from hames.domain.state import Change, ThreadState, Turn
 from hames.ports import Compact, Prompt, Review, Task
@@ -228,6 +229,65 @@ def test_what_codex_lets_people_choose_reaches_its_turn(tmp_path: Path) -> None:
     assert (method, asked["model"], asked["personality"]) == ("turn/start", "a-model", "friendly")
     settings = {"model": "a-model", "reasoning_effort": "high"}
     assert asked["collaborationMode"] == {"mode": "plan", "settings": settings}
+
+
+def test_instructions_servers_and_a_schema_of_a_client_are_codexs() -> None:
+    server = ThreadServer(
+        name="docs",
+        command="docs-server",
+        args=("-v",),
+        env={"KEY": "secret"},
+        start_seconds=5,
+        enabled_tools=("find",),
+    )
+    web = ThreadServer(name="web", url="http://127.0.0.1:1/mcp", headers={"X-Key": "k"}, env_headers={"X-Env": "VAR"})
+    settings = Settings(
+        model="codex/default",
+        cwd="/w",
+        instructions="Be brief.",
+        base_instructions="You are a poet.",
+        mode_instructions="Plan first.",
+        personality="friendly",
+        mcp_servers=(server, web),
+    )
+    thread = thread_settings(settings)
+    assert (thread["developerInstructions"], thread["baseInstructions"]) == ("Be brief.", "You are a poet.")
+    assert thread["config"]["mcp_servers"] == {
+        "docs": {
+            "command": "docs-server",
+            "args": ["-v"],
+            "env": {"KEY": "secret"},
+            "startup_timeout_sec": 5,
+            "required": True,
+            "enabled_tools": ["find"],
+        },
+        "web": {
+            "url": "http://127.0.0.1:1/mcp",
+            "http_headers": {"X-Key": "k"},
+            "env_http_headers": {"X-Env": "VAR"},
+            "required": True,
+        },
+    }
+    schema = {"type": "object"}
+    ((_, asked),) = opening(Prompt(message=MESSAGE, output_schema=schema), settings, "their-thread", "their-model")
+    assert (asked["outputSchema"], asked["personality"]) == (schema, "friendly")
+    assert asked["collaborationMode"]["settings"]["developer_instructions"] == "Plan first."
+    assert "config" not in asked
+
+
+def test_a_server_whose_secrets_are_gone_is_refused_in_words() -> None:
+    server = ThreadServer(name="docs", command="docs-server", env={"KEY": None})
+    with pytest.raises(InvalidCommand, match="send them again"):
+        thread_settings(Settings(model="codex/default", cwd="/w", mcp_servers=(server,)))
+
+
+def test_an_attached_file_is_text_for_codex() -> None:
+    message = UserMessage(
+        id=ItemId("i"), step=0, content=(TextInput(text="look"), FileInput(path="a.txt")), attachments=("a note",)
+    )
+    ((_, asked),) = requests(Prompt(message=message))
+    assert [part["type"] for part in asked["input"]] == ["text", "text"]
+    assert "a note" in asked["input"][1]["text"]
 
 
 def test_what_was_chosen_once_can_be_taken_back() -> None:

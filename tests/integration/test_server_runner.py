@@ -82,6 +82,9 @@ def telling(*said: bytes, then: Callable[[], Awaitable[None]] | None = None) -> 
             received = b""
             while b'"thread"' not in received:
                 received += await stream.receive()
+                if received.startswith(b"GET ") and received.endswith(b"\r\n\r\n"):
+                    await stream.send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    return
             for chunk in said:
                 await stream.send(chunk)
             if then is not None:
@@ -144,9 +147,9 @@ async def test_each_event_of_a_runner_is_told_as_it_comes(tmp_path: Path) -> Non
             event("tool.started", id="t1", name="grep"),
             event("run.completed"),
         ]
-        turns.extend(anyio.Event() for _ in said)
 
         async def paced() -> None:
+            turns.extend(anyio.Event() for _ in said)
             for chunk, turn in zip(said, turns, strict=True):
                 await turn.wait()
                 await stream.send(chunk)
@@ -493,11 +496,13 @@ async def test_the_runners_own_policy_is_the_last_word(tmp_path: Path) -> None:
 
 
 async def test_a_word_in_between_is_refused_where_nobody_would_hear_it(tmp_path: Path) -> None:
-    model = ScriptedModel([say("Half", cut=True), hang()])
-    async with runner(model) as there, front(there.url, tmp_path) as client:
+    said = [STREAM, event("run.started", prompt="go"), event("assistant.delta", text="Half")]
+    async with (
+        stranger(telling(*said, then=anyio.sleep_forever)) as url,
+        front(url, tmp_path) as client,
+    ):
         await client.send({"type": "submit", "prompt": "go"})
-        with anyio.fail_after(5):
-            await model.hanging.wait()
+        await client.until(lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"] == "Half")
         await client.send({"type": "steer", "prompt": "psst"})
         while not client.errors:
             await client.hear()

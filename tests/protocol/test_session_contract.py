@@ -15,12 +15,13 @@ from stage import Stage
 
 from hames.core import watcher as broadcast
 from hames.core.engine import Engine
+from hames.domain.commands import StartTurn
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
+from hames.domain.items import TextInput
 from hames.domain.state import blank
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
-from hames.protocols.runner.messages import RunRequest
 from hames.protocols.runner.session import RunnerSession
 from hames.protocols.session import ReadClientFile, Session
 from hames.protocols.sse.session import SseSession
@@ -103,6 +104,7 @@ PROTOCOLS: dict[str, tuple[Callable[[], Session], list[bytes]]] = {
     ),
 }
 
+RUN = StartTurn(thread_id=ThreadId("ses_1"), content=(TextInput(text="go"),))
 
 SYNC = [
     json.dumps({"type": "commands", "commands": [command]}).encode()
@@ -117,7 +119,7 @@ SYNC = [
 PROTOCOLS |= {
     "sync": (lambda: SyncSession(ThreadId("ses_1"), ENCODER, str, can_answer=False, follows_list=True), SYNC),
     "sse": (lambda: SseSession(ThreadId("ses_1"), "3.1", can_answer=False), []),
-    "runner": (lambda: RunnerSession(RunRequest(prompt="go"), ThreadId("ses_1"), asks=True), []),
+    "runner": (lambda: RunnerSession(RUN, can_answer=False), []),
 }
 
 

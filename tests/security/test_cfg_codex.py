@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hames.agents.codex.thread_map import Known, ThreadMap
+from hames.agents.thread_map import Known, ThreadMap
 from hames.domain.ids import ThreadId
 
 THREAD = ThreadId("ses_planted")

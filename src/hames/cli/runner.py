@@ -8,6 +8,8 @@
 
 POST /runs {"prompt": "…", "thread": "…"} answers with run.started, assistant.delta, tool.started, tool.output,
 tool.completed, tool.failed and run.completed or run.error. Closing the request cancels the run.
+GET /capabilities lists what else a run can have: a model, a sandbox policy, images, instructions and more.
+A run can have a stricter sandbox policy than this runner's (--sandbox), never a looser one.
 If the request has "approvalPolicy", as `hames serve --runner` sends it, the run can send approval.requested and waits
 for POST /approvals/{id} {"decision": "once"}. Without it the run never asks; commands stay in the sandbox.
 --approval-policy of the runner overrides the request.

@@ -6,7 +6,8 @@
   hames serve --host 0.0.0.0 --token
                                     for other machines; clients need a token (HAMES_TOKEN, or one that hames creates)
   hames serve --runner http://10.0.0.7:4900
-                                    run turns on that `hames runner` (its token: HAMES_RUNNER_TOKEN)
+                                    run every turn on that `hames runner` (its token: HAMES_RUNNER_TOKEN); nothing
+                                    runs on this machine, and --model names one of the runner's models
 
 GET / is the page, GET /events and POST /prompt are the HTTP protocol, /ws, /bootstrap and /flint are WebSockets, and
 /openapi.json describes the rest. Programs of this user can also connect to hames.sock in the data directory:
@@ -19,14 +20,24 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
 
 from hames import logs
-from hames.app import STALL_SECONDS, open_engine, runner_agent, sandbox_report, serve_engine, thread_store, traced
+from hames.app import (
+    STALL_SECONDS,
+    open_engine,
+    sandbox_report,
+    serve_engine,
+    thread_store,
+    traced,
+)
 from hames.cli import flags
 from hames.cli.own_addresses import own_addresses
+from hames.cli.remote_engine import check_runner_address, open_runner_engine
 from hames.cli.wrapping import columns, fold
 from hames.config.load import Options
 from hames.domain.display import visible
@@ -92,6 +103,10 @@ def add_address(parser: ArgumentParser, port: int) -> None:
 
 
 def run(args: Namespace) -> int:
+    if args.runner is not None:
+        check_runner_address(args.runner)
+        if args.agent:
+            raise Misconfigured("--agent can't be used with --runner; the runner chooses who carries out the turns")
     options = flags.options(args)
     logs.set_up(level=options.log_level, file=options.log_file)
     address, token = address_of(args), token_of(args, options)
@@ -115,20 +130,37 @@ def token_of(args: Namespace, options: Options) -> str | None:
 async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
     store = thread_store(options)
     store.prepare()
-    models, agents = None, None
-    if args.runner:
-        token_there = os.environ.get("HAMES_RUNNER_TOKEN", "")
-        models, agents = runner_agent(options, args.runner, token=token_there, stall_s=args.runner_stall)
+    if args.runner is not None:
+        opening = open_runner_engine(
+            options,
+            store,
+            args.runner,
+            model=args.model or "",
+            token=os.environ.get("HAMES_RUNNER_TOKEN", ""),
+            stall_s=args.runner_stall,
+            memory=partial(store.private_directory, "runner"),
+        )
+    else:
+        opening = open_engine(options, store=store)
     async with (
-        open_engine(options, models=models, store=store, agents=agents) as engine,
-        serve_engine(engine, options, address, token=token, git_changes=git_changes) as server,
+        opening as engine,
+        serve_engine(engine, options, address, token=token, git_changes=_git_changes(args.runner)) as server,
         traced(engine, options),
     ):
-        await _welcome(server, options, engine.rules.defaults.model, address)
+        await _welcome(server, options, engine.rules.defaults.model, address, args.runner)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
         await until_stopped()
     return 0
+
+
+def _git_changes(runner: str | None) -> Callable[[str], Awaitable[GitChanges]]:
+    """What a runner changed is on its machine: the changes of this one would be taken for them."""
+
+    async def none_here(_cwd: str) -> GitChanges:
+        return GitChanges(problem=f"turns run on the runner at {runner}, and so do their changes to files")
+
+    return none_here if runner else git_changes
 
 
 async def git_changes(cwd: str) -> GitChanges:
@@ -151,20 +183,31 @@ async def until_stopped() -> None:
     alarm.start()
 
 
-async def _welcome(server: Server, options: Options, model: str, address: Address) -> None:
-    report = await sandbox_report(options)
+async def _welcome(server: Server, options: Options, model: str, address: Address, runner: str | None) -> None:
     width = columns(sys.stdout)
     rows = [
         *(("page", link) for link in _links(server, address)),
         *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
         ("workspace", visible(str(options.cwd))),
         ("model", model),
-        ("sandbox", "ready" if report.ok else report.message),
+        *(_runner_rows(options, runner, model) if runner else [("sandbox", await _sandbox(options))]),
         *(("warning", visible(warning)) for warning in options.warnings),
         ("devices", OTHER_DEVICES if address.is_loopback else PLAIN_HTTP),
     ]
     lines = [f"  {name:<10} {fold(says, width, indent=13)}" for name, says in rows]
     print("\n".join([f"Hames listens on {server.url}", *lines, "Ctrl+C stops it."]), flush=True)
+
+
+async def _sandbox(options: Options) -> str:
+    report = await sandbox_report(options)
+    return "ready" if report.ok else report.message
+
+
+def _runner_rows(options: Options, runner: str, model: str) -> list[tuple[str, str]]:
+    rows = [("runner", f"{visible(runner)} runs every turn; nothing runs on this machine")]
+    if options.model and model.partition("/")[2] not in (options.model, options.model.partition("/")[2]):
+        rows.append(("warning", f"the configured model {visible(options.model)} is ignored: the runner has its own"))
+    return rows
 
 
 def _links(server: Server, address: Address) -> list[str]:

@@ -13,6 +13,7 @@ from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
 from hames.core.watcher import Watcher
 from hames.domain.commands import (
+    AddHistory,
     ArchiveThread,
     ChangeSettings,
     Command,
@@ -143,6 +144,8 @@ class Engine:
                 return await turns.compact(thread_id)
             case StartReview():
                 return await turns.review(command)
+            case AddHistory():
+                return await turns.add_history(command)
             case ListServers(thread_id=thread_id):
                 return await turns.servers(thread_id)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):

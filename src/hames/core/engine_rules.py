@@ -19,5 +19,7 @@ class EngineRules(Value):
     """Whether a conversation that grows too long is summarised by itself."""
     mcp_servers: tuple[str, ...] = ()
     """The names of the MCP servers that are started with a thread's tools."""
+    only_agent: str = ""
+    """The agent that runs every turn, whatever model a thread has: one with another model is moved to the default."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the configuration, a sentence each: every thread is told with its first turn."""

@@ -1,14 +1,15 @@
 """A thread's past: its records as changes, what lies between two of its states, where a fork begins. Pure."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import overload
 
-from hames.domain.commands import ForkThread
+from hames.domain.commands import TURN_NAME, ForkThread, PastTurn
 from hames.domain.errors import InvalidCommand
-from hames.domain.events import Event, ItemDelta, Record
-from hames.domain.items import STREAMS, UserMessage
+from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Record, TurnEnded, TurnStarted
+from hames.domain.ids import ItemId, TurnId
+from hames.domain.items import STREAMS, AgentMessage, Item, TextInput, UserMessage
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply, blank
 
 
@@ -102,3 +103,19 @@ def find_duplicate_submit(state: ThreadState, client_id: str) -> Turn | QueuedPr
         if any(isinstance(item, UserMessage) and item.client_id == client_id for item in turn.items):
             return turn
     return None
+
+
+def past_events(turn: PastTurn, new_id: Callable[[str], str]) -> Iterator[Event]:
+    """A turn that ran elsewhere, as it is written into the log of a thread here."""
+    turn_id, step = TurnId(new_id("turn")), 0
+    yield TurnStarted(turn_id=turn_id, meta={TURN_NAME: turn.id})
+    for message in turn.messages:
+        if message.role == "user":
+            item: Item = UserMessage(id=ItemId(new_id("item")), step=step, content=message.content)
+        else:
+            step += 1
+            text = "\n\n".join(part.text for part in message.content if isinstance(part, TextInput))
+            item = AgentMessage(id=ItemId(new_id("item")), step=step, text=text, status="completed")
+        yield ItemStarted(turn_id=turn_id, item=item)
+        yield ItemCompleted(turn_id=turn_id, item=item)
+    yield TurnEnded(turn_id=turn_id, status="completed")

@@ -193,7 +193,7 @@ class Threads:
         """The project notes of the working directory, and an event if they are not the ones `shown`."""
         if self._notes is None or self.rules.system_prompt is not None:
             return None, []
-        if settings.model.partition("/")[0] in self._agents:
+        if self.rules.only_agent or settings.model.partition("/")[0] in self._agents:
             return None, []
         notes = await anyio.to_thread.run_sync(self._notes.read, settings.cwd)
         files = note_files(notes)

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
-from hames.core.history import find_duplicate_submit
+from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loop_agent import LoopAgent
 from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
@@ -21,6 +21,7 @@ from hames.core.thread import STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import CLOSE_SECONDS, RunningTurn
 from hames.domain.commands import (
+    AddHistory,
     DropPrompt,
     InterruptTurn,
     StartReview,
@@ -151,7 +152,7 @@ class Turns:
         turn = RunningTurn(loaded.thread, TurnId(self._ids.new("turn")), questions=self.questions, ids=self._ids)
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
         started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta)
-        events: list[Event] = [*before, started]
+        events: list[Event] = [*before, *self._move(loaded, before), started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
             events.append(ItemCompleted(turn_id=turn.turn_id, item=task.message))
@@ -161,6 +162,28 @@ class Turns:
             await loaded.thread.emit(*events)
             self.tasks.start_soon(self._run, loaded, turn, task)
         return loaded.thread.state.turns[-1]
+
+    def _move(self, loaded: LoadedThread, before: Sequence[Event]) -> list[Event]:
+        """Where one agent runs every turn: moves a thread with another model to the default model, and says so."""
+        only = self._threads.rules.only_agent
+        chosen = [event.settings for event in before if isinstance(event, SettingsChanged)]
+        settings = chosen[-1] if chosen else loaded.thread.state.settings
+        if not only or settings.model.partition("/")[0] == only:
+            return []
+        model = self._threads.rules.defaults.model
+        words = f"This thread used {settings.model}. On this server every turn runs on {model}, so it continues there."
+        return [
+            SettingsChanged(settings=replace(settings, model=model, options={})),
+            Noticed(source="hames", name="model_changed", severity="warning", message=words),
+        ]
+
+    async def add_history(self, command: AddHistory) -> ThreadState:
+        loaded = await self._threads.writable(command.thread_id)
+        with self._claim(loaded):
+            events = [event for turn in command.turns for event in past_events(turn, self._ids.new)]
+            if events:
+                await loaded.thread.emit(*events)
+        return loaded.thread.state
 
     async def _run(self, loaded: LoadedThread, turn: RunningTurn, task: Task) -> None:
         async def work() -> str:
@@ -186,7 +209,9 @@ class Turns:
 
         `settings` are those that the next turn will have, if not the thread's.
         """
-        provider = self._threads.models.find((settings or loaded.thread.state.settings).model).provider
+        provider = self._threads.rules.only_agent
+        if not provider:
+            provider = self._threads.models.find((settings or loaded.thread.state.settings).model).provider
         agent = self._agents.get(provider, self._loop)
         name = provider if provider in self._agents else self._loop.name
         if name in loaded.agents:

@@ -6,7 +6,7 @@ Every protocol decodes into these and nothing else crosses the engine's wall.
 from typing import Literal
 
 from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
-from hames.domain.items import UserInput
+from hames.domain.items import ImageInput, TextInput, UserInput
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Overrides
 from hames.domain.policy import Decision
@@ -147,6 +147,29 @@ class ChangeSettings(Value):
     overrides: Overrides
 
 
+class PastMessage(Value):
+    role: Literal["user", "assistant"]
+    content: tuple[TextInput | ImageInput, ...]
+
+
+TURN_NAME = "turn"
+"""The member of a turn's `meta` that has the name which another program gave the turn."""
+
+
+class PastTurn(Value):
+    """A turn that another program ran, in words. `id` is its name there."""
+
+    id: str = ""
+    messages: tuple[PastMessage, ...] = ()
+
+
+class AddHistory(Value):
+    """Add turns that ran elsewhere, so that the model knows of them. Refused while a turn runs."""
+
+    thread_id: ThreadId
+    turns: tuple[PastTurn, ...]
+
+
 class ListServers(Value):
     """The MCP servers of a thread and how each is doing; those that did not start yet begin to. None: of no thread."""
 
@@ -171,6 +194,7 @@ Command = (
     | CompactThread
     | StartReview
     | ChangeSettings
+    | AddHistory
     | ListServers
 )
 

@@ -7,6 +7,7 @@ found again by its title.
 import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import get_args
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,18 +16,29 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 from hames.core.engine import Engine
-from hames.domain.commands import CreateThread, ListThreads, ThreadPage
+from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
+from hames.domain.errors import ThreadNotFound, TurnBusy
 from hames.domain.ids import ThreadId
+from hames.domain.models import ModelCard
 from hames.domain.state import ThreadState
 from hames.observe.metrics import MEDIA_TYPE, Metrics
 from hames.protocols.runner import inbound
-from hames.protocols.runner.messages import ApprovalAnswer, RunRequest
+from hames.protocols.runner.messages import (
+    ApprovalAnswer,
+    Capabilities,
+    Capability,
+    KnownThread,
+    RunnerModel,
+    RunRequest,
+    SteerRequest,
+)
 from hames.protocols.runner.session import RunnerSession
 from hames.protocols.session import Session
 from hames.server import listener
 from hames.server.api.prompts import Ok
 from hames.server.api.status import Health
 from hames.server.api.streams import SessionStreams
+from hames.server.guard.middleware import RUN_BYTES
 from hames.server.http.reply import ALWAYS, reply
 from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint, openapi_description, routes
@@ -67,6 +79,9 @@ class RunnerApi:
         return [
             endpoint("POST /runs", self.run, body=RunRequest, media="text/event-stream"),
             endpoint("POST /approvals/{id}", self.approve, body=ApprovalAnswer, answer=Ok),
+            endpoint("POST /steer", self.steer, body=SteerRequest, answer=Ok),
+            endpoint("GET /threads/{thread}", self.known, answer=KnownThread),
+            endpoint("GET /capabilities", self.capabilities, answer=Capabilities),
             endpoint("GET /healthz", self.health, answer=Health),
             endpoint("GET /metrics", self.metrics, media="text/plain"),
             endpoint("GET /openapi.json", self.openapi),
@@ -74,14 +89,53 @@ class RunnerApi:
 
     async def run(self, request: Request) -> Response:
         """Run a prompt; the answer is the run's events (SSE). Closing it cancels the run."""
-        given = inbound.decode_run(await read_body(request))
-        return self.streams.response(RunnerSession(given, await self._thread(given.thread), asks=self._asks))
+        given = inbound.decode_run(await read_body(request, RUN_BYTES))
+        engine, thread_id = self._engine, await self._thread(given.thread)
+        state = await engine.execute(ReadThread(thread_id=thread_id))
+        assert isinstance(state, ThreadState)
+        if state.running is not None:
+            raise TurnBusy(f"the thread {given.thread!r} already runs a turn")
+        defaults, selectors = engine.rules.defaults, tuple(engine.models.selectors())
+        settings = inbound.overrides(given, state, defaults, selectors, asks=self._asks)
+        for command in inbound.before(given, thread_id, settings):
+            await engine.execute(command)
+        start = inbound.start(given, thread_id, settings)
+        return self.streams.response(RunnerSession(start, can_answer=given.approval_policy is not None))
 
     async def approve(self, request: Request) -> Response:
         """Answer a question of a run."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
         await self._engine.execute(command)
         return reply(Ok())
+
+    async def steer(self, request: Request) -> Response:
+        """Say something to the run that works on a thread."""
+        said = inbound.decode_steer(await read_body(request, RUN_BYTES))
+        thread_id = await self._find_thread(said.thread)
+        if thread_id is None:
+            raise ThreadNotFound(f"there is no thread {said.thread!r} here")
+        await self._engine.execute(inbound.steer_turn(said, thread_id))
+        return reply(Ok())
+
+    async def known(self, request: Request) -> Response:
+        """Which turns of a thread this runner has seen."""
+        found = await self._find_thread(request.path_params["thread"])
+        state = await self._engine.execute(ReadThread(thread_id=found)) if found is not None else None
+        return reply(inbound.known_thread(state if isinstance(state, ThreadState) else None))
+
+    async def capabilities(self, _request: Request) -> Response:
+        """What this runner can do beyond the specification, and its models."""
+        engine, defaults = self._engine, self._engine.rules.defaults
+        cards = [card for card in engine.models.cards() if card.usable and not card.successor]
+        offered = Capabilities(
+            can=get_args(Capability),
+            models=tuple(map(_model, cards)),
+            default_model=defaults.model,
+            selectors=tuple(engine.models.selectors()),
+            sandbox=defaults.sandbox,
+            approval_policy=None if self._asks else defaults.approval_policy,
+        )
+        return reply(offered)
 
     async def health(self, _request: Request) -> Response:
         """Whether the server is running."""
@@ -118,3 +172,14 @@ class RunnerApi:
                 return found.id
             if (cursor := page.next_cursor) is None:
                 return None
+
+
+def _model(card: ModelCard) -> RunnerModel:
+    return RunnerModel(
+        id=card.id,
+        name=card.display_name,
+        description=card.description,
+        context_window=card.context_window,
+        images=card.images,
+        reasoning=card.reasoning,
+    )

@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 
 from hames.agents.codex import models
-from hames.agents.codex.history import told
+from hames.agents.codex.history import told, told_instructions
 from hames.agents.codex.requests import opening, thread_settings
-from hames.agents.codex.thread_map import Known, ThreadMap
 from hames.agents.codex.turn import STEER_SECONDS, CodexTurn, codex_notice
 from hames.agents.process import AgentProcess, ProgramRefused
+from hames.agents.thread_map import Known, ThreadMap, digest
 from hames.domain.errors import InvalidCommand, ProviderError
 from hames.domain.items import UserMessage
 from hames.domain.json import Json
@@ -62,7 +62,9 @@ class CodexAgent:
 class CodexThread:
     """Implements `ports.AgentThread`."""
 
-    abilities: frozenset[Ability] = frozenset({"review", "compact", "steer"})
+    abilities: frozenset[Ability] = frozenset(
+        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers"}
+    )
 
     def __init__(self, agent: CodexAgent) -> None:
         self._agent = agent
@@ -130,10 +132,15 @@ class CodexThread:
         if thread is None or known is None:
             known, thread = None, await process.call("thread/start", settings)
         unseen = [one for one in earlier if known is None or one.id not in known.turns]
-        if items := told(unseen):
+        instructions = turn.settings.instructions
+        items = told(unseen)
+        if known is not None and known.instructions != digest(instructions):
+            items.append(told_instructions(instructions))  # a thread that goes on keeps those it began with
+        if items:
             await process.call("thread/inject_items", {"threadId": thread["thread"]["id"], "items": items})
         seen = dict(known.turns) if known is not None else {}
-        self._agent.threads.keep(turn.thread_id, thread["thread"]["id"], {**seen, **{one.id: "" for one in unseen}})
+        seen |= {one.id: "" for one in unseen}
+        self._agent.threads.keep(turn.thread_id, thread["thread"]["id"], seen, instructions=instructions)
         return thread
 
 

@@ -9,9 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.domain.commands import ReviewTarget
-from hames.domain.items import TextInput, UserMessage
-from hames.domain.json import Json
-from hames.domain.options import Settings
+from hames.domain.errors import InvalidCommand
+from hames.domain.items import FileInput, TextInput, UserMessage
+from hames.domain.json import NOTHING, Json
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.policy import (
     ApprovalPolicy,
     DangerFullAccess,
@@ -38,20 +39,58 @@ def thread_settings(settings: Settings) -> dict[str, Json]:
     chosen: dict[str, Json] = {"cwd": settings.cwd, "approvalPolicy": POLICIES[settings.approval_policy]}
     if model and model != DEFAULT:
         chosen["model"] = model
+    if settings.instructions:
+        chosen["developerInstructions"] = settings.instructions
+    if settings.base_instructions:
+        chosen["baseInstructions"] = settings.base_instructions
+    if settings.mcp_servers:
+        chosen["config"] = {"mcp_servers": {server.name: _server(server) for server in settings.mcp_servers}}
     return chosen
+
+
+def _server(server: ThreadServer) -> dict[str, Json]:
+    """An MCP server in the words of Codex's configuration. Raises `InvalidCommand` for one whose secrets are gone."""
+    if None in (*server.env.values(), *server.headers.values()):
+        raise InvalidCommand(
+            f"the environment and headers of the MCP server {server.name!r} are not kept: send them again"
+        )
+    told: dict[str, Json] = {
+        "command": server.command,
+        "args": list(server.args),
+        "cwd": server.cwd,
+        "env": dict(server.env),
+        "url": server.url,
+        "http_headers": dict(server.headers),
+        "env_http_headers": dict(server.env_headers),
+        "startup_timeout_sec": server.start_seconds,
+        "tool_timeout_sec": server.call_seconds,
+        "disabled_tools": list(server.disabled_tools),
+    }
+    said = {name: value for name, value in told.items() if value}
+    said["required"] = True  # otherwise Codex asks its model before the server has started, and says nothing
+    if server.enabled_tools is not None:
+        said["enabled_tools"] = list(server.enabled_tools)
+    return said
+
+
+def _turn_only(settings: dict[str, Json]) -> dict[str, Json]:
+    """Without what belongs to a thread: a turn takes it from there."""
+    of_thread = ("developerInstructions", "baseInstructions", "config")
+    return {name: value for name, value in settings.items() if name not in of_thread}
 
 
 def opening(task: Task, settings: Settings, thread_id: str, model: str) -> Iterator[tuple[str, dict[str, Json]]]:
     """The requests that start the turn, in order. `model` is what Codex's thread has."""
     match task:
-        case Prompt(message=message):
+        case Prompt(message=message, output_schema=schema):
             options = {"threadId": thread_id, **_turn_settings(settings, model)}
             if settings.options.get("collaboration_mode") == REVIEW:
                 words = "\n\n".join(part.text for part in message.content if isinstance(part, TextInput))
                 yield "thread/settings/update", options
                 yield "review/start", _review(thread_id, ReviewTarget(kind="custom", text=words))
             else:
-                yield "turn/start", {**options, "input": inputs(message)}
+                schema_member = {} if schema is NOTHING else {"outputSchema": schema}
+                yield "turn/start", {**options, **schema_member, "input": inputs(message)}
         case Review(target=target):
             # A review changes nothing, whatever the thread's sandbox allows. The next turn says its own again.
             read_only = replace(settings, sandbox=ReadOnly())
@@ -76,16 +115,20 @@ def _review(thread_id: str, target: ReviewTarget) -> dict[str, Json]:
 
 
 def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:
-    asked: dict[str, Json] = {"sandboxPolicy": sandbox(settings.sandbox), **thread_settings(settings)}
+    asked: dict[str, Json] = {"sandboxPolicy": sandbox(settings.sandbox), **_turn_only(thread_settings(settings))}
     effort = settings.options.get("reasoning_effort", DEFAULT)
     mode = settings.options.get("collaboration_mode", DEFAULT)
-    if personality := PERSONALITIES.get(settings.options.get("personality", "")):
+    if personality := PERSONALITIES.get(settings.options.get("personality", settings.personality)):
         asked["personality"] = personality
     if name := asked.get("model") or model:
         # It takes precedence over `model` and `effort`, and is the only place where an effort can be taken back.
         asked["collaborationMode"] = {
             "mode": "plan" if mode == "plan" else DEFAULT,
-            "settings": {"model": name, "reasoning_effort": None if effort == DEFAULT else effort},
+            "settings": {
+                "model": name,
+                "reasoning_effort": None if effort == DEFAULT else effort,
+                **({"developer_instructions": settings.mode_instructions} if settings.mode_instructions else {}),
+            },
         }
     elif effort != DEFAULT:
         asked["effort"] = effort
@@ -94,10 +137,13 @@ def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:
 
 def inputs(message: UserMessage) -> list[dict[str, Json]]:
     parts: list[dict[str, Json]] = []
+    attachments = iter(message.attachments)
     for part in message.content:
         match part:
             case TextInput(text=text):
                 parts.append({"type": "text", "text": text})
+            case FileInput(path=path):  # Codex has no such input
+                parts.append({"type": "text", "text": f'<file path="{path}">\n{next(attachments, "")}\n</file>'})
             case _:
                 parts.append(msgspec.to_builtins(part))
     return parts

@@ -9,7 +9,7 @@ import msgspec
 
 from hames.codecs.sse import SseDecoder
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
-from hames.domain.items import FileUpdate
+from hames.domain.items import Compaction, FileUpdate, McpToolCall, Plan, WebSearch
 from hames.domain.json import Json
 from hames.domain.usage import Usage
 from hames.domain.value import Value
@@ -38,6 +38,11 @@ class Told(Value, rename="camel"):
     duration_ms: int | None = None
     stop_reason: str = ""
     usage: Usage = Usage()
+    run_id: str = ""
+    stream: str = ""
+    detail: Plan | McpToolCall | WebSearch | Compaction | None = None
+    http_status: int | None = None
+    severity: str = ""
     item: str = ""
     intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit | None = None
     reason: str = ""

@@ -2,6 +2,8 @@
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from hames.codecs import sse
 from hames.codecs.jsontext import encode
 from hames.domain import events, items
@@ -32,6 +34,12 @@ def project(change: Change) -> list[m.RunnerEvent]:
             ]
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
             return [m.ApprovalResolved(id=approval_id, decision=decision)]
+        case events.StepVoided():
+            return [m.StepVoided()]
+        case events.UsageReported(model=model, usage=usage):
+            return [m.UsageReported(model=model, usage=usage)]
+        case events.Noticed(source=source, name=name, message=message, severity=severity):
+            return [m.Notice(source=source, name=name, message=message, severity=severity)]
         case events.TurnEnded():
             return [_end_event(change, event)]
         case (
@@ -40,12 +48,9 @@ def project(change: Change) -> list[m.RunnerEvent]:
             | events.ThreadArchived()
             | events.SettingsChanged()
             | events.ToolCalled()
-            | events.StepVoided()
-            | events.UsageReported()
             | events.PromptQueued()
             | events.PromptRemoved()
             | events.QueueHeld()
-            | events.Noticed()
             | events.NotesRead()
         ):
             return []
@@ -70,14 +75,16 @@ def _start_events(event: events.ItemStarted, item: items.Item) -> list[m.RunnerE
             more = {"kind": "command", "input": {"command": command, "cwd": cwd}, "command": command, "cwd": cwd}
         case items.FileChange(changes=changes):
             more = {"kind": "file", "changes": changes}
-        case items.McpToolCall(arguments=given) | items.ToolCall(arguments=given):
+        case items.ToolCall(arguments=given):
             more = {"input": given}
+        case items.McpToolCall(arguments=given):
+            more = {"input": given, "detail": item}
         case items.WebSearch(query=query):
-            more = {"input": {"query": query}}
+            more = {"input": {"query": query}, "detail": _public(item)}
         case items.Artifact(path=path):
             more = {"input": {"path": path}}
         case items.Plan() | items.Compaction():
-            more = {}
+            more = {"detail": item}
         case _ as never:
             assert_never(never)
     return [m.ToolStarted(id=item.id, name=tool_name(item), **more)]
@@ -91,15 +98,17 @@ def _delta_events(change: Change, delta: events.ItemDelta) -> list[m.RunnerEvent
         case items.AgentMessage():
             return [m.AssistantDelta(text=delta.text)]
         case items.Reasoning():
-            return [m.ReasoningDelta(text=delta.text)] if delta.stream == "text" else []
+            return [m.ReasoningDelta(text=delta.text, stream="summary" if delta.stream == "summary" else "text")]
         case _:
             return [m.ToolOutput(id=delta.item_id, text=delta.text)]
 
 
 def _completion_events(item: items.Item) -> list[m.RunnerEvent]:
     match item:
-        case items.UserMessage() | items.AgentMessage() | items.Reasoning():
+        case items.UserMessage():
             return []
+        case items.AgentMessage() | items.Reasoning():
+            return [m.MessageCompleted()]
         case items.Compaction():
             result = None
         case _:
@@ -110,7 +119,11 @@ def _completion_events(item: items.Item) -> list[m.RunnerEvent]:
     reason = items.reason_of(item)
     if item.status in ("completed", "running"):
         changes = item.changes if isinstance(item, items.FileChange) else ()
-        return [m.ToolCompleted(id=item.id, result=text, exit_code=code, duration_ms=took, changes=changes)]
+        return [
+            m.ToolCompleted(
+                id=item.id, result=text, exit_code=code, duration_ms=took, changes=changes, detail=_detail(item)
+            )
+        ]
     error = reason or text or (INTERRUPTED if item.status == "interrupted" else item.status)
     return [m.ToolFailed(id=item.id, error=error, outcome=item.status, exit_code=code, duration_ms=took)]
 
@@ -121,5 +134,17 @@ def _end_event(change: Change, event: events.TurnEnded) -> m.RunnerEvent:
         usage = turn.usage if turn is not None else m.Usage()
         return m.RunCompleted(stop_reason=event.stop_reason, usage=usage)
     if event.error is not None:
-        return m.RunError(message=event.error.message, info=event.error.info)
+        error = event.error
+        return m.RunError(message=error.message, info=error.info, http_status=error.http_status)
     return m.RunError(message="the run was cancelled", info="Cancelled")
+
+
+def _detail(item: items.Item) -> m.Detail | None:
+    if isinstance(item, items.WebSearch):
+        return _public(item)
+    return item if isinstance(item, items.Plan | items.McpToolCall | items.Compaction) else None
+
+
+def _public(search: items.WebSearch) -> items.WebSearch:
+    """Without what the model service wants back for itself."""
+    return replace(search, opaque=None, provider="")

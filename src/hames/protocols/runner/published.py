@@ -6,5 +6,5 @@ from hames.protocols.schema import Published
 PUBLISHED = Published(
     name="runner",
     streamed={name: kind for kind, name in m.NAMES.items()},
-    also=(m.RunRequest, m.ApprovalAnswer),
+    also=(m.RunRequest, m.SteerRequest, m.ApprovalAnswer, m.Capabilities, m.KnownThread),
 )

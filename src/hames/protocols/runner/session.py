@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from hames.codecs import sse
-from hames.domain.commands import InterruptTurn
+from hames.domain.commands import CompactThread, InterruptTurn, StartReview, StartTurn
 from hames.domain.errors import HarnessError
 from hames.domain.events import TurnEnded
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.state import Change, ThreadState, Turn
-from hames.protocols.runner import inbound
-from hames.protocols.runner.messages import RunError, RunRequest
+from hames.protocols.runner.messages import RunError
 from hames.protocols.runner.outbound import frame, project
 from hames.protocols.session import Action, Close, Execute, Follow, Outcome, Session
 
@@ -18,11 +17,11 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class RunnerSession(Session):
-    def __init__(self, request: RunRequest, thread_id: ThreadId, *, asks: bool) -> None:
-        """`asks`: whoever starts a run says whether it is asked."""
-        self._thread_id = thread_id
-        self._follow = Follow(thread_id=thread_id, can_answer=request.approval_policy is not None)
-        self._start = Execute(command=inbound.start_turn(request, thread_id, asks=asks))
+    def __init__(self, command: StartTurn | StartReview | CompactThread, *, can_answer: bool) -> None:
+        """`command` starts the run. `can_answer`: whoever started it decides approvals."""
+        self._thread_id = command.thread_id
+        self._follow = Follow(thread_id=command.thread_id, can_answer=can_answer)
+        self._start = Execute(command=command)
         self._turn_id: TurnId | None = None
         """While it runs."""
         self._output: list[bytes] = []

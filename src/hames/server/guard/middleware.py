@@ -22,7 +22,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 BODY_BYTES = 1 << 20
 UPLOAD_BYTES = 10 << 20
 SIGN_IN_BYTES = 1 << 10
-LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES}
+RUN_BYTES = 32 << 20
+"""What a runner is sent: the images of a prompt and the history of a thread come in one body."""
+LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES, "/runs": RUN_BYTES, "/steer": RUN_BYTES}
 RATE_PER_SECOND = 50.0
 BURST = 200.0
 

@@ -1,9 +1,10 @@
-"""Which of Codex's threads and turns belong to which of ours: a small file for each thread.
+"""Which of another agent's threads and turns belong to which of ours: a small file for each thread.
 
-It is kept in the user's own state directory: one that came with a repository could lead Codex to any thread it has.
+It is kept in the user's own state directory: one that came with a repository could lead the agent to any thread it has.
 Nothing in it is followed elsewhere, waited for or read without end.
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Generator, Mapping
@@ -21,10 +22,12 @@ _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Known(Value):
-    """`turns`: ours to theirs, in order; empty for a turn that Codex was only told about."""
+    """`turns`: ours to theirs, in order; empty for a turn that the agent was only told about, or has no name for."""
 
     thread: str
     turns: dict[str, str] = {}
+    instructions: str = ""
+    """A digest of the client's instructions that the agent was told last; empty: none."""
 
     def until(self, last: str) -> "Known":
         """As it was when that turn of ours had ended."""
@@ -34,22 +37,26 @@ class Known(Value):
 
 class ThreadMap:
     def __init__(self, directory: Callable[[], Path | None]) -> None:
-        """`directory` says where it is kept; None: nowhere, and Codex is told again with every turn."""
+        """`directory` says where it is kept; None: nowhere, and the agent is told again with every turn."""
         self._directory = directory
 
     def known(self, thread_id: ThreadId) -> Known | None:
-        """What cannot be read is forgotten: Codex is told again."""
+        """What cannot be read is forgotten: the agent is told again."""
         try:
             with self._open() as at:
                 return msgspec.json.decode(_read(_name(thread_id), at), type=Known)
         except (OSError, ValueError):
             return None
 
-    def keep(self, thread_id: ThreadId, theirs: str, turns: Mapping[str, str]) -> None:
-        before = self.known(thread_id)
-        seen = before.turns if before is not None and before.thread == theirs else {}
-        after = Known(thread=theirs, turns={**seen, **turns})
-        if after == before:
+    def keep(
+        self, thread_id: ThreadId, theirs: str, turns: Mapping[str, str], *, instructions: str | None = None
+    ) -> None:
+        """`instructions` None: as they were."""
+        kept = self.known(thread_id)
+        before = kept if kept is not None and kept.thread == theirs else Known(thread=theirs)
+        told = before.instructions if instructions is None else digest(instructions)
+        after = Known(thread=theirs, turns={**before.turns, **turns}, instructions=told)
+        if after == kept:
             return
         with suppress(OSError), self._open() as at:
             _replace(_name(thread_id), msgspec.json.encode(after), at)
@@ -63,6 +70,10 @@ class ThreadMap:
             yield at
         finally:
             os.close(at)
+
+
+def digest(instructions: str) -> str:
+    return hashlib.sha256(instructions.encode()).hexdigest()[:32] if instructions else ""
 
 
 def _name(thread_id: ThreadId) -> str:

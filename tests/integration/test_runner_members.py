@@ -1,0 +1,553 @@
+"""What travels between a server and its runner beyond the specification; and what a runner that knows only the
+specification is never asked."""
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from test_server_runner import STREAM, event, runner, stranger
+
+from hames.agents.runner.agent import RunnerAgent
+from hames.agents.runner.capabilities import NOTHING_ANNOUNCED, read_announcement
+from hames.clock_and_ids import SystemClock
+from hames.core.engine import Engine
+from hames.core.engine_rules import EngineRules
+from hames.domain.commands import (
+    ChangeSettings,
+    CompactThread,
+    ForkThread,
+    InterruptTurn,
+    ListThreads,
+    ReadThread,
+    ReviewTarget,
+    StartReview,
+    StartTurn,
+    SteerTurn,
+    ThreadPage,
+)
+from hames.domain.errors import HarnessError, InvalidCommand
+from hames.domain.events import UsageReported
+from hames.domain.ids import ThreadId
+from hames.domain.items import (
+    AgentMessage,
+    Compaction,
+    FileInput,
+    ImageInput,
+    Plan,
+    Reasoning,
+    TextInput,
+    UserInput,
+    UserMessage,
+    WebSearch,
+)
+from hames.domain.json import NOTHING, Json
+from hames.domain.options import Overrides, Settings
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.request import PictureBlock, ReasoningEnded, SummaryDelta, TextBlock
+from hames.domain.state import Change, ThreadState, Turn
+from hames.protocols.runner.inbound import allowed_sandbox
+from hames.server.listener import Address
+from hames.server.runner import running as runner_running
+from hames.store.jsonl import JsonlStore
+from hames.store.memory import MemoryStore
+from hames.store.places import Places
+from hames.testing.fakes.clock import CountingIds
+from hames.testing.fakes.model import ScriptedModel, call, fail, hang, notice, say, search, tell, usage
+from hames.tools.files.workspace import LocalWorkspace
+from hames.tools.plan import PlanTool
+from support import ECHO, NoTrust, TheseTools, created, engine, turn_end
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+IMAGE = ImageInput(url="data:image/png;base64," + base64.b64encode(PIXEL).decode())
+HELLO = TextInput(text="Hello")
+
+
+@asynccontextmanager
+async def server(url: str, directory: Path, *, store: Any = None, memory: Path | None = None) -> AsyncGenerator[Engine]:
+    """A server's engine, which has only the runner at `url` to run turns with."""
+    agent = RunnerAgent(url, stall_s=5.0, cwd=str(directory), memory=lambda: memory)
+    await agent.learn()
+    rules = EngineRules(
+        defaults=Settings(model=agent.models.default, cwd=str(directory), approval_policy="never"), only_agent="runner"
+    )
+    house = Engine(
+        store=store or MemoryStore(),
+        models=agent.models,
+        workspace=LocalWorkspace(),
+        tools=TheseTools([ECHO]),
+        trust=NoTrust(),
+        clock=SystemClock(),
+        ids=CountingIds(),
+        rules=rules,
+        agents={agent.name: agent},
+    )
+    async with house:
+        yield house
+    await agent.aclose()
+
+
+async def ended(house: Engine, command: Any) -> Turn:
+    return (await changes(house, command))[-1].after.turns[-1]
+
+
+async def changes(house: Engine, command: Any) -> list[Change]:
+    watcher = await house.watch(command.thread_id)
+    await house.execute(command)
+    try:
+        return await turn_end(watcher)
+    finally:
+        watcher.close()
+
+
+def prompt(thread: ThreadState, *content: UserInput, schema: Json = NOTHING, **overrides: Any) -> StartTurn:
+    return StartTurn(
+        thread_id=thread.id, content=content or (HELLO,), overrides=Overrides(**overrides), output_schema=schema
+    )
+
+
+def spoken(model: ScriptedModel, number: int = -1) -> list[str]:
+    """What the model was shown, in words."""
+    blocks = [block for message in model.requests[number].messages for block in message.blocks]
+    return [block.text for block in blocks if isinstance(block, TextBlock)]
+
+
+async def test_an_image_reaches_the_runners_model(tmp_path: Path) -> None:
+    model = ScriptedModel([say("A dot.")])
+    (tmp_path / "note.txt").write_text("a note")
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house)
+        turn = await ended(house, prompt(thread, HELLO, IMAGE, FileInput(path="note.txt")))
+    assert turn.status == "completed", turn.error
+    blocks = model.requests[0].messages[0].blocks
+    assert [type(block) for block in blocks] == [TextBlock, PictureBlock, TextBlock]
+    assert "a note" in blocks[2].text
+
+
+async def test_an_attached_file_reaches_a_runner_of_the_specification(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    async with seed_only() as (url, bodies), server(url, tmp_path) as house:
+        thread = await created(house)
+        assert (await ended(house, prompt(thread, HELLO, FileInput(path="note.txt")))).status == "completed"
+    assert "a note" in bodies[0]["prompt"]
+
+
+async def test_a_fork_keeps_its_history_at_the_runner(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Noted.")], [say("Second.")], [say("It is 4711.")], [say("Again.")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house)
+        first = await ended(house, prompt(thread, TextInput(text="My number is 4711"), IMAGE))
+        await ended(house, prompt(thread, TextInput(text="Something else")))
+        fork = await house.execute(ForkThread(thread_id=thread.id, last_turn_id=first.id))
+        assert isinstance(fork, ThreadState)
+        await ended(house, prompt(fork, TextInput(text="Which number?")))
+        assert spoken(model) == ["My number is 4711", "Noted.", "Which number?"]
+        assert isinstance(model.requests[-1].messages[0].blocks[1], PictureBlock)
+        await ended(house, prompt(fork, TextInput(text="Really?")))
+        asked = ["My number is 4711", "Noted.", "Which number?", "It is 4711.", "Really?"]
+        assert spoken(model) == asked, "it is told once"
+
+
+async def test_a_long_history_fits_into_a_run(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Noted.")], [say("Yes.")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house)
+        await ended(house, prompt(thread, TextInput(text="x" * (3 << 20))))
+        fork = await house.execute(ForkThread(thread_id=thread.id))
+        assert isinstance(fork, ThreadState)
+        turn = await ended(house, prompt(fork))
+    assert turn.status == "completed", turn.error
+    assert [len(text) for text in spoken(model)] == [3 << 20, len("Noted."), len("Hello")]
+
+
+async def test_a_runner_that_lost_the_thread_is_told_again(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+    kept = MemoryStore()
+    thread: ThreadState | None = None
+    for words in ("One", "Two"):
+        model = ScriptedModel([say(f"{words}, noted.")])
+        async with runner(model) as there, server(there.url, tmp_path, store=kept) as house:
+            thread = thread or await created(house)
+            await ended(house, prompt(thread, TextInput(text=words)))
+        seen.append(spoken(model))
+    assert seen == [["One"], ["One", "One, noted.", "Two"]]
+
+
+async def test_steering_reaches_the_running_turn_at_the_runner(tmp_path: Path) -> None:
+    go_on = anyio.Event()
+
+    async def wait(arguments: dict[str, object], tell_: Any) -> str:
+        await tell_("waiting")
+        await go_on.wait()
+        return "waited"
+
+    from support import PlainTool
+
+    model = ScriptedModel([call("wait")], [say("Quickly done.")])
+    async with (
+        engine(model, PlainTool("wait", wait), clock=SystemClock(), policy="never") as elsewhere,
+        runner_running(elsewhere, Address(port=0), version="0") as there,
+        server(there.url, tmp_path) as house,
+    ):
+        thread = await created(house)
+        watcher = await house.watch(thread.id)
+        await house.execute(prompt(thread))
+        with anyio.fail_after(10):
+            while not any("waiting" in repr(change.record.event) for change in await watcher.next()):
+                pass
+        await house.execute(SteerTurn(thread_id=thread.id, content=(TextInput(text="And be quick"),)))
+        go_on.set()
+        turn = (await turn_end(watcher))[-1].after.turns[-1]
+    assert "And be quick" in spoken(model)
+    said = [item for item in turn.items if isinstance(item, UserMessage)]
+    assert len(said) == 2
+    assert turn.status == "completed"
+
+
+async def test_a_plan_at_the_runner_is_a_plan_here(tmp_path: Path) -> None:
+    entries = [{"step": "Look", "status": "inProgress"}, {"step": "Fix", "status": "pending"}]
+    model = ScriptedModel([call("plan", entries=entries, explanation="Two steps")], [say("Go.")])
+    async with (
+        engine(model, PlanTool(), clock=SystemClock(), policy="never") as elsewhere,
+        runner_running(elsewhere, Address(port=0), version="0") as there,
+        server(there.url, tmp_path) as house,
+    ):
+        turn = await ended(house, prompt(await created(house)))
+    [plan] = [item for item in turn.items if isinstance(item, Plan)]
+    assert [(entry.step, entry.status) for entry in plan.entries] == [("Look", "inProgress"), ("Fix", "pending")]
+    assert plan.text.startswith("Two steps")
+    assert plan.status == "completed"
+
+
+async def test_reasoning_summaries_and_searches_arrive(tmp_path: Path) -> None:
+    thought = [tell(SummaryDelta(block=0, text="In short.")), tell(ReasoningEnded(block=0, opaque="x"))]
+    model = ScriptedModel([*thought, search("weather"), say("Sunny.")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        turn = await ended(house, prompt(await created(house)))
+    [reasoning] = [item for item in turn.items if isinstance(item, Reasoning)]
+    assert (reasoning.summary, reasoning.text) == ("In short.", "")
+    [found] = [item for item in turn.items if isinstance(item, WebSearch)]
+    assert (found.query, found.opaque) == ("weather", None)
+
+
+async def test_the_kind_of_an_error_arrives(tmp_path: Path) -> None:
+    model = ScriptedModel([fail("bad key", status=401, info="Unauthorized")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        turn = await ended(house, prompt(await created(house)))
+    assert turn.error is not None
+    assert (turn.error.info, turn.error.http_status) == ("Unauthorized", 401)
+    assert "bad key" in turn.error.message
+
+
+async def test_each_model_call_is_counted_once(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        [call("echo"), usage(input_tokens=5, output_tokens=2)], [say("Done."), usage(input_tokens=9, output_tokens=1)]
+    )
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        heard = await changes(house, prompt(await created(house)))
+    counted = [one.record.event for one in heard if isinstance(one.record.event, UsageReported)]
+    assert [(one.usage.input_tokens, one.usage.output_tokens) for one in counted] == [(5, 2), (9, 1)]
+    assert heard[-1].after.last_usage.input_tokens == 9, "the context meter shows one call, not the sum"
+
+
+async def test_a_notice_of_the_runner_arrives(tmp_path: Path) -> None:
+    model = ScriptedModel([notice("rate_limit", "slow down"), say("Done.")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        heard = await changes(house, prompt(await created(house)))
+    assert any("slow down" in repr(one.record.event) for one in heard)
+
+
+async def test_a_review_and_a_summary_are_made_by_the_runner(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Hi.")], [say("We said hello.")], [say("No mistakes.")], [say("Yes.")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house)
+        await ended(house, prompt(thread))
+        compacted = await ended(house, CompactThread(thread_id=thread.id))
+        assert compacted.kind == "compact"
+        [item] = [item for item in compacted.items if isinstance(item, Compaction)]
+        assert (item.status, item.summary) == ("completed", "We said hello.")
+        target = ReviewTarget(kind="custom", text="Look for mistakes")
+        review = await ended(house, StartReview(thread_id=thread.id, target=target))
+        assert [item.text for item in review.items if isinstance(item, AgentMessage)] == ["No mistakes."]
+        assert "reviewing" in model.requests[2].system
+        await ended(house, prompt(thread))
+        assert "Hello" in spoken(model)
+        assert sum("Hi." in text for text in spoken(model)) == 0, "it goes on from the summary, and is told once"
+
+
+async def test_instructions_reach_the_runners_model_and_can_be_taken_back(tmp_path: Path) -> None:
+    model = ScriptedModel([say("1")], [say("2")], [say("3")])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house, instructions="Answer in French.")
+        await ended(house, prompt(thread))
+        await ended(house, prompt(thread, instructions="", base_instructions="You are a poet."))
+        await ended(house, prompt(thread, base_instructions=""))
+    first, second, third = (request.system for request in model.requests)
+    assert "Answer in French." in first
+    assert "Answer in French." not in second
+    assert "You are a poet." in second
+    assert "You are a coding agent" not in second
+    assert "You are a coding agent" in third
+    assert "poet" not in third
+
+
+async def test_an_answer_matches_the_schema_also_at_the_runner(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    model = ScriptedModel([say("seven")], [say('{"n": 7}')])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        turn = await ended(house, prompt(await created(house), schema=schema))
+    assert turn.status == "completed", turn.error
+    said = [item.text for item in turn.items if isinstance(item, AgentMessage)]
+    assert msgspec.json.decode(said[-1]) == {"n": 7}
+
+
+@pytest.mark.parametrize("policy", ["never", "onRequest", "unlessTrusted", "always"])
+async def test_settings_of_the_thread_are_those_of_the_run(tmp_path: Path, policy: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    model = ScriptedModel([say("1")], [say("2")])
+    async with (
+        engine(model, ECHO, clock=SystemClock(), policy="never", cwd=tmp_path) as elsewhere,
+        runner_running(elsewhere, Address(port=0), version="0") as there,
+        server(there.url, tmp_path) as house,
+    ):
+        thread = await created(house)
+        chosen = {"approval_policy": policy, "sandbox": ReadOnly(), "agent": "plan", "cwd": str(other)}
+        await ended(house, prompt(thread, **chosen))
+        settings = await settings_there(elsewhere)
+        assert (settings.approval_policy, settings.sandbox, settings.agent) == (policy, ReadOnly(), "plan")
+        assert settings.cwd == str(other)
+        back = {"approval_policy": "never", "sandbox": WorkspaceWrite(), "agent": "code", "cwd": str(tmp_path)}
+        await ended(house, prompt(thread, **back))
+        settings = await settings_there(elsewhere)
+        assert (settings.approval_policy, settings.sandbox, settings.agent) == ("never", WorkspaceWrite(), "code")
+        assert settings.cwd == str(tmp_path)
+
+
+async def settings_there(elsewhere: Engine) -> Settings:
+    page = await elsewhere.execute(ListThreads())
+    assert isinstance(page, ThreadPage)
+    state = await elsewhere.execute(ReadThread(thread_id=page.threads[0].id))
+    assert isinstance(state, ThreadState)
+    return state.settings
+
+
+async def test_a_directory_that_the_runner_does_not_have_is_refused_in_words(tmp_path: Path) -> None:
+    elsewhere, here = tmp_path / "there", tmp_path / "here"
+    for folder in (elsewhere, here):
+        folder.mkdir()
+    model = ScriptedModel([say("1")])
+    async with (
+        engine(model, ECHO, clock=SystemClock(), policy="never", cwd=elsewhere) as other,
+        runner_running(other, Address(port=0), version="0") as there,
+        server(there.url, here) as house,
+    ):
+        gone = here / "gone"
+        gone.mkdir()
+        thread = await created(house, cwd=str(gone))
+        gone.rmdir()
+        turn = await ended(house, prompt(thread))
+    assert turn.error is not None
+    assert "gone" in turn.error.message
+    assert not model.requests
+
+
+FULL, EXTERNAL = DangerFullAccess(), ExternalSandbox()
+WIDE = WorkspaceWrite(writable_roots=("/data",), network_access=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "most", "given"),
+    [
+        (None, WIDE, WIDE),
+        (ReadOnly(), FULL, ReadOnly()),
+        (ReadOnly(), EXTERNAL, ReadOnly()),
+        (WorkspaceWrite(), FULL, WorkspaceWrite()),
+        (WorkspaceWrite(), WIDE, WorkspaceWrite()),
+        (WorkspaceWrite(), EXTERNAL, EXTERNAL),
+        (WIDE, WIDE, WIDE),
+        (FULL, FULL, FULL),
+        (EXTERNAL, FULL, EXTERNAL),
+        (FULL, WorkspaceWrite(), None),
+        (EXTERNAL, WorkspaceWrite(), None),
+        (WIDE, WorkspaceWrite(), None),
+        (WorkspaceWrite(network_access=True), WorkspaceWrite(), None),
+        (WorkspaceWrite(), ReadOnly(), None),
+        (FULL, ReadOnly(), None),
+    ],
+)
+def test_a_runner_gives_as_much_freedom_as_it_has(
+    wanted: SandboxPolicy | None, most: SandboxPolicy, given: SandboxPolicy | None
+) -> None:
+    if given is not None:
+        assert allowed_sandbox(wanted, most) == given
+        return
+    with pytest.raises(InvalidCommand, match="this runner allows"):
+        allowed_sandbox(wanted, most)
+
+
+@asynccontextmanager
+async def seed_only(announcement: bytes = b"") -> AsyncGenerator[tuple[str, list[Json]]]:
+    """A runner that knows the specification and nothing else; and the bodies of the runs it was asked for."""
+    bodies: list[Json] = []
+    done = [event("run.started", prompt="go"), event("assistant.delta", text="Done."), event("run.completed")]
+    found = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(announcement), announcement)
+    missing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            received = b""
+            while b"\r\n\r\n" not in received:
+                received += await stream.receive()
+            head, _, body = received.partition(b"\r\n\r\n")
+            if head.startswith(b"GET "):
+                await stream.send(found if announcement and b"/capabilities" in head else missing)
+                return
+            length = int(head.lower().partition(b"content-length:")[2].split()[0])
+            while len(body) < length:
+                body += await stream.receive()
+            bodies.append(msgspec.json.decode(body))
+            await stream.send(STREAM + b"".join(done))
+
+    async with stranger(serve) as url:
+        yield url, bodies
+
+
+async def test_a_runner_of_the_specification_still_works(tmp_path: Path) -> None:
+    async with seed_only() as (url, bodies), server(url, tmp_path, memory=tmp_path / "memory") as house:
+        thread = await created(house)
+        for _ in range(2):
+            assert (await ended(house, prompt(thread))).status == "completed"
+    assert [body["prompt"] for body in bodies] == ["Hello", "Hello"]
+    assert {body["thread"] for body in bodies} == {thread.id}
+
+
+@pytest.mark.parametrize(
+    ("content", "overrides", "words"),
+    [
+        ((HELLO, IMAGE), {}, "images"),
+        ((IMAGE,), {}, "images"),
+        ((HELLO,), {"sandbox": ReadOnly()}, "sandbox"),
+        ((HELLO,), {"sandbox": DangerFullAccess()}, "sandbox"),
+        ((HELLO,), {"sandbox": WorkspaceWrite(network_access=True)}, "sandbox"),
+        ((HELLO,), {"approval_policy": "always"}, "approval"),
+        ((HELLO,), {"agent": "plan"}, "plan mode"),
+        ((HELLO,), {"instructions": "Be brief."}, "instructions"),
+        ((HELLO,), {"base_instructions": "You are a poet."}, "instructions"),
+        ((HELLO,), {"personality": "friendly"}, "instructions"),
+        ((HELLO,), {"cwd": "/"}, "one directory"),
+        ((HELLO,), {"model": "runner/other"}, "no model"),
+        ((HELLO,), {"options": {"reasoning_effort": "high"}}, "option"),
+    ],
+)
+@pytest.mark.parametrize("announcement", [b"", b"nonsense", b'{"can": 7, "models": "none"}', b"[]"])
+async def test_what_a_runner_of_the_specification_cannot_do_is_refused_in_words(
+    tmp_path: Path, content: tuple[UserInput, ...], overrides: dict[str, Any], words: str, announcement: bytes
+) -> None:
+    async with seed_only(announcement) as (url, bodies), server(url, tmp_path) as house:
+        thread = await created(house)
+        try:
+            turn = await ended(house, prompt(thread, *content, **overrides))
+        except HarnessError as refusal:
+            said = str(refusal)
+        else:
+            assert turn.status == "failed"
+            assert turn.error is not None
+            said = turn.error.message
+        assert words in said
+        assert bodies == [], "it was not asked to run anything"
+
+
+@pytest.mark.parametrize("task", ["review", "compact", "steer"])
+async def test_other_tasks_are_refused_for_a_runner_of_the_specification(tmp_path: Path, task: str) -> None:
+    async with seed_only() as (url, bodies), server(url, tmp_path) as house:
+        thread = await created(house)
+        target = ReviewTarget(kind="uncommittedChanges")
+        match task:
+            case "review":
+                command: Any = StartReview(thread_id=thread.id, target=target)
+            case "compact":
+                command = CompactThread(thread_id=thread.id)
+            case _:
+                command = SteerTurn(thread_id=thread.id, content=(HELLO,))
+        with pytest.raises(HarnessError):
+            await house.execute(command)
+        assert bodies == []
+
+
+async def test_a_history_that_a_runner_cannot_take_is_refused_in_words(tmp_path: Path) -> None:
+    async with seed_only() as (url, bodies), server(url, tmp_path, memory=tmp_path / "memory") as house:
+        thread = await created(house)
+        await ended(house, prompt(thread))
+        fork = await house.execute(ForkThread(thread_id=thread.id))
+        assert isinstance(fork, ThreadState)
+        turn = await ended(house, prompt(fork))
+        assert turn.error is not None
+        assert "start a new thread" in turn.error.message
+        assert len(bodies) == 1
+
+
+async def test_what_a_schema_asks_is_asked_of_a_runner_of_the_specification(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    async with seed_only() as (url, bodies), server(url, tmp_path) as house:
+        turn = await ended(house, prompt(await created(house), schema=schema))
+    assert turn.status == "failed", "its answer is no JSON, twice"
+    assert '"integer"' in bodies[0]["prompt"]
+
+
+async def test_a_runner_that_never_asks_is_said_so(tmp_path: Path) -> None:
+    async with seed_only() as (url, _), server(url, tmp_path) as house:
+        thread = await created(house, approval_policy="unlessTrusted")
+        heard = await changes(house, prompt(thread))
+    assert ["never asks" in one.notice.message for one in heard[-1].after.warnings] == [True]
+
+
+async def test_an_interrupt_here_ends_the_run_there(tmp_path: Path) -> None:
+    model = ScriptedModel([hang()])
+    async with runner(model) as there, server(there.url, tmp_path) as house:
+        thread = await created(house)
+        watcher = await house.watch(thread.id)
+        await house.execute(prompt(thread))
+        with anyio.fail_after(10):
+            await model.hanging.wait()
+        await house.execute(InterruptTurn(thread_id=thread.id))
+        assert (await turn_end(watcher))[-1].after.turns[-1].status == "interrupted"
+        with anyio.fail_after(10):
+            while model.open_streams:
+                await anyio.sleep(0.01)  # until the runner has noticed
+
+
+async def test_a_thread_with_a_model_of_this_machine_moves_to_the_runner(tmp_path: Path) -> None:
+    here = ScriptedModel([say("Noted.")], [say("From here.")])
+    there_model = ScriptedModel([say("It is 4711.")])
+
+    def store() -> JsonlStore:
+        return JsonlStore(tmp_path / "data", places=Places(tmp_path / "state"))
+
+    async with engine(here, clock=SystemClock(), cwd=tmp_path, store=store(), policy="never") as local:
+        thread = await created(local)
+        await ended(local, prompt(thread, TextInput(text="My number is 4711")))
+    async with runner(there_model) as there, server(there.url, tmp_path, store=store()) as house:
+        with pytest.raises(InvalidCommand, match="runner"):
+            await house.execute(ChangeSettings(thread_id=thread.id, overrides=Overrides(model=thread.settings.model)))
+        turn = await ended(house, prompt(thread, TextInput(text="Which number?")))
+        assert turn.status == "completed", turn.error
+        state = await house.execute(ReadThread(thread_id=ThreadId(thread.id)))
+        assert isinstance(state, ThreadState)
+        assert state.settings.model == "runner/default"
+        assert "runner/default" in state.warnings[-1].notice.message
+    assert spoken(there_model) == ["My number is 4711", "Noted.", "Which number?"]
+    assert len(here.requests) == 1
+
+
+def test_an_announcement_is_read_member_by_member() -> None:
+    said = {"can": ["images"], "models": [{"id": "a/b"}, 7], "approvalPolicy": "never", "new": 1}
+    read = read_announcement(msgspec.json.encode(said))
+    assert (read.can, read.models, read.approval_policy) == (frozenset({"images"}), (), "never")
+    assert read_announcement(b"\xff") == NOTHING_ANNOUNCED
