@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, field
 
 from hames.domain.errors import ErrorInfo
 from hames.domain.grants import AlwaysCovers
-from hames.domain.items import ItemStatus, PlanEntry
+from hames.domain.items import Citation, ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, Decision
 from hames.domain.value import Value
@@ -135,6 +135,8 @@ class AssistantMessageData(Value):
     text: str
     status: ItemStatus
     summary: str | UnsetType = UNSET
+    citations: tuple[Citation, ...] | UnsetType = UNSET
+    """The sources that the text names."""
 
 
 class FileChange(Value):

@@ -11,6 +11,7 @@ of replies, one per model call, and a reply is a list of steps (or one step, or 
 The steps of a reply:
 
     {"say": "text"}                        text; "pieces": 4 cuts it in four, otherwise word by word
+                                           "cites": [{"url": "…", "title": "…", "quote": "…"}] names its sources
     {"think": "text"}                      reasoning
     {"call": "tool", "with": {…}}          a tool call; "arguments": "…" instead is its raw text, valid or not
     {"search": "query"}                    a web search by the service itself
@@ -44,10 +45,11 @@ from stat import S_ISREG
 import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 
 from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError
 from hames.domain.ids import CallId
-from hames.domain.items import Call
+from hames.domain.items import Call, Citation
 from hames.domain.json import Json
 from hames.domain.request import (
     ModelEvent,
@@ -103,6 +105,7 @@ class Step(Value, forbid_unknown_fields=True, rename={"arguments_": "with"}):
     status: int | None = None
     info: ErrorInfo = "Other"
     retryable: bool = False
+    cites: tuple[Citation, ...] = ()
 
 
 Reply = tuple[Step, ...]
@@ -273,7 +276,8 @@ class _Play:
         if step.say is not None:
             for piece in self._cut(step.say, step.pieces):
                 yield TextDelta(block=block, text=piece)
-            yield TextEnded(block=block)
+            cited = tuple(replace(source, end=source.end or len(step.say)) for source in step.cites)
+            yield TextEnded(block=block, citations=cited)
         elif step.think is not None:
             for piece in self._cut(step.think, step.pieces):
                 yield ReasoningDelta(block=block, text=piece)
