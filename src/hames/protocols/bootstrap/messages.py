@@ -100,13 +100,15 @@ class ThreadTime(Value):
 
 
 class Thread(Value, rename="camel"):
-    """`notice` is a sentence about the thread that a client should show to its user, if there is one."""
+    """`notice` is a sentence about the thread that a client should show to its user, if there is one. `archived` is
+    there, and true, for an archived thread."""
 
     thread_id: str
     title: str
     directory: str
     time: ThreadTime
     notice: str | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
 
 
 class TurnTime(Value):
