@@ -236,3 +236,19 @@ def test_attach_joins_the_server_that_runs_here_and_says_when_none_does(shell: S
     finally:
         serving.terminate()
         serving.communicate(timeout=30)
+
+
+def test_an_answer_in_pieces_is_one_text_with_numbered_sources_under_it(shell: Shell) -> None:
+    page = {"url": "https://a.example", "title": "A \x1b[31mpage", "quote": "3.15"}
+    model = shell.script(
+        [{"say": "Python "}, {"say": "3.15 is out", "cites": [page, page]}, {"say": "."}], name="cited"
+    )
+    done = shell.hames("run", "go", "--model", model)
+    assert done.stdout == "Python 3.15 is out.\n\n[1] A \\x1b[31mpage: https://a.example\n"
+    assert shell.hames("run", "go", "--quiet", "--model", model).stdout == "Python 3.15 is out.\n"
+    (item,) = [
+        event["item"]
+        for event in events(shell.hames("run", "go", "--json", "--model", model).stdout)
+        if event["type"] == "item.completed" and event["item"]["type"] == "agentMessage"
+    ]
+    assert [(cited["start"], cited["end"]) for cited in item["citations"]] == [(7, 18), (7, 18)]

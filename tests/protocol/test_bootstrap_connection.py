@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from hames.core import watcher as watchers
 from hames.core.engine import Engine
+from hames.domain.commands import ArchiveThread
+from hames.domain.ids import ThreadId
 from hames.domain.state import Change
 from hames.ports import Tell
 from hames.protocols.bootstrap.session import BootstrapSession
@@ -116,6 +118,16 @@ async def test_every_thread_is_listed_however_many_there_are() -> None:
         listed = (await client.ask("thread.list"))["result"]["threads"]
     assert {thread["threadId"] for thread in listed} == set(made)
     assert len(listed) == len(made)
+
+
+@pytest.mark.spec("bootstrap/thread-list")
+async def test_archived_threads_are_listed_and_marked() -> None:
+    the_engine = engine(ScriptedModel())
+    async with clients(the_engine) as [client]:
+        kept, archived = await client.thread(), await client.thread()
+        await the_engine.execute(ArchiveThread(thread_id=ThreadId(archived)))
+        listed = (await client.ask("thread.list"))["result"]["threads"]
+    assert {thread["threadId"]: thread.get("archived") for thread in listed} == {kept: None, archived: True}
 
 
 async def test_a_reader_that_stalls_is_cut_off_and_catches_up_to_the_letter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -471,7 +471,7 @@ async def test_a_reply_that_breaks_off_is_asked_for_again_and_the_model_never_se
     model.assert_finished()
     turn = changes[-1].after.turns[-1]
     assert turn.status == "completed"
-    assert [getattr(item, "text", "") for item in turn.items[1:]] == ["half", "whole block", "cut", "All of it."]
+    assert [getattr(item, "text", "") for item in turn.items[1:]] == ["half", "whole blockcut", "All of it."]
     assert [event.step for event in events(changes) if isinstance(event, StepVoided)] == [1, 2]
     assert blocks(model) == [TextBlock(text="go")]
 

@@ -404,3 +404,34 @@ def test_the_client_without_an_event_loop_runs_a_real_agent(tmp_path: Path) -> N
     assert (tmp_path / "made").exists()
     assert isinstance(seen[-1], TurnCompleted)
     assert text_of(seen[-1].turn) == "Done."
+
+
+QUESTION = {"threadId": "t1", "turnId": "u1", "itemId": "i1", "command": "ls", "cwd": "/"}
+
+
+@pytest.mark.parametrize("number", [7, 0, "seven"])
+@pytest.mark.parametrize("calls_back", [True, False])
+async def test_an_approval_request_with_any_id_is_answered_under_that_id(number: int | str, calls_back: bool) -> None:
+    async def accept(asked: ApprovalAsked) -> m.ApprovalWord:
+        assert asked.request_id == str(number)
+        return "accept"
+
+    hand = Hand()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hand.answer_the_handshake)
+        async with AppServerClient.connect(hand.wire(), on_approval=accept if calls_back else None) as client:
+            await hand.heard.receive()  # `initialized`
+            events = client.events()
+            asked = {"id": number, "method": "item/commandExecution/requestApproval", "params": QUESTION}
+            await hand.say.send(msgspec.json.encode(asked) + b"\n")
+            with anyio.fail_after(30):
+                if not calls_back:
+                    await until(events, ApprovalAsked)
+                    await client.answer(str(number), "accept")
+                answer = msgspec.json.decode(await hand.heard.receive())
+    assert answer == {"id": number, "result": {"decision": "accept"}}
+
+
+async def test_a_question_with_a_number_can_be_settled_by_another_client() -> None:
+    settled = read_event("serverRequest/resolved", {"threadId": "t1", "requestId": 7})
+    assert settled == ApprovalSettled(thread_id="t1", request_id="7")

@@ -345,3 +345,43 @@ async def test_hello_answers_every_prompt() -> None:
     for messages in ((said,), (said, answer, said), (said, answer, said, answer, said)):
         request = ModelRequest(model="hello", messages=messages)
         assert any(isinstance(event, TextDelta) for event in [event async for event in provider.stream(request)])
+
+
+async def test_the_prompt_after_a_turn_without_a_reply_is_answered_by_its_own_conversation(tmp_path: Path) -> None:
+    script = {
+        "conversations": [
+            {"when": "fail", "replies": [[{"fail": "on holiday"}]]},
+            {"when": "greet", "replies": ["Hello."]},
+        ],
+        "otherwise": ["Something else."],
+    }
+    stage = Stage(tmp_path, script)
+    # What the engine sends: neighbours of one role are one message.
+    stage.messages = (Message(role="user", blocks=(TextBlock(text="please fail"), TextBlock(text="greet me"))),)
+    assert (await stage.hear()).texts == ("Hello.",)
+    stage.prompt("please fail")
+    for _ in range(2):  # the same prompt again, after it failed: the conversation begins anew
+        assert "on holiday" in str((await failed(stage.provider, stage.request()))[1])
+        last = stage.messages[-1]
+        stage.messages = (*stage.messages[:-1], Message(role="user", blocks=(*last.blocks, TextBlock(text="fail"))))
+
+
+async def test_the_prompt_after_an_interrupted_tool_is_not_taken_for_steering(tmp_path: Path) -> None:
+    script = {
+        "conversations": [
+            {"when": "wait", "replies": [[{"call": "shell", "with": {"command": "sleep 9"}}], "Waited."]},
+            {"when": "greet", "replies": ["Hello."]},
+        ]
+    }
+    for result, text, expected in (
+        ("interrupted; it may have run", "greet me", "Hello."),
+        ("not run: nobody approved it", "greet me", "Hello."),
+        ("done", "greet me meanwhile", "Waited."),
+    ):
+        stage = Stage(tmp_path, script)
+        stage.prompt("wait")
+        (made,) = (await stage.hear()).calls
+        back = ResultBlock(call=made, text=result, failed=result != "done")
+        messages = [message for message in stage.messages if not isinstance(message.blocks[0], ResultBlock)]
+        stage.messages = (*messages, Message(role="user", blocks=(back, TextBlock(text=text))))
+        assert (await stage.hear()).texts == (expected,)

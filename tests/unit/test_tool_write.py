@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hames.domain.approvals import ChangeFiles, Harmless
 from hames.domain.items import FileChange, FileUpdate, Stream
-from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
 from hames.tools.files.apply_changes import MAX_BYTES
 from toolbench import workshop
 
@@ -150,3 +150,19 @@ async def test_a_file_where_a_directory_should_be_is_said(tmp_path: Path) -> Non
         done = await shop.do("write", path="g/h", content="x")
         assert done.failed
         assert "not a directory" in done.text
+
+
+@pytest.mark.parametrize("policy", [DangerFullAccess(), ExternalSandbox()])
+async def test_without_a_sandbox_file_tools_reach_what_commands_reach(
+    tmp_path: Path, policy: DangerFullAccess | ExternalSandbox
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    path = str(tmp_path / "elsewhere" / "f")
+    async with workshop(tmp_path / "w", policy=policy) as shop:
+        assert not (await shop.do("write", path=path, content="one\n")).failed
+        assert not (await shop.do("edit", path=path, old_string="one", new_string="two")).failed
+        assert "two" in (await shop.do("read", path=path)).text
+        assert "f" in (await shop.do("list", path=str(tmp_path / "elsewhere"))).text
+        assert not (await shop.do("write", path="../elsewhere/g", content="x\n")).failed
+    async with workshop(tmp_path / "w2", policy=ReadOnly()) as shop:
+        assert "outside the workspace" in (await shop.do("read", path=path)).text

@@ -33,7 +33,7 @@ from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval, 
 from hames.domain.errors import ApprovalNotFound, HarnessError, Misconfigured, StepLimitReached, TurnBusy, TurnNotFound
 from hames.domain.events import ApprovalRequested, ItemCompleted, ToolCalled
 from hames.domain.ids import ThreadId
-from hames.domain.items import AgentMessage, Item, Reasoning, TextInput, ToolCall, ToolResult, UserMessage
+from hames.domain.items import Item, Reasoning, TextInput, ToolCall, ToolResult, UserMessage
 from hames.domain.json import Json
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, Decision, SandboxPolicy
@@ -270,6 +270,7 @@ class Harness:
             patience_s=ANSWER_SECONDS,
             system_prompt=system_prompt,
             compacts=False,  # messages are appended and never modified
+            text_block_ended=self._hear_text,
         )
         async with app.open_engine(
             self._options,
@@ -342,6 +343,14 @@ class Harness:
         except Exception as problem:
             self._fail(problem)
 
+    def _hear_text(self, thread_id: ThreadId, text: str) -> None:
+        if self._handler is None or self._handler_failure is not None or thread_id != self.thread_id:
+            return
+        try:
+            self._handler.on_text(text)  # each text block when it ends; a message may have several
+        except Exception as problem:
+            self._fail(problem)
+
     def _fail(self, problem: Exception) -> None:
         """An exception of the handler ends the prompt, which raises it."""
         if self._scope is None:  # a client of `serve` prompts: there is nobody here to raise it to
@@ -395,8 +404,6 @@ def _deliver(handler: EventHandler, change: Change) -> None:
 
 def _deliver_item(handler: EventHandler, item: Item) -> None:
     match item:
-        case AgentMessage(text=text, status="completed"):
-            handler.on_text(text)
         case ToolCall(status="skipped"):
             pass  # the specification has no result for a call that was not executed
         case ToolCall(call_id=call_id, result=ToolResult(text=text, failed=failed)):

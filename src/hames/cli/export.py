@@ -5,12 +5,12 @@ import time
 
 import msgspec
 
-from hames.domain.display import one_line, printable
+from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.tui.text import json_on_one_line, shown_input
+from hames.tui.text import json_on_one_line, shown_input, source_lines
 
 WHY_CHARS = 400
 
@@ -51,7 +51,7 @@ def _block(item: wire.ThreadItem) -> str:
         case wire.UserMessageItem(content=content):
             return "\n".join(f"> {line}" for line in printable(shown_input(content)).split("\n"))
         case wire.AgentMessageItem(text=text):
-            return printable(text)
+            return "\n\n".join([printable(text), *map(visible, source_lines(item))])
         case wire.ReasoningItem(summary=summary, content=content):
             words = printable(next((part for part in (content, summary) if isinstance(part, str) and part), ""))
             return f"<details><summary>Reasoning</summary>\n\n{words}\n\n</details>" if words else ""

@@ -1,5 +1,8 @@
 """How an engine runs turns, beside what each thread says."""
 
+from collections.abc import Callable
+
+from hames.domain.ids import ThreadId
 from hames.domain.options import Settings
 from hames.domain.value import Value
 
@@ -23,3 +26,5 @@ class EngineRules(Value):
     """The agent that runs every turn, whatever model a thread has: one with another model is moved to the default."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the configuration, a sentence each: every thread is told with its first turn."""
+    text_block_ended: Callable[[ThreadId, str], None] | None = None
+    """Called with each whole text block of a reply; a message may have several."""

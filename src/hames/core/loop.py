@@ -23,7 +23,18 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import CallId, ItemId
-from hames.domain.items import AgentMessage, Call, Item, ItemStatus, Reasoning, Stream, UserMessage, WebSearch, closed
+from hames.domain.items import (
+    AgentMessage,
+    Call,
+    Citation,
+    Item,
+    ItemStatus,
+    Reasoning,
+    Stream,
+    UserMessage,
+    WebSearch,
+    closed,
+)
 from hames.domain.request import (
     ModelRequest,
     OfferedTool,
@@ -88,6 +99,12 @@ class ModelReply:
         self.usage: Usage | None = None
         self.ended: ReplyEnded | None = None
         self.anything = False
+        self.message: AgentMessage | None = None
+        """The message whose last text block has ended; the next text block goes on with it."""
+        self.lengths: dict[ItemId, int] = {}
+        """Of the text of each message."""
+        self.block_starts: dict[int, int] = {}
+        """Where each text block begins in its message."""
         self._chars = 0
 
     def grow(self, chars: int) -> None:
@@ -156,13 +173,13 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
         async for event in events:
             match event:
                 case TextDelta(block=block, text=text):
-                    await _stream(turn, reply, block, MESSAGE, text=text)
+                    await _say(turn, reply, block, text)
                 case ReasoningDelta(block=block, text=text):
                     await _stream(turn, reply, block, REASONING, text=text)
                 case SummaryDelta(block=block, text=text):
                     await _stream(turn, reply, block, REASONING, text=text, stream="summary")
-                case TextEnded(block=block):
-                    await _finish(turn, reply, block)
+                case TextEnded():
+                    await _end_text(turn, reply, event)
                 case ReasoningEnded(block=block, opaque=opaque):
                     if block not in reply.items and opaque is not None:
                         await _open(turn, reply, block, REASONING)
@@ -170,6 +187,7 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
                     provider = turn.provider.name
                     await _finish(turn, reply, block, provider=provider, opaque=opaque, duration_ms=round(took * 1000))
                 case ToolCallStarted():
+                    await _finish_message(turn, reply)
                     reply.anything = True
                     reply.grow(BLOCK_CHARS)
                 case ToolCallDelta(text=text):
@@ -203,7 +221,52 @@ async def _stream(
     await turn.handle.append(item_id, text, stream)
 
 
+async def _say(turn: LoopTurn, reply: ModelReply, block: int, text: str) -> None:
+    """Text blocks that follow each other are one message: services cut an answer into blocks wherever they cite."""
+    item_id = reply.items.get(block)
+    if item_id is None:
+        if reply.message is None or reply.message.id in reply.items.values():
+            item_id = await _open(turn, reply, block, MESSAGE)
+        else:
+            reply.grow(BLOCK_CHARS)
+            item_id = reply.items[block] = reply.message.id
+        reply.block_starts[block] = reply.lengths.get(item_id, 0)
+    reply.lengths[item_id] = reply.lengths.get(item_id, 0) + len(text)
+    await _stream(turn, reply, block, MESSAGE, text=text)
+
+
+async def _end_text(turn: LoopTurn, reply: ModelReply, ended: TextEnded) -> None:
+    item_id = reply.items.pop(ended.block, None)
+    if item_id is None:
+        return
+    before, start, length = _message_so_far(reply, item_id), reply.block_starts[ended.block], reply.lengths[item_id]
+    cited = tuple(_moved(citation, start, length) for citation in ended.citations)
+    reply.message = replace(before, id=item_id, citations=(*before.citations, *cited))
+    if turn.text_block_ended is not None and isinstance(item := turn.item(item_id), AgentMessage):
+        turn.text_block_ended(turn.handle.thread_id, item.text[start:])
+    if ended.whole:
+        await _finish_message(turn, reply)
+
+
+def _message_so_far(reply: ModelReply, item_id: ItemId) -> AgentMessage:
+    """The citations of a message, without its text."""
+    return reply.message if reply.message is not None and reply.message.id == item_id else MESSAGE
+
+
+def _moved(citation: Citation, by: int, length: int) -> Citation:
+    """Counted from the beginning of the message instead of its block, and never beyond its end."""
+    start, end = (min(max(place, 0) + by, length) for place in (citation.start, citation.end))
+    return replace(citation, start=start, end=max(start, end))
+
+
+async def _finish_message(turn: LoopTurn, reply: ModelReply) -> None:
+    if (message := reply.message) is not None and message.id not in reply.items.values():
+        reply.message = None
+        await turn.complete(message.id, "completed", citations=message.citations)
+
+
 async def _open(turn: LoopTurn, reply: ModelReply, block: int, blank: Item) -> ItemId:
+    await _finish_message(turn, reply)
     reply.anything = True
     reply.grow(BLOCK_CHARS)
     item_id = reply.items[block] = turn.handle.new_item_id()
@@ -221,6 +284,7 @@ async def _finish(
 
 
 async def _call(turn: LoopTurn, reply: ModelReply, call: Call) -> None:
+    await _finish_message(turn, reply)
     reply.anything = True
     if any(call.id == other.id for other in reply.calls):  # some services repeat themselves; results need a name each
         call = replace(call, id=CallId(f"{call.id}_{len(reply.calls)}"))
@@ -233,8 +297,9 @@ async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> 
 
     The calls of a broken reply stay in the history: the model reads that they did not run.
     """
+    await _finish_message(turn, reply)
     events: list[TurnEvent] = [
-        ItemCompleted(turn_id=turn.turn_id, item=closed(turn.item(item_id), "interrupted" if broken else "completed"))
+        ItemCompleted(turn_id=turn.turn_id, item=_cut_off(reply, turn.item(item_id), broken=broken))
         for item_id in reply.items.values()
     ]
     reply.items.clear()
@@ -245,6 +310,13 @@ async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> 
         reply.usage = None
     if events:
         await turn.handle.emit(*events)
+
+
+def _cut_off(reply: ModelReply, item: Item, *, broken: bool) -> Item:
+    """An item whose block never ended, as it is."""
+    if isinstance(item, AgentMessage):
+        item = replace(item, citations=_message_so_far(reply, item.id).citations)
+    return closed(item, "interrupted" if broken else "completed")
 
 
 def _check_ending(reply: ModelReply) -> None:

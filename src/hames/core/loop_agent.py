@@ -133,6 +133,7 @@ class LoopThread:
             max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
             compacts=rules.compacts,
             notes=notes,
+            text_block_ended=rules.text_block_ended,
         )
 
     async def _notes(self, settings: Settings, turn_id: TurnId) -> tuple[Note, ...]:

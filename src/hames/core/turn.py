@@ -155,6 +155,8 @@ class LoopTurn:
     memory: Memory = field(default_factory=Memory)
     compacts: bool = True
     notes: tuple[Note, ...] = ()
+    text_block_ended: Callable[[ThreadId, str], None] | None = None
+    """Called with each whole text block of a reply. A message may have several."""
     user_messages_shown: int = 0
     """How many of the turn's user messages the model has been shown."""
 

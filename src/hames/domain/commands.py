@@ -22,11 +22,14 @@ class CreateThread(Value):
 
 
 class ListThreads(Value):
-    """Newest first. `cursor` is what the page before returned; `search` looks at titles and at what was said."""
+    """Newest first. `cursor` is what the page before returned; `search` looks at titles and at what was said.
+
+    `archived` None: archived or not.
+    """
 
     limit: int | None = None
     cursor: str | None = None
-    archived: bool = False
+    archived: bool | None = False
     search: str = ""
 
 

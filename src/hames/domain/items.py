@@ -103,9 +103,26 @@ class UserMessage(_Item, tag="user_message", kw_only=True):
     meta: Json = NOTHING
 
 
+class Citation(Value):
+    """Where a part of an answer comes from, as the model service says.
+
+    `start` and `end` count characters (code points) of the message's text; both are 0 where the service names no place.
+    """
+
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    """The source's own words, where the service quotes them."""
+    start: int = 0
+    end: int = 0
+
+
 class AgentMessage(_Item, tag="agent_message", kw_only=True):
+    """What the model says. The text blocks that follow each other in one reply are one message."""
+
     text: str = ""
     status: ItemStatus = "running"
+    citations: tuple[Citation, ...] = ()
 
 
 class Reasoning(_Item, tag="reasoning", kw_only=True):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from hames.domain.items import Call, Picture
+from hames.domain.items import Call, Citation, Picture
 from hames.domain.json import Json
 from hames.domain.usage import Usage
 from hames.domain.value import Value
@@ -81,7 +81,12 @@ class TextDelta(Value):
 
 
 class TextEnded(Value):
+    """`citations` count from the beginning of the block. With `whole` the message ends here, and the next text block is
+    another message."""
+
     block: int
+    citations: tuple[Citation, ...] = ()
+    whole: bool = False
 
 
 class ReasoningDelta(Value):

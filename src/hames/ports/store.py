@@ -74,7 +74,7 @@ class Store(Protocol):
         """For looking, and whose it is: of the very bytes that were read. Raises `ThreadNotFound`."""
         ...
 
-    async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+    async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:
         """Newest first, without ephemeral threads; opens no log. Raises `InvalidCommand` for a cursor it never gave."""
         ...
 

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from hames.codecs.jsontext import count_member, is_json
+from hames.codecs.jsontext import count_member, is_json, text_member
 from hames.codecs.sse import EventTooLong, SseDecoder
 from hames.domain.errors import ProviderError
+from hames.domain.items import Citation
 from hames.domain.json import Json
 from hames.domain.request import ModelEvent, ReasoningDelta, SummaryDelta, TextDelta, ToolCallDelta, UsageSeen
 from hames.domain.usage import Usage
@@ -82,6 +83,22 @@ class ReplyStream(ABC):
 
     @abstractmethod
     def _end(self) -> None: ...
+
+
+def is_url_citation(note: Json) -> bool:
+    return isinstance(note, dict) and note.get("type") == "url_citation"
+
+
+def url_citation(note: Json, before: int = 0) -> Citation:
+    """An annotation of OpenAI's dialects. `before`: how much text comes before what its positions count from."""
+    cited = note.get("url_citation", note)
+    return Citation(
+        url=text_member(cited, "url"),
+        title=text_member(cited, "title"),
+        quote=text_member(cited, "content"),
+        start=before + count_member(cited, "start_index"),
+        end=before + count_member(cited, "end_index"),
+    )
 
 
 def read_usage(counted: Json, asked: str, answered: str) -> UsageSeen | None:

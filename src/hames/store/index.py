@@ -46,7 +46,8 @@ class PageQuery(Value):
 
     limit: int | None
     cursor: str | None
-    archived: bool
+    archived: bool | None
+    """None: archived or not."""
     search: str
 
 
@@ -95,8 +96,9 @@ class Index:
         size = min(query.limit, MOST) if query.limit is not None else PAGE
         updated, last = _position(query.cursor)
         words = containing(query.search)
+        which = "archived = ?" if query.archived is not None else "archived is not ?"
         rows = self._db.execute(
-            "select updated_at_ms, id, summary from threads where archived = ? and (updated_at_ms, id) < (?, ?)"
+            f"select updated_at_ms, id, summary from threads where {which} and (updated_at_ms, id) < (?, ?)"
             " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\'"
             " or id in (select value from json_each(?)))"
             " order by updated_at_ms desc, id desc limit ?",

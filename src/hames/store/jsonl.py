@@ -120,7 +120,7 @@ class JsonlStore:
             except FileNotFoundError:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
-    async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+    async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:
         from hames.store.index import PageQuery
         from hames.store.search import search_threads
 

@@ -43,7 +43,7 @@ class MemoryStore:
     async def examine(self, thread_id: ThreadId) -> Examined:
         return Examined(records=await self.read(thread_id), foreign=self._log(thread_id).foreign)
 
-    async def page(self, *, limit: int | None, cursor: str | None, archived: bool, search: str) -> ThreadPage:
+    async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:
         query = PageQuery(limit=limit, cursor=cursor, archived=archived, search=search)
         if not search.strip():
             await checkpoint()

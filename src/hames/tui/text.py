@@ -30,6 +30,21 @@ def shown_input(content: list[wire.UserInput]) -> str:
     return "\n".join(parts)
 
 
+def source_lines(item: wire.AgentMessageItem) -> list[str]:
+    """The sources of an answer, numbered, each once.
+
+    >>> cited = [wire.CitationMember(url="https://a.example", title="A"), wire.CitationMember(url="https://a.example")]
+    >>> source_lines(wire.AgentMessageItem(id="i1", text="So.", citations=cited))
+    ['[1] A: https://a.example']
+    """
+    found: dict[str, str] = {}
+    for cited in item.citations or ():
+        url, title = cited.url or "", cited.title or ""
+        if name := url or title:
+            found.setdefault(name, ": ".join(part for part in (title, url) if part))
+    return [f"[{number}] {words}" for number, words in enumerate(found.values(), 1)]
+
+
 def described_model(model: m.Model) -> str:
     """Its window, its price per million tokens in and out, and what it is good for."""
     details = model.details if isinstance(model.details, dict) else {}

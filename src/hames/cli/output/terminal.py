@@ -20,7 +20,7 @@ from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.tui.text import dollars, tokens
+from hames.tui.text import dollars, source_lines, tokens
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.12
@@ -243,6 +243,8 @@ class TerminalView:
         match item:
             case wire.AgentMessageItem():
                 self._end_line()
+                if sources := source_lines(item):
+                    self._say("\n" + "".join(f"{visible(source)}\n" for source in sources))
             case wire.CommandExecutionItem(status="completed", exit_code=code):
                 self._line(self._paint.good(f"  ✓ exit code {code}" if isinstance(code, int) else "  ✓ completed"))
             case wire.CommandExecutionItem() | wire.FileChangeItem() | wire.ToolCallItem() | wire.McpToolCallItem():

@@ -326,7 +326,7 @@ _EVENTS: dict[str, Callable[[Json], AgentEvent]] = {
     "item/started": _item(ItemStarted),
     "item/completed": _item(ItemCompleted),
     "serverRequest/resolved": lambda params: ApprovalSettled(
-        thread_id=_text(params, "threadId"), request_id=_text(params, "requestId")
+        thread_id=_text(params, "threadId"), request_id=str(msgspec.convert(params["requestId"], str | int))
     ),
 }
 

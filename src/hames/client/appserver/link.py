@@ -98,6 +98,8 @@ class AppServerConnection:
         self._waiting: dict[int, _Answer] = {}
         self._feeds: list[tuple[MemoryObjectSendStream[AgentEvent], str | None]] = []
         self._asked: dict[str, anyio.CancelScope | None] = {}
+        self._numbers: dict[str, int] = {}
+        """The requests whose id is a number: by its digits, which are their name here."""
         self._forms: set[str] = set()
 
     def events(self, thread_id: str | None = None) -> Events:
@@ -118,7 +120,7 @@ class AppServerConnection:
         if self._asked.pop(request_id, ...) is not ...:
             result = _elicitation_result(decision) if request_id in self._forms else {"decision": _word(decision)}
             self._forms.discard(request_id)
-            await self._send(self._caller.result(request_id, result))
+            await self._send(self._caller.result(self._numbers.pop(request_id, request_id), result))
 
     async def request(self, method: str, params: Json = None) -> Json:
         """Any request at all, with its result as it came. Raises `AppServerError` and `ConnectionClosed`."""
@@ -182,6 +184,7 @@ class AppServerConnection:
     def _tell(self, event: AgentEvent) -> None:
         if isinstance(event, ApprovalSettled):
             self._forms.discard(event.request_id)
+            self._numbers.pop(event.request_id, None)
             if (scope := self._asked.pop(event.request_id, None)) is not None:
                 scope.cancel()
         about = thread_of(event)
@@ -194,7 +197,9 @@ class AppServerConnection:
                 self._feeds.remove((feed, thread_id))
 
     async def _answer_request(self, asked: ServerRequest) -> None:
-        question = read_question(asked.id, asked.method, asked.params) if isinstance(asked.id, str) else None
+        question = read_question(str(asked.id), asked.method, asked.params)
+        if question is not None and isinstance(asked.id, int):
+            self._numbers[question.request_id] = asked.id
         if question is not None and isinstance(question.params, ElicitationParams):
             self._forms.add(question.request_id)
         try:

@@ -43,7 +43,7 @@ def decode(method: str, params: Params) -> Command | Initialize:
         case "thread.create":
             return _create(_read(params, messages.ThreadCreateParams))
         case "thread.list":
-            return ListThreads(limit=EVERY_THREAD)
+            return ListThreads(limit=EVERY_THREAD, archived=None)
         case "thread.get":
             return ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
         case "turn.start":

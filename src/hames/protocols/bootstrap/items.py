@@ -24,8 +24,8 @@ def item(thread_id: ThreadId, turn_id: TurnId, shown: items.Item) -> messages.It
             text = "\n\n".join(part.text for part in content if isinstance(part, items.TextInput))
             data = messages.UserMessageData(content=tuple(map(_part, content)), text=text)
             return messages.UserMessage(**ids, data=data)
-        case items.AgentMessage(text=text, status=status):
-            data = messages.AssistantMessageData(kind="text", text=text, status=status)
+        case items.AgentMessage(text=text, status=status, citations=cited):
+            data = messages.AssistantMessageData(kind="text", text=text, status=status, citations=cited or UNSET)
             return messages.AssistantMessage(**ids, data=data)
         case items.Reasoning(text=text, status=status, summary=summary):
             data = messages.AssistantMessageData(kind="reasoning", text=text, status=status, summary=summary or UNSET)

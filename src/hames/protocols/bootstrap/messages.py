@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, field
 
 from hames.domain.errors import ErrorInfo
 from hames.domain.grants import AlwaysCovers
-from hames.domain.items import ItemStatus, PlanEntry
+from hames.domain.items import Citation, ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, Decision
 from hames.domain.value import Value
@@ -103,13 +103,15 @@ class ThreadTime(Value):
 
 
 class Thread(Value, rename="camel"):
-    """`notice` is a sentence about the thread that a client should show to its user, if there is one."""
+    """`notice` is a sentence about the thread that a client should show to its user, if there is one. `archived` is
+    there, and true, for an archived thread."""
 
     thread_id: str
     title: str
     directory: str
     time: ThreadTime
     notice: str | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
 
 
 class TurnTime(Value):
@@ -138,6 +140,8 @@ class AssistantMessageData(Value):
     text: str
     status: ItemStatus
     summary: str | UnsetType = UNSET
+    citations: tuple[Citation, ...] | UnsetType = UNSET
+    """The sources that the text names."""
 
 
 class FileChange(Value):

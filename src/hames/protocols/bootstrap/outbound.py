@@ -116,6 +116,7 @@ def thread_of_summary(thread: ThreadSummary) -> messages.Thread:
         directory=thread.cwd,
         time=messages.ThreadTime(created=thread.created_at_ms, updated=thread.updated_at_ms),
         notice=FOREIGN if thread.foreign else UNSET,
+        archived=thread.archived or UNSET,
     )
 
 

@@ -185,7 +185,7 @@ class FlintDialect:
                     id=item.id, content=self.inputs(item.content), client_id=item.client_id, meta=item.meta
                 )
             case domain.AgentMessage():
-                return wire.AgentMessageItem(id=item.id, text=item.text)
+                return wire.AgentMessageItem(id=item.id, text=item.text, citations=parts.citations(item))
             case domain.Reasoning():
                 return wire.ReasoningItem(
                     id=item.id, summary=text_or_unset(item.summary), content=text_or_unset(item.text)

@@ -43,9 +43,25 @@ class UserMessageItem(Wire, tag_field="type", tag="userMessage"):
     client_id: str | None = None
 
 
+class CitationMember(Wire):
+    """A source that an answer names. `start` and `end` count characters (Unicode code points) of the item's text.
+
+    `quote` is what the service quotes of the source. What the service does not say is left out.
+    """
+
+    url: str | Maybe = UNSET
+    title: str | Maybe = UNSET
+    quote: str | Maybe = UNSET
+    start: int = 0
+    end: int = 0
+
+
 class AgentMessageItem(Wire, tag_field="type", tag="agentMessage"):
+    """`citations` is an addition to the specification."""
+
     id: str
     text: str
+    citations: list[CitationMember] | Maybe = UNSET
 
 
 class ReasoningItem(Wire, tag_field="type", tag="reasoning"):

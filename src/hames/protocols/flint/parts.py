@@ -233,3 +233,18 @@ def token_count(usage: Usage) -> m.TokenCount:
         output_tokens=usage.output_tokens,
         reasoning_output_tokens=usage.thinking_tokens,
     )
+
+
+def citations(item: domain.AgentMessage) -> list[wire.CitationMember] | Maybe:
+    if not item.citations:
+        return UNSET
+    return [
+        wire.CitationMember(
+            url=text_or_unset(cited.url),
+            title=text_or_unset(cited.title),
+            quote=text_or_unset(cited.quote),
+            start=cited.start,
+            end=cited.end,
+        )
+        for cited in item.citations
+    ]

@@ -6,9 +6,11 @@ first two loses only the right to answer. Timestamps are Unix seconds, as in the
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
-from hames.domain.items import FileUpdate
+from hames.domain.items import Citation, FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.instructions import Instructions
@@ -22,8 +24,11 @@ class User(Value, tag_field="type", tag="user"):
 
 
 class Text(Value, tag_field="type", tag="text"):
+    """`citations` is an addition: the sources that the text names, left out where there are none."""
+
     content: str
     timestamp: int
+    citations: tuple[Citation, ...] | UnsetType = UNSET
 
 
 class ToolCall(Value, tag_field="type", tag="tool_call"):

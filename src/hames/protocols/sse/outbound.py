@@ -3,6 +3,7 @@
 from typing import assert_never
 
 import msgspec
+from msgspec import UNSET
 
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
@@ -102,8 +103,8 @@ def _completion_events(item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
         case items.UserMessage(content=content):
             return [m.User(content=prompt_text(content), timestamp=at)]
-        case items.AgentMessage(text=text):
-            return [m.Text(content=text, timestamp=at)] if text else []
+        case items.AgentMessage(text=text, citations=citations):
+            return [m.Text(content=text, timestamp=at, citations=citations or UNSET)] if text else []
         case items.Reasoning(text=text, summary=summary):
             thought = text or summary
             return [m.Reasoning(content=thought, timestamp=at)] if thought else []

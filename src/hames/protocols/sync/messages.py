@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, field
 
 from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
-from hames.domain.items import FileUpdate, PlanEntry
+from hames.domain.items import Citation, FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.value import Value
@@ -66,6 +66,8 @@ class Message(Value, rename="camel"):
     stop_reason: str = ""
     error: str = ""
     attachments: tuple[Attachment, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    """The sources that `content` names."""
 
 
 class ThreadHead(Value, rename="camel"):

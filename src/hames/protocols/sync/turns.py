@@ -119,6 +119,7 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         reasoning_ms=draft.reasoning.duration_ms if draft.reasoning else None,
         stop_reason=stop_reason(turn) if ends else "",
         error=error,
+        citations=draft.text.citations if draft.text else (),
     )
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from hames.codecs.jsontext import count_member, is_json, parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
-from hames.domain.items import Call
+from hames.domain.items import Call, Citation
 from hames.domain.json import Json
 from hames.domain.request import (
     ProviderNotice,
@@ -65,9 +65,13 @@ class _Input(Struct, tag_field="type", tag="input_json_delta"):
     partial_json: str
 
 
+class _Citations(Struct, tag_field="type", tag="citations_delta"):
+    citation: Json = None
+
+
 class _BlockDelta(Struct, tag_field="type", tag="content_block_delta"):
     index: int
-    delta: _Text | _Thinking | _Signature | _Input
+    delta: _Text | _Thinking | _Signature | _Input | _Citations
 
 
 class _BlockStart(Struct, tag_field="type", tag="content_block_start"):
@@ -104,7 +108,7 @@ _Event = _BlockDelta | _BlockStart | _BlockStop | _Start | _Delta | _Stop | _Pin
 _decode = msgspec.json.Decoder(_Event).decode
 _decode_any = msgspec.json.Decoder().decode
 _TYPES = frozenset(str(kind.__struct_config__.tag) for kind in _Event.__args__)
-_DELTAS = frozenset(str(kind.__struct_config__.tag) for kind in (_Text, _Thinking, _Signature, _Input))
+_DELTAS = frozenset(str(kind.__struct_config__.tag) for kind in (_Text, _Thinking, _Signature, _Input, _Citations))
 
 
 class _Block(Struct):
@@ -115,6 +119,9 @@ class _Block(Struct):
     given: dict[str, Json]
     parts: list[str] = []
     signature: str = ""
+    length: int = 0
+    """Of its text."""
+    citations: list[Json] = []
 
     @property
     def input(self) -> str:
@@ -197,11 +204,14 @@ class AnthropicStream(ReplyStream):
             return
         match event.delta:
             case _Text(text=text) if block.kind == "text":
-                pass
+                block.length += len(text)
             case _Thinking(thinking=text) if block.kind == "thinking":
                 pass
             case _Input(partial_json=text) if block.kind in ("tool_use", "server_tool_use"):
                 block.parts.append(text)
+            case _Citations(citation=citation):
+                block.citations.append(citation)
+                return
             case _Signature(signature=signature):
                 block.signature = signature
                 return
@@ -219,6 +229,9 @@ class AnthropicStream(ReplyStream):
         if block.kind in ("text", "thinking"):
             self._add_piece(DELTAS[block.kind], block.number, text_member(given, block.kind))
             block.signature = text_member(given, "signature")
+            block.length = len(text_member(given, "text"))
+            if isinstance(cited := given.get("citations"), list):
+                block.citations += cited
         elif block.kind == "tool_use":
             self._out.append(ToolCallStarted(block=block.number, name=text_member(given, "name")))
 
@@ -227,7 +240,7 @@ class AnthropicStream(ReplyStream):
         self._is_last_doubtful = block.kind == "tool_use" and block.doubtful
         match block.kind:
             case "text":
-                self._out.append(TextEnded(block=number))
+                self._out.append(TextEnded(block=number, citations=_citations(block)))
             case "thinking":
                 opaque = {"signature": block.signature} if block.signature else None
                 self._out.append(ReasoningEnded(block=number, opaque=opaque))
@@ -262,7 +275,7 @@ class AnthropicStream(ReplyStream):
     def _abandon(self, block: _Block) -> None:
         """It never stopped. Text is kept as it stands; a call that was cut off is never told."""
         if block.kind == "text":
-            self._out.append(TextEnded(block=block.number))
+            self._out.append(TextEnded(block=block.number, citations=_citations(block)))
         elif block.kind == "thinking":
             self._out.append(ReasoningEnded(block=block.number))
 
@@ -303,3 +316,17 @@ class AnthropicStream(ReplyStream):
         if explanation := text_member(details, "explanation"):
             data = {"category": details.get("category")}
             self._out.append(ProviderNotice(name="refusal", message=explanation, data=data))
+
+
+def _citations(block: _Block) -> tuple[Citation, ...]:
+    """The sources of a text block. A page of the web has a `url`, a search result a `source`, a document a title."""
+    return tuple(
+        Citation(
+            url=text_member(cited, "url") or text_member(cited, "source"),
+            title=text_member(cited, "title") or text_member(cited, "document_title"),
+            quote=text_member(cited, "cited_text"),
+            end=block.length,
+        )
+        for cited in block.citations
+        if isinstance(cited, dict)
+    )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hames.codecs.jsontext import is_json, parse_lenient
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
-from hames.domain.items import Call
+from hames.domain.items import Call, Citation
 from hames.domain.json import Json
 from hames.domain.request import (
     ReasoningDelta,
@@ -30,7 +30,7 @@ from hames.domain.request import (
 )
 from hames.providers.chat.think_tags import Piece, ThinkTags
 from hames.providers.failures import cut_off, malformed
-from hames.providers.reply_stream import ReplyStream, read_usage
+from hames.providers.reply_stream import ReplyStream, is_url_citation, read_usage, url_citation
 
 _STOP_WORDS: dict[StopReason, str] = {
     "end": "stop end_turn eos eos_token stop_sequence completed",
@@ -66,6 +66,7 @@ class _Delta(Struct):
     refusal: str | None = None
     tool_calls: list[_CallPart] | None = None
     function_call: _Function | None = None
+    annotations: list[Json] | None = None
 
 
 class _Choice(Struct):
@@ -115,6 +116,8 @@ class ChatStream(ReplyStream):
         self._thought: ReasoningEnded | None = None
         """One that waits for the details a server may still send for it."""
         self._calls: list[_Open] = []
+        self._citations: list[Citation] = []
+        """Of the text that is being streamed."""
 
     def _read(self, name: bytes, data: bytes) -> None:  # noqa: ARG002
         try:
@@ -162,6 +165,7 @@ class ChatStream(ReplyStream):
             _add_detail(self._details, detail)
         if text := _text(delta.content):
             self._add_reply(text)
+        self._citations += [url_citation(note) for note in delta.annotations or () if is_url_citation(note)]
         if delta.refusal:
             self._refused = True
             self._add_reply(delta.refusal)
@@ -193,7 +197,8 @@ class ChatStream(ReplyStream):
             return
         (kind, block), self._current = self._current, None
         if kind == "text":
-            self._out.append(TextEnded(block=block))
+            self._out.append(TextEnded(block=block, citations=tuple(self._citations)))
+            self._citations.clear()
             return
         ended = ReasoningEnded(block=block, opaque=None if kind == TAGGED else {"field": kind})
         if not self._details:

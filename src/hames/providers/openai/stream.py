@@ -13,7 +13,7 @@ from msgspec import Struct
 from hames.codecs.jsontext import parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
-from hames.domain.items import Call
+from hames.domain.items import Call, Citation
 from hames.domain.json import Json
 from hames.domain.request import (
     ReasoningDelta,
@@ -30,7 +30,7 @@ from hames.domain.request import (
     ToolCallStarted,
 )
 from hames.providers.failures import malformed
-from hames.providers.reply_stream import Delta, ReplyStream, read_usage
+from hames.providers.reply_stream import Delta, ReplyStream, is_url_citation, read_usage, url_citation
 
 DELTAS: dict[str, tuple[Delta, str]] = {
     "response.output_text.delta": (TextDelta, "message"),
@@ -170,7 +170,7 @@ class OpenAIStream(ReplyStream):
                     self._out.append(TextDelta(block=number, text=text))
                     item.has_text = True
                 if item.has_text:
-                    self._out.append(TextEnded(block=number))
+                    self._out.append(TextEnded(block=number, citations=_citations(given), whole=True))
             case "reasoning":
                 if not item.has_text and (text := _summary(given)):
                     self._out.append(SummaryDelta(block=number, text=text))
@@ -212,7 +212,7 @@ class OpenAIStream(ReplyStream):
             return
         item.done = True
         if item.kind == "message" and item.has_text:
-            self._out.append(TextEnded(block=item.number))
+            self._out.append(TextEnded(block=item.number, whole=True))
         elif item.kind == "reasoning" and item.has_text:
             self._out.append(ReasoningEnded(block=item.number))
         elif item.kind == "web_search_call":
@@ -223,6 +223,19 @@ class OpenAIStream(ReplyStream):
         parts = content if isinstance(content, list) else []
         self._refused = self._refused or any(text_member(part, "type") == "refusal" for part in parts)
         return "".join(text_member(part, "text") or text_member(part, "refusal") for part in parts)
+
+
+def _citations(given: dict[str, Json]) -> tuple[Citation, ...]:
+    """The sources that a message names. Positions count from the beginning of a part; the message joins its parts."""
+    content, before = given.get("content"), 0
+    found: list[Citation] = []
+    for part in content if isinstance(content, list) else []:
+        notes = part.get("annotations") if isinstance(part, dict) else None
+        found += (
+            [url_citation(note, before) for note in notes if is_url_citation(note)] if isinstance(notes, list) else []
+        )
+        before += len(text_member(part, "text") or text_member(part, "refusal"))
+    return tuple(found)
 
 
 def _returnable_reasoning(given: dict[str, Json]) -> Json:

@@ -11,6 +11,7 @@ of replies, one per model call, and a reply is a list of steps (or one step, or 
 The steps of a reply:
 
     {"say": "text"}                        text; "pieces": 4 cuts it in four, otherwise word by word
+                                           "cites": [{"url": "…", "title": "…", "quote": "…"}] names its sources
     {"think": "text"}                      reasoning
     {"call": "tool", "with": {…}}          a tool call; "arguments": "…" instead is its raw text, valid or not
     {"search": "query"}                    a web search by the service itself
@@ -44,10 +45,11 @@ from stat import S_ISREG
 import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 
 from hames.domain.errors import ErrorInfo, Misconfigured, ProviderError
 from hames.domain.ids import CallId
-from hames.domain.items import Call
+from hames.domain.items import Call, Citation
 from hames.domain.json import Json
 from hames.domain.request import (
     ModelEvent,
@@ -72,6 +74,8 @@ from hames.domain.usage import Usage
 from hames.domain.value import Value
 from hames.ports import Clock
 
+ENDED_THERE = ("interrupted", "not executed", "not run")
+"""How the results of calls begin that were under way, or still to come, when their turn ended."""
 SCRIPT_BYTES = 10 * 1024 * 1024
 THREADS = 1024
 KINDS = ("say", "think", "call", "search", "notice", "wait_ms", "hang", "fail", "usage", "stop")
@@ -103,6 +107,7 @@ class Step(Value, forbid_unknown_fields=True, rename={"arguments_": "with"}):
     status: int | None = None
     info: ErrorInfo = "Other"
     retryable: bool = False
+    cites: tuple[Citation, ...] = ()
 
 
 Reply = tuple[Step, ...]
@@ -164,11 +169,10 @@ class ScriptedProvider:
             yield event
 
     def _next(self, script: Script, request: ModelRequest) -> Reply:
-        prompt, prompts, replies = _last_prompt(request)
+        texts, prompts, replies = _last_prompt(request)
         all_replies = sum(message.role == "assistant" for message in request.messages)
-        for number, conversation in enumerate(script.conversations):
-            if (conversation.when or "").casefold() not in prompt.casefold():
-                continue
+        if (number := _answering(script, texts)) is not None:
+            conversation = script.conversations[number]
             key = (request.model, request.cache_key, str(number), str(prompts) if conversation.when is not None else "")
             shown = replies if conversation.when is not None else all_replies
             position = max(shown, self._played.get(key, 0))
@@ -224,16 +228,32 @@ def _step(written: Json) -> Step:
     return step
 
 
-def _last_prompt(request: ModelRequest) -> tuple[str, int, int]:
-    """The last prompt, how many there were, and how many replies it has had."""
-    prompt, prompts, replies = "", 0, 0
+def _answering(script: Script, texts: list[str]) -> int | None:
+    """Which conversation answers. The texts may be several prompts, when earlier turns ended without a reply: what was
+    said last decides, and what was said before it only where the last text alone names no conversation."""
+    for count in range(1, len(texts) + 1):
+        prompt = " ".join(texts[-count:]).casefold()
+        for number, conversation in enumerate(script.conversations):
+            if not conversation.when:
+                break
+            if conversation.when.casefold() in prompt:
+                return number
+    return next((number for number, one in enumerate(script.conversations) if not one.when), None)
+
+
+def _last_prompt(request: ModelRequest) -> tuple[list[str], int, int]:
+    """The texts since the last reply to a prompt, how many texts there were, and how many replies the last has had."""
+    texts, prompts, replies = list[str](), 0, 0
     for message in request.messages:
         if message.role == "assistant":
             replies += 1
-        elif not any(isinstance(block, ResultBlock) for block in message.blocks):
-            prompt = " ".join(block.text for block in message.blocks if isinstance(block, TextBlock))
-            prompts, replies = prompts + 1, 0
-    return prompt, prompts, replies
+            continue
+        results = [block for block in message.blocks if isinstance(block, ResultBlock)]
+        said = [block.text for block in message.blocks if isinstance(block, TextBlock)]
+        # Text beside results was said while the turn ran, unless the turn ended there: then it is the next prompt.
+        if not results or (said and results[-1].failed and results[-1].text.startswith(ENDED_THERE)):
+            texts, prompts, replies = said, prompts + max(1, len(said)), 0
+    return texts, prompts, replies
 
 
 class _Play:
@@ -273,7 +293,8 @@ class _Play:
         if step.say is not None:
             for piece in self._cut(step.say, step.pieces):
                 yield TextDelta(block=block, text=piece)
-            yield TextEnded(block=block)
+            cited = tuple(replace(source, end=source.end or len(step.say)) for source in step.cites)
+            yield TextEnded(block=block, citations=cited)
         elif step.think is not None:
             for piece in self._cut(step.think, step.pieces):
                 yield ReasoningDelta(block=block, text=piece)

@@ -1,6 +1,6 @@
 """Where a path of the model's leads: to a root and a way below it, or to a refusal.
 
-The roots are the workspace and what the sandbox policy makes writable beside it. Names
+The roots are the workspace and what the sandbox policy makes writable beside it: without a sandbox, everything. Names
 are only taken apart here; what they lead to on disk is decided when they are opened.
 """
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from hames.domain.guardrails import is_guarded
 from hames.domain.json import Json
-from hames.domain.policy import WorkspaceWrite
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Directory, Place, ToolFailed, Workspace
 from hames.ports.workspace import Outside
@@ -75,6 +75,8 @@ def roots(place: Place) -> Iterator[str]:
     yield place.workspace
     if isinstance(place.sandbox, WorkspaceWrite):
         yield from place.sandbox.writable_roots
+    elif isinstance(place.sandbox, DangerFullAccess | ExternalSandbox):
+        yield "/"  # file tools may touch what commands may touch
 
 
 def named(place: Place, absolute: str) -> str:

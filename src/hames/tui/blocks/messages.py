@@ -6,13 +6,13 @@ Whatever comes from a model passes through `printable` here.
 from rich.style import Style
 from rich.text import Text
 
-from hames.domain.display import printable
+from hames.domain.display import printable, visible
 from hames.protocols.flint import items as wire
 from hames.tui.blocks.block import INDENT, Block, ItemBlock, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
 from hames.tui.markdown import StreamingMarkdown
 from hames.tui.palette import Palette
-from hames.tui.text import shown_input
+from hames.tui.text import shown_input, source_lines
 from hames.tui.user_shell import context_label
 
 MESSAGE_HEAD, MESSAGE_TAIL = 8, 3
@@ -50,21 +50,27 @@ class AgentMessageBlock(Block):
     def __init__(self, item: wire.AgentMessageItem) -> None:
         super().__init__(item.id)
         self._markdown = StreamingMarkdown(indent=INDENT)
+        self._sources: list[str] = []
         self.finish(item)
 
     def finish(self, item: wire.ThreadItem) -> None:
         if not isinstance(item, wire.AgentMessageItem):
             return
         self._markdown.replace(printable(item.text))
+        self._sources = [visible(source) for source in source_lines(item)]
 
     def add(self, text: str) -> None:
         self._markdown.add(self.pieces.feed(text))
 
     def size(self) -> int:
-        return len(self._markdown.source) + 40 * self._markdown.source.count("\n")
+        return len(self._markdown.source) + 40 * self._markdown.source.count("\n") + 80 * len(self._sources)
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
-        return self._markdown.lines(width, palette) or [line(("  …", palette.faint))]
+        rows = self._markdown.lines(width, palette) or [line(("  …", palette.faint))]
+        if not self._sources:
+            return rows
+        sources = [row for words in self._sources for row in paragraphs(words, palette.quiet, width - INDENT)]
+        return [*rows, Text(""), *indented(sources, line(("  ", palette.faint)))]
 
 
 class ThinkingBlock(Block):

@@ -2,6 +2,7 @@
 
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
+import { Sources } from "../src/thread/sources.js";
 import { Markdown } from "../src/text/markdown.js";
 import { hides, Visible } from "../src/text/visible.js";
 
@@ -86,4 +87,22 @@ test("ordinary commands are shown as they are", () => {
   const text = "git commit -m 'naïve Übung 日本語 🙂'\n\techo done";
   expect(hides(text)).toBe(false);
   expect(renderToStaticMarkup(<Visible text={text} />)).toBe(text.replaceAll("'", "&#x27;"));
+});
+
+test("the sources of an answer are a numbered list, each once, and only web addresses are links", () => {
+  const drawn = renderToStaticMarkup(
+    <Sources
+      citations={[
+        { url: "https://a.example/x", title: "A page" },
+        { url: "https://a.example/x", quote: "again" },
+        { url: "javascript:alert(1)", title: "Not a page" },
+        { title: "A document" },
+        {},
+      ]}
+    />,
+  );
+  expect(drawn.match(/<li>/g)).toHaveLength(3);
+  expect(drawn.match(/href="[^"]*"/g)).toEqual(['href="https://a.example/x"']);
+  expect(drawn).toContain("A document");
+  expect(renderToStaticMarkup(<Sources citations={[]} />)).toBe("");
 });

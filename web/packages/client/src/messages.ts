@@ -96,6 +96,18 @@ export interface Choice {
   description: string;
 }
 /**
+ * Where a part of an answer comes from, as the model service says.
+ *
+ *     `start` and `end` count characters (code points) of the message's text; both are 0 where the service names no place.
+ */
+export interface Citation {
+  url?: string;
+  title?: string;
+  quote?: string;
+  start?: number;
+  end?: number;
+}
+/**
  * All of them are validated before any is carried out.
  */
 export interface Commands {
@@ -242,6 +254,7 @@ export interface HarnessMessage {
   stopReason?: string;
   error?: string;
   attachments?: Attachment[];
+  citations?: Citation[];
 }
 /**
  * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:

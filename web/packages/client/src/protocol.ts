@@ -11,6 +11,7 @@ export type {
   Approval,
   Attachment,
   AttachmentInput,
+  Citation,
   ClientMessage,
   ConfigOption,
   DeltaOperation,

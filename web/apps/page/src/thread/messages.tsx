@@ -26,6 +26,7 @@ import { Markdown } from "../text/markdown.js";
 import { ToolCard } from "../tools/tool-card.js";
 import { useIsUnread, useThreadTools } from "./context.js";
 import { Reasoning } from "./reasoning.js";
+import { Sources } from "./sources.js";
 
 /** What parts are drawn with when nobody registers anything. */
 const ALONE = AuiConfig({ tools: Tools({}), dataRenderers: DataRenderers() });
@@ -120,6 +121,7 @@ function AssistantMessage() {
       <Boundary instead={() => <Literal />}>
         <MessagePrimitive.Parts>{drawn}</MessagePrimitive.Parts>
       </Boundary>
+      <Cited />
       <Ending />
     </MessagePrimitive.Root>
   );
@@ -140,6 +142,10 @@ function drawn({ part }: { part: Part }) {
     default:
       return null;
   }
+}
+
+function Cited() {
+  return <Sources citations={useSource().citations ?? []} />;
 }
 
 function Thought({ text, thinking }: { text: string; thinking: boolean }) {
