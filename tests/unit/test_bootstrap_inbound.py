@@ -21,7 +21,7 @@ HI = [{"type": "text", "text": "hi"}]
         ("initialize", {}, Initialize()),
         ("thread.create", {}, CreateThread()),
         ("thread.create", {"title": "A", "directory": "/w"}, CreateThread(title="A", overrides=Overrides(cwd="/w"))),
-        ("thread.list", {"anything": 1}, ListThreads(limit=EVERY_THREAD)),
+        ("thread.list", {"anything": 1}, ListThreads(limit=EVERY_THREAD, archived=None)),
         ("thread.get", {"threadId": "ses_1"}, ReadThread(thread_id=T)),
         ("turn.cancel", {"threadId": "ses_1"}, InterruptTurn(thread_id=T)),
         (

@@ -35,7 +35,7 @@ from hames.domain.usage import Usage
 from hames.domain.value import Value
 from hames.ports import Provider
 
-LIMIT_SECONDS = 10
+LIMIT_SECONDS = 60
 
 
 class Outcome(Value):
