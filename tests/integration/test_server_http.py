@@ -272,6 +272,7 @@ async def test_the_status_says_whether_a_device_can_be_added(tmp_path: Path, tok
         http(server, **({"authorization": f"Bearer {token}"} if token else {})) as client,
     ):
         assert (await client.get("/status")).json()["canAddDevices"] is (token is not None)
+        assert (await client.get("/status")).json()["maxSteps"] == house.rules.max_steps
 
 
 def test_the_best_match_comes_first() -> None:

@@ -143,6 +143,8 @@ class ServerStatus(Value, rename="camel"):
     """What of the workspace's configuration is ignored, and why."""
     can_add_devices: bool = True
     """Whether `POST /links` can sign another browser in. Not on a server without a token: nobody signs in there."""
+    max_steps: int = 0
+    """How many model calls a turn may make."""
 
 
 class NewThread(Instructions, rename="camel"):

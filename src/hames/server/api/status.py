@@ -57,6 +57,7 @@ class StatusApi:
                 sandbox=await service.extras.sandbox(),
                 warnings=service.engine.rules.warnings,
                 can_add_devices=service.keyring is not None,
+                max_steps=service.engine.rules.max_steps,
             )
         )
 

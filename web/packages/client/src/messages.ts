@@ -439,6 +439,7 @@ export interface ServerStatus {
   sandbox: SandboxReport;
   warnings?: string[];
   canAddDevices?: boolean;
+  maxSteps?: number;
 }
 export interface StateAnswer {
   rev: number;

@@ -1,0 +1,3 @@
+export * from "./client.js";
+export * from "./messages.js";
+export * from "./names.js";
