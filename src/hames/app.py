@@ -108,7 +108,7 @@ async def open_engine(
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
-        sandbox=toolbox if known is not None else None,  # with a runner, nothing runs on this machine
+        sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
         async with engine:

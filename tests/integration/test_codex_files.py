@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flint_support import Talk, real_engine, talking
-from hames.app import open_engine, runner_agent
+from hames.app import open_engine
 from hames.config.load import load
 from hames.testing.fakes.model import ScriptedModel
 from support import engine
@@ -189,6 +189,6 @@ async def test_where_nothing_may_run_here_commands_and_files_are_refused() -> No
 
 async def test_a_server_that_sends_its_turns_to_a_runner_runs_no_commands_itself(tmp_path: Path) -> None:
     options = load({"cwd": str(tmp_path)}, {"HOME": str(tmp_path), "HAMES_STATE": str(tmp_path / "state")})
-    models, agents = runner_agent(options, "http://127.0.0.1:9", token="", stall_s=5.0)
-    async with open_engine(options, models=models, agents=agents) as the_engine, talking(the_engine, "codex") as talk:
+    agents: dict[str, Any] = {"runner": object()}
+    async with open_engine(options, agents=agents) as the_engine, talking(the_engine, "codex") as talk:
         assert await refusal(talk, "command/exec", command=["true"]) == "this server runs no commands"
