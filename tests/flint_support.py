@@ -194,12 +194,13 @@ SELECTORS = (
 @asynccontextmanager
 async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engine]:
     """Real tools, a real store, a real sandbox; only the model is scripted."""
-    clock, models = SystemClock(), OneModel(model, selectors=SELECTORS)
+    clock, models, sandbox = SystemClock(), OneModel(model, selectors=SELECTORS), LocalSandbox()
     engine = Engine(
         store=JsonlStore(folder / "data", places=Places(folder / "state")),
         models=models,
         workspace=LocalWorkspace(),
-        tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
+        tools=BuiltinTools(sandbox=sandbox, clock=clock),
+        sandbox=sandbox,
         trust=NoTrust(),
         clock=clock,
         ids=RandomIds(),

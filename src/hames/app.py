@@ -29,7 +29,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.executables import find_program
 from hames.plugins import Plugins
-from hames.ports import Agent, Clock, HostTool, Models, Place, Provider, Report, Store, Tool, Tools
+from hames.ports import Agent, Clock, HostTool, Launch, Models, Place, Process, Provider, Report, Store, Tool, Tools
 from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
@@ -57,10 +57,8 @@ if TYPE_CHECKING:
 
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent / "web" / "static"
-CLOSING_SECONDS = 1.0
-LAST_SPANS_SECONDS = 2.0
-STALL_SECONDS = 120.0
-"""After so much silence the run of a sandbox runner is given up."""
+CLOSING_SECONDS, LAST_SPANS_SECONDS = 1.0, 2.0
+STALL_SECONDS = 120.0  # after so much silence the run of a sandbox runner is given up
 WARM_UP_SECONDS = 0.05
 
 
@@ -113,6 +111,7 @@ async def open_engine(
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
+        sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
         async with engine:
@@ -287,10 +286,7 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
 
 
 class Toolbox:
-    """Our own tools and the sandbox they run in. Implements `ports.Tools`.
-
-    Imported when a thread first needs them: a server answers before it has any.
-    """
+    """Our own tools and their sandbox (`ports.Tools`, `ports.Sandbox`), imported when a thread first needs them."""
 
     def __init__(self, options: Options, clock: Clock) -> None:
         self._options = options
@@ -310,12 +306,16 @@ class Toolbox:
 
         options = self._options
         sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
-        limits = tool_limits(options)
-        own = BuiltinTools(sandbox, self._clock, limits=limits, search_command=options.search_command)
-        return offered_tools(options, own), sandbox
+        limits, search = tool_limits(options), options.search_command
+        return offered_tools(options, BuiltinTools(sandbox, self._clock, limits=limits, search_command=search)), sandbox
 
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)
+
+    async def spawn(self, launch: Launch) -> Process:
+        await anyio.to_thread.run_sync(self.load)
+        assert self._opened is not None
+        return await self._opened[1].spawn(launch)
 
     async def recover(self) -> None:
         """Looks at what commands left whose harness was killed before it could look."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from hames import app
 from hames.config.load import load
-from hames.core.engine import Engine
+from hames.core.engine import Engine, Outcome
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Approval
 from hames.domain.commands import (
@@ -43,8 +43,7 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy, Decision, SandboxPolicy
-from hames.domain.servers import ServerList
-from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
+from hames.domain.state import Change, ThreadState, Turn
 from hames.ports import HostTool, Provider
 
 Approve = Callable[[Approval], Decision | Awaitable[Decision]]
@@ -127,7 +126,7 @@ class LocalEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def execute(self, command: Command) -> ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None:
+    async def execute(self, command: Command) -> Outcome:
         return await self._engine.execute(command)
 
     async def start_thread(self, title: str = "", **settings: Unpack[ThreadSettings]) -> "LocalThread":

@@ -8,6 +8,7 @@ import anyio
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
+from hames.core.programs import run_program
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
@@ -25,10 +26,12 @@ from hames.domain.commands import (
     InterruptTurn,
     ListServers,
     ListThreads,
+    ProgramEnded,
     ReadThread,
     RenameThread,
     ResolveApproval,
     ResumeThread,
+    RunProgram,
     StartReview,
     StartTurn,
     SteerTurn,
@@ -39,9 +42,9 @@ from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
-from hames.ports import Agent, Clock, Ids, Models, Notes, Store, Tools, Trust, Workspace
+from hames.ports import Agent, Clock, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
 
 
 class Engine:
@@ -58,16 +61,19 @@ class Engine:
         rules: EngineRules,
         agents: Mapping[str, Agent] | None = None,
         notes: Notes | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
         `notes` reads the project notes that the model is shown; None: it is shown none.
+        `sandbox` is where clients run programs of their own; None: they cannot.
         """
         self.models = models
         self.workspace = workspace
         self.agents = agents if agents is not None else {}  # it may grow: installed agents are found when needed
         self.rules = rules
         self.clock = clock
+        self._sandbox = sandbox
         self._threads = Threads(
             store=store,
             models=models,
@@ -148,6 +154,8 @@ class Engine:
                 return await turns.add_history(command)
             case ListServers(thread_id=thread_id):
                 return await turns.servers(thread_id)
+            case RunProgram():
+                return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
                 return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
             case _ as never:

@@ -9,7 +9,7 @@ from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
 from hames.domain.items import ImageInput, TextInput, UserInput
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Overrides
-from hames.domain.policy import Decision
+from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.value import Value
 
 
@@ -179,6 +179,25 @@ class ListServers(Value):
     thread_id: ThreadId | None = None
 
 
+class RunProgram(Value):
+    """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
+
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    workspace: str | None = None
+    sandbox: SandboxPolicy | None = None
+    seconds: float = 30.0
+    output_bytes: int = 1 << 20
+    """More than that is read and dropped."""
+
+
+class ProgramEnded(Value):
+    """`output` is what it wrote to stdout and stderr, in that order of time."""
+
+    exit_code: int
+    output: bytes
+
+
 Command = (
     CreateThread
     | ListThreads
@@ -199,6 +218,7 @@ Command = (
     | ChangeSettings
     | AddHistory
     | ListServers
+    | RunProgram
 )
 
 

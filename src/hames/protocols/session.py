@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hames.codecs.lines import Line
-from hames.domain.commands import Command, ThreadPage
+from hames.domain.commands import Command, ProgramEnded, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.domain.json import Json
@@ -27,7 +27,7 @@ from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
 from hames.protocols.broadcast import Encoder, ListEncoder
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
 
 
 class Defer(Value):

@@ -24,6 +24,7 @@ from hames.domain.commands import (
     ForkThread,
     InterruptTurn,
     ListServers,
+    ProgramEnded,
     ReadThread,
     ResolveApproval,
     ResumeThread,
@@ -47,6 +48,7 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.client_settings import config_notices, with_client_settings
 from hames.protocols.flint.codex.detection import is_codex_request
 from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.codex.files import PROGRAMS, decode_program, program_result
 from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.codex.model_choice import with_provider
 from hames.protocols.flint.codex.steering import steering_instead
@@ -70,7 +72,7 @@ class _Asked(NamedTuple):
 
 
 RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
-METHODS = frozenset({*inbound.ROUTES, *FIXED})
+METHODS = frozenset({*inbound.ROUTES, *FIXED, *PROGRAMS})
 
 
 class FlintSession(RpcSession):
@@ -127,6 +129,8 @@ class FlintSession(RpcSession):
                 return [Execute(command=command, context=pending)]
 
     def _decode(self, method: str, params: Params) -> Command | inbound.Local:
+        if method in PROGRAMS:
+            return decode_program(method, params, self._session())
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
         command = with_client_settings(command, params, self._option_ids(), self._defaults)
         match command:
@@ -237,6 +241,8 @@ class FlintSession(RpcSession):
                 return self._thread_answer(request, command, outcome)
             case ServerList(servers=servers):
                 return m.McpServerStatusList(data=[server_status(server) for server in servers])
+            case ProgramEnded():
+                return program_result(request.method, outcome)
             case None:
                 return m.Empty()
 
