@@ -119,6 +119,9 @@ class FlintSession(RpcSession):
                 return replace(command, overrides=self._with_choices(command.overrides, None))
             case StartTurn(thread_id=thread_id):
                 return replace(command, overrides=self._with_choices(command.overrides, thread_id))
+            case ResumeThread(overrides=given) | ForkThread(overrides=given) if given.options:
+                known = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), given.options)
+                return replace(command, overrides=replace(given, options=known or None))
             case ListServers(thread_id=None) if self._last is not None:
                 return ListServers(thread_id=self._last.id)
             case _:
