@@ -152,6 +152,16 @@ async def test_an_agent_that_cannot_take_instructions_refuses_the_turn_in_words(
         assert "instructions" in answer["error"]["message"]
 
 
+async def test_a_review_by_an_agent_that_cannot_take_instructions_is_refused_in_words() -> None:
+    agent = BareAgent()
+    agent.abilities = frozenset({"review"})
+    model = OneModel(ScriptedModel())
+    async with engine(model, agents={"scripted": agent}) as the_engine, talking(the_engine) as flint:
+        thread_id = await flint.start(**GIVEN)
+        answer = await flint.answer("review/start", threadId=thread_id, target={"type": "uncommittedChanges"})
+        assert "instructions" in answer["error"]["message"]
+
+
 async def test_instructions_of_a_page_reach_the_model(tmp_path: Path) -> None:
     async with (
         served("anthropic") as (the_engine, server),

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from flint_support import Message, Talk, talking
+from flint_support import SELECTORS, Message, Talk, talking
 from hames.app import open_engine
 from hames.config.load import load
 from hames.core.engine import Engine
@@ -284,3 +284,14 @@ async def test_an_agent_that_cannot_use_them_refuses_servers_in_words() -> None:
         thread_id = await flint.start(config={"mcp_servers": {"mine": server()}})
         answer = await flint.answer("turn/start", threadId=thread_id, input=[{"type": "text", "text": "go"}])
         assert "MCP servers" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("method", ["thread/start", "thread/resume", "thread/fork"])
+async def test_an_effort_that_the_model_does_not_know_does_not_stop_a_codex_client(method: str) -> None:
+    models = OneModel(ScriptedModel(), selectors=SELECTORS)
+    async with engine(models) as the_engine, talking(the_engine, "codex-some-editor") as flint:
+        where = {} if method == "thread/start" else {"threadId": await flint.start()}
+        opened = await flint.call(method, config={"model_reasoning_effort": "ultra"}, **where)
+        assert opened["reasoningEffort"] is None
+        opened = await flint.call(method, config={"model_reasoning_effort": "high"}, **where)
+        assert opened["reasoningEffort"] == "high"

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import compaction
+from hames.core.client_tools import client_tools
 from hames.core.context import Memory
 from hames.core.loop import run_loop
 from hames.core.prompts import effective, replaced_prompt, system_prompt
@@ -112,6 +113,7 @@ class LoopThread:
             for tool in offered
             if not (reads_only and tool.spec.writes) and tool.spec.name not in native
         }
+        tools |= client_tools(self._loaded.thread)
         rules = self._threads.rules
         notes = await self._notes(settings, turn.turn_id)
         if rules.system_prompt is None:

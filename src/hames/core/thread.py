@@ -27,7 +27,7 @@ from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Stream
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank, summary
-from hames.ports import Clock, Log
+from hames.ports import Clock, Log, ToolClient
 
 BUNDLE_SECONDS = 0.1
 
@@ -137,6 +137,10 @@ class Thread:
         watcher = Watcher(self.state, answers=answers)
         self._watchers.append(watcher)
         return watcher
+
+    def tool_clients(self) -> list[ToolClient]:
+        """The connected clients that may carry out tools; those that came last are last."""
+        return [watcher.client for watcher in self._watchers if watcher.client is not None and not watcher.closed]
 
     @property
     def answerable(self) -> bool:

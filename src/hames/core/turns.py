@@ -299,6 +299,7 @@ class Turns:
         message = await self._message(content, 0, loaded.thread.state.settings.cwd, None, NOTHING)
         with self._claim(loaded):
             await self._agent_with(loaded, "review")
+            await self._check_abilities(loaded, loaded.thread.state.settings)
             return await self._begin(loaded, Review(target=command.target, message=message))
 
     async def _agent_with(self, loaded: LoadedThread, ability: Ability) -> AgentThread:
@@ -396,7 +397,8 @@ def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
 
 
 def _instructions(settings: Settings) -> tuple[str, ...]:
-    return settings.instructions, settings.base_instructions, settings.mode_instructions, settings.personality
+    """Without those of a collaboration mode: clients send their own with every turn, and the mode has its effect."""
+    return settings.instructions, settings.base_instructions, settings.personality
 
 
 def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from hames.domain.events import ItemDelta
 from hames.domain.state import Change, ThreadState
+from hames.ports import ToolClient
 
 PENDING_CHANGES = 20_000
 PENDING_CHARS = 4 << 20
@@ -23,6 +24,8 @@ class Watcher:
         self.state = state
         self.answers = answers
         self.cut_off = ""
+        self.client: ToolClient | None = None
+        """Who watches, if it may carry out tools."""
         self._pending: list[Change] = []
         self._chars = 0
         self._closed = False

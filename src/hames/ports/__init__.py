@@ -8,7 +8,20 @@ from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
-from hames.ports.tool import Ask, HostTool, Job, Place, Report, Tell, Tool, Tools, ToolSpec, Work
+from hames.ports.tool import (
+    Ask,
+    ClientToolCall,
+    HostTool,
+    Job,
+    Place,
+    Report,
+    Tell,
+    Tool,
+    ToolClient,
+    Tools,
+    ToolSpec,
+    Work,
+)
 from hames.ports.workspace import Directory, DirectoryEntry, FileEdit, FileRefused, Notes, ToolFailed, Workspace
 
 __all__ = [
@@ -16,6 +29,7 @@ __all__ = [
     "Agent",
     "AgentThread",
     "Ask",
+    "ClientToolCall",
     "Clock",
     "Compact",
     "Directory",
@@ -42,6 +56,7 @@ __all__ = [
     "Task",
     "Tell",
     "Tool",
+    "ToolClient",
     "ToolFailed",
     "ToolSpec",
     "Tools",

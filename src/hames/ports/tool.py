@@ -6,7 +6,7 @@ from typing import Protocol
 
 from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.ids import ItemId, ThreadId, TurnId
-from hames.domain.items import Call, Stream, ToolItem
+from hames.domain.items import Call, Stream, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.options import ThreadServer
 from hames.domain.policy import SandboxPolicy
@@ -113,6 +113,30 @@ class HostTool(Protocol):
     def input_schema(self) -> Mapping[str, Json]: ...
 
     def execute(self, input: dict[str, Json]) -> str | Awaitable[str]: ...  # noqa: A002 - the specification's word
+
+
+class ClientToolCall(Value):
+    """A call of a tool that a client carries out."""
+
+    thread_id: ThreadId
+    turn_id: TurnId
+    item_id: ItemId
+    tool: str
+    """As the client declared it."""
+    namespace: str
+    arguments: Json
+
+
+class ToolClient(Protocol):
+    """A connected client that may carry out tools."""
+
+    def tool_rank(self, thread_id: ThreadId) -> int:
+        """0: it carries out none of this thread's. The client with the highest number is asked."""
+        ...
+
+    async def call_tool(self, call: ClientToolCall) -> ToolResult:
+        """Never raises: an error of the client, or that it has gone, is a failed result."""
+        ...
 
 
 class Report(Protocol):

@@ -25,6 +25,7 @@ from hames.domain.json import Json
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
+from hames.ports import ClientToolCall
 from hames.protocols.broadcast import Encoder, ListEncoder
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
@@ -104,7 +105,7 @@ class ReadClientFile(Value):
     path: str
 
 
-ClientRequest = ReadClientFile
+ClientRequest = ReadClientFile | ClientToolCall
 """What the program may ask of one client. Approvals and elicitation are changes, told to every follower."""
 
 
@@ -146,6 +147,13 @@ class Session(Protocol):
     def ask(self, _request_id: str, _request: ClientRequest, _deadline: float, /) -> bool:
         """False: this client cannot do it. Otherwise ends with one `ClientReply`."""
         return False
+
+    def withdraw(self, _request_id: str, /) -> None:
+        """Nobody waits for the reply to this request of `ask` any more."""
+
+    def tool_rank(self, _thread_id: ThreadId, /) -> int:
+        """See `ports.ToolClient`."""
+        return 0
 
     def next_deadline(self) -> float | None:
         return None

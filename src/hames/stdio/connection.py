@@ -8,6 +8,7 @@
 """
 
 import logging
+import math
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Protocol
 
@@ -20,7 +21,9 @@ from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.ids import ThreadId
+from hames.domain.items import ToolResult
 from hames.domain.state import Change, blank
+from hames.ports import ClientToolCall
 from hames.protocols.session import (
     Action,
     ClientReply,
@@ -73,6 +76,8 @@ class Connection:
         self._watchers: dict[ThreadId, Watcher] = {}
         """By followed thread. `watcher.state` is the state that the client was told last."""
         self._asked: dict[str, MemoryObjectSendStream[ClientReply]] = {}
+        self._gone = False
+        """The client says nothing more."""
         self._timer: float | None = None
         self._reading = anyio.CancelScope()
         self._speaking = anyio.Lock(fast_acquire=True)
@@ -89,6 +94,13 @@ class Connection:
 
         `answered` is a message that came before them and has its answer: the session only takes note of it.
         """
+        try:
+            await self._serve(messages, answered)
+        finally:
+            self._gone = True
+            self._give_up()
+
+    async def _serve(self, messages: AsyncIterable[Line], answered: bytes) -> None:
         if answered:
             await self._run(self._session.receive(answered, self._now()))
             self._session.take_output()
@@ -110,6 +122,8 @@ class Connection:
         if actions is not None and finished is not None:
             actions.close()
             await finished.wait()
+
+    def _give_up(self) -> None:
         for request_id in list(self._asked):
             self._reply(ClientReply(request_id=request_id, error="the client has gone"))
 
@@ -119,11 +133,27 @@ class Connection:
             return ClientReply(request_id=request_id, error="the client cannot do this")
         self._asked[request_id], reply = anyio.create_memory_object_stream[ClientReply](1)
         self._flush()
-        with reply:
-            return await reply.receive()
+        try:
+            with reply:
+                return await reply.receive()
+        finally:
+            if waiting := self._asked.pop(request_id, None):
+                waiting.close()
+                self._session.withdraw(request_id)
+
+    def tool_rank(self, thread_id: ThreadId) -> int:
+        return 0 if self._gone else self._session.tool_rank(thread_id)
+
+    async def call_tool(self, call: ClientToolCall) -> ToolResult:
+        reply = await self.ask(f"call_{call.item_id}", call, math.inf)
+        if isinstance(reply.result, ToolResult) and not reply.error:
+            return reply.result
+        words = f"the client did not carry out {call.tool!r}: {reply.error or 'it gave no result'}"
+        return ToolResult(text=words, failed=True)
 
     def close(self) -> None:
         """Nobody listens any more."""
+        self._give_up()
         for watcher in self._watchers.values():
             watcher.close()
         self._watchers.clear()
@@ -211,10 +241,12 @@ class Connection:
     def _reply(self, reply: ClientReply) -> None:
         if waiting := self._asked.pop(reply.request_id, None):
             waiting.send_nowait(reply)
+            waiting.close()
 
     # -- changes
 
     def _start(self, watcher: Watcher) -> None:
+        watcher.client = self
         self._watchers[watcher.state.id] = watcher
         self._tasks.start_soon(self._tell_changes, watcher)
 

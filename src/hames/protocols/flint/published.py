@@ -71,6 +71,7 @@ ASKS: dict[str, Pair] = {
     "item/fileChange/requestApproval": (m.FileChangeApprovalParams, m.ApprovalResponse),
     "item/mcpToolCall/requestApproval": (m.McpApprovalParams, m.ApprovalResponse),
     "item/toolCall/requestApproval": (m.ToolApprovalParams, m.ApprovalResponse),
+    "item/tool/call": (m.DynamicToolCallParams, m.DynamicToolCallResult),
     "mcpServer/elicitation/request": (m.ElicitationParams, m.ElicitationResponse),
 }
 

@@ -42,10 +42,12 @@ from hames.domain.options import Overrides, Settings
 from hames.domain.policy import Decision
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
-from hames.ports import Models
+from hames.ports import ClientToolCall, Models
 from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.client_settings import config_notices, with_client_settings
+from hames.protocols.flint.client import tools as client_tools
+from hames.protocols.flint.client.calls import ToolCalls
+from hames.protocols.flint.client.settings import config_notices, typed_tools, with_client_settings
 from hames.protocols.flint.codex.detection import is_codex_request
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.files import PROGRAMS, decode_program, program_result
@@ -55,8 +57,8 @@ from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.options import check_option, config_options
 from hames.protocols.flint.parts import provider_of, server_status
-from hames.protocols.rpc_session import Notify, Outgoing, Pending, RpcSession
-from hames.protocols.session import Action, Execute, Follow, Outcome, Unfollow
+from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
+from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
 
 PAGE = 50
 
@@ -101,6 +103,7 @@ class FlintSession(RpcSession):
         self._asked: dict[ApprovalId, _Asked] = {}
         self._ephemeral: list[ThreadId] = []
         self._warned: set[str] = set()
+        self._tool_calls = ToolCalls()
         if codex:
             self._speak_codex()
 
@@ -131,6 +134,7 @@ class FlintSession(RpcSession):
     def _decode(self, method: str, params: Params) -> Command | inbound.Local:
         if method in PROGRAMS:
             return decode_program(method, params, self._session())
+        params = typed_tools(params)
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
         command = with_client_settings(command, params, self._option_ids(), self._defaults)
         match command:
@@ -141,6 +145,9 @@ class FlintSession(RpcSession):
                 return replace(command, overrides=overrides)
             case StartTurn(thread_id=thread_id):
                 return replace(command, overrides=self._with_choices(command.overrides, thread_id, params))
+            case ResumeThread(overrides=given) | ForkThread(overrides=given) if given.options:
+                known = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), given.options)
+                return replace(command, overrides=replace(given, options=known or None))
             case ListServers(thread_id=None) if self._last is not None:
                 return ListServers(thread_id=self._last.id)
             case _:
@@ -177,8 +184,10 @@ class FlintSession(RpcSession):
             case _:
                 raise InvalidCommand(f"the method {request.method!r} is not supported")
 
-    def decide(self, response: JsonRpcResponse) -> Sequence[Execute]:
+    def decide(self, response: JsonRpcResponse) -> Sequence[Action]:
         """Only the exact words agree. An error, another word, another type, two answers in one: a decline."""
+        if self._tool_calls.answered(response.request_id):
+            return [client_tools.read_reply(response)]
         approval_id = ApprovalId(response.request_id)
         where = self._asked.get(approval_id)
         if where is not None and isinstance(where.intent, Elicit):
@@ -190,6 +199,21 @@ class FlintSession(RpcSession):
         if word == "cancel" and where is not None:
             return [answer, Execute(command=InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id))]
         return [answer]
+
+    def ask(self, request_id: str, request: ClientRequest, _deadline: float) -> bool:
+        if not isinstance(request, ClientToolCall):
+            return False
+        params = client_tools.call_params(request, self._dialect.thread_id(request.thread_id))
+        asked = Ask(method=client_tools.METHOD, params=params, approval_id=ApprovalId(request_id))
+        self.say(self._tool_calls.ask(asked, request.item_id))
+        return True
+
+    def withdraw(self, request_id: str) -> None:
+        self._tool_calls.answered(request_id)
+        self._rpc.withdraw(request_id)
+
+    def tool_rank(self, thread_id: ThreadId) -> int:
+        return self._tool_calls.ranks.get(thread_id, 0)
 
     # -- out
 
@@ -248,6 +272,7 @@ class FlintSession(RpcSession):
 
     def _greet(self, state: ThreadState, *, opens: bool = False) -> None:
         """What a client that has just come to a thread must hear: that it is foreign, and open questions."""
+        self._tool_calls.note_items(state)
         notice = outbound.notice(state, self._dialect) if opens or state.id not in self._loaded else []
         self._loaded[state.id] = None
         for approval in state.approvals:
@@ -258,6 +283,7 @@ class FlintSession(RpcSession):
     def _tell_ignored(self, request: JsonRpcRequest, command: Command, state: ThreadState) -> None:
         """What of the request's `config` has no effect."""
         ignored = config_notices(command, request.params, self._option_ids())
+        self._tool_calls.opened(state.id, command, self._dialect)
         told = [message for notice in ignored for message in self._dialect.notices(state.id, notice)]
         self.say(self._without_muted([*told]))
 
@@ -274,7 +300,8 @@ class FlintSession(RpcSession):
                 self._asked.pop(approval_id, None)
             case _:
                 pass
-        return self._without_muted(outbound.project(change, self._dialect))
+        said = self._without_muted(outbound.project(change, self._dialect))
+        return [*said, *self._tool_calls.started(change.record.event)]
 
     def _without_muted(self, said: list[Outgoing]) -> list[Outgoing]:
         if not self._muted:

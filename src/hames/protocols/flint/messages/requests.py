@@ -7,7 +7,7 @@ import msgspec
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint.items import ThreadItem
-from hames.protocols.flint.messages.client_settings import ClientSettings, ThreadConfig
+from hames.protocols.flint.messages.client import ClientSettings, ThreadConfig
 from hames.protocols.flint.messages.objects import (
     ConfigOption,
     Inputs,

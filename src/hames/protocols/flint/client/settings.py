@@ -19,6 +19,7 @@ from hames.domain.json import NOTHING
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.client.tools import declared_tools
 from hames.protocols.flint.codex.config import CodexConfig, read_config
 from hames.protocols.flint.inbound import Local, read
 from hames.protocols.instructions import with_instructions
@@ -38,6 +39,8 @@ def with_client_settings(
         case CreateThread() | ResumeThread() | ForkThread():
             given = read(params, m.ThreadConfig)
             overrides = with_instructions(command.overrides, given)
+            if given.dynamic_tools is not None:
+                overrides = replace(overrides, client_tools=declared_tools(given.dynamic_tools))
             sandbox = overrides.sandbox or (defaults.sandbox if isinstance(command, CreateThread) else None)
             return replace(command, overrides=_over(_config(given, options, sandbox).overrides, overrides))
         case ChangeSettings() | StartTurn():
@@ -50,11 +53,20 @@ def config_notices(command: Command, params: Params, options: Collection[str]) -
     """What of the `config` of a request that opened a thread has no effect."""
     if not isinstance(command, CreateThread | ResumeThread | ForkThread):
         return []
-    ignored = _config(read(params, m.ThreadConfig), options, command.overrides.sandbox).ignored
+    ignored = _config(read(typed_tools(params), m.ThreadConfig), options, command.overrides.sandbox).ignored
     return [
         Noticed(source="hames", name="config", severity="warning", message=f"config.{key} has no effect here")
         for key in ignored
     ]
+
+
+def typed_tools(params: Params) -> Params:
+    """A tool may leave out its type: `function` is the older kind."""
+    tools = params.get("dynamicTools")
+    if not isinstance(tools, list):
+        return params
+    typed = [{"type": "function", **tool} if isinstance(tool, dict) else tool for tool in tools]
+    return {**params, "dynamicTools": typed}
 
 
 def _config(given: m.ThreadConfig, options: Collection[str], sandbox: SandboxPolicy | None) -> CodexConfig:
