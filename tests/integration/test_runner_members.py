@@ -79,7 +79,7 @@ SERVER = Path(__file__).parent / "mcp_server.py"
 @asynccontextmanager
 async def server(url: str, directory: Path, *, store: Any = None, memory: Path | None = None) -> AsyncGenerator[Engine]:
     """A server's engine, which has only the runner at `url` to run turns with."""
-    agent = RunnerAgent(url, stall_s=5.0, cwd=str(directory), memory=lambda: memory)
+    agent = RunnerAgent(url, stall_s=60.0, cwd=str(directory), memory=lambda: memory)
     await agent.learn()
     rules = EngineRules(
         defaults=Settings(model=agent.models.default, cwd=str(directory), approval_policy="never"), only_agent="runner"
