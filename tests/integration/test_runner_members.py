@@ -66,6 +66,7 @@ from hames.testing.fakes.clock import CountingIds
 from hames.testing.fakes.model import ScriptedModel, call, fail, hang, notice, say, search, tell, usage
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.plan import PlanTool
+from server_support import http
 from support import ECHO, NoTrust, TheseTools, created, engine, turn_end
 
 PIXEL = base64.b64decode(
@@ -326,7 +327,7 @@ async def test_an_mcp_server_of_a_client_starts_at_the_runner(tmp_path: Path) ->
     flags = {"cwd": str(tmp_path / "there"), "model": f"scripted/{script}", "approval_policy": "never"}
     async with (
         open_engine(load(flags, environment)) as elsewhere,
-        runner_running(elsewhere, Address(port=0), version="0") as there,
+        runner_running(elsewhere, Address(port=0), version="0", starts_servers=True) as there,
         server(there.url, tmp_path) as house,
     ):
         thread = await created(house, mcp_servers=(server_,))
@@ -342,6 +343,31 @@ async def test_an_mcp_server_of_a_client_starts_at_the_runner(tmp_path: Path) ->
     assert called.result is not None
     assert called.result.text == "42"
     assert proof.read_text() == "a-secret"
+
+
+async def test_what_leads_out_of_the_runners_sandbox_is_refused_in_words(tmp_path: Path) -> None:
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (work, outside):
+        folder.mkdir()
+    (work / "link").symlink_to(outside)
+    proof = ThreadServer(name="proof", command="/bin/sh", args=("-c", f"touch {outside}/started"))
+    model = ScriptedModel()
+    async with (
+        engine(model, ECHO, clock=SystemClock(), policy="never", cwd=work) as elsewhere,
+        runner_running(elsewhere, Address(port=0), version="0") as there,
+        http(there) as client,  # pyright: ignore[reportArgumentType] - it has a URL
+        server(there.url, work) as house,
+    ):
+        with pytest.raises(InvalidCommand, match="MCP servers"):
+            await house.execute(prompt(await created(house, mcp_servers=(proof,))))
+        for cwd in (str(outside), f"{work}/../outside", f"{work}/link", "/", "relative"):
+            answer = await client.post("/runs", json={"prompt": "go", "cwd": cwd})
+            assert answer.status_code == 400, cwd
+        answer = await client.post("/runs", json={"prompt": "go", "mcpServers": [msgspec.to_builtins(proof)]})
+        assert answer.status_code == 400
+        assert "--allow-mcp-servers" in answer.text
+    assert not model.requests
+    assert list(outside.iterdir()) == []
 
 
 @pytest.mark.parametrize("policy", ["never", "onRequest", "unlessTrusted", "always"])
