@@ -97,7 +97,7 @@ async def test_a_schema_reaches_the_model_behind_codex(tmp_path: Path, binary: s
 
 
 async def test_an_mcp_server_of_a_client_is_codexs(tmp_path: Path, binary: str) -> None:
-    server = ThreadServer(name="adder", command=sys.executable, args=(str(SERVER),), start_seconds=60)
+    server = ThreadServer(name="adder", command=sys.executable, args=(str(SERVER),), start_seconds=60, env={"KEY": "1"})
     answers = [called("call_1", "add", namespace="mcp__adder", a=40, b=2), talk("It is forty-two.")]
     async with codex(tmp_path, binary, answers=answers) as live, engine(live) as house:
         turn = await run(house, await thread(house, mcp_servers=(server,)), "Add")

@@ -248,9 +248,8 @@ def test_instructions_servers_and_a_schema_of_a_client_are_codexs() -> None:
         base_instructions="You are a poet.",
         mode_instructions="Plan first.",
         personality="friendly",
-        mcp_servers=(server, web),
     )
-    thread = thread_settings(settings)
+    thread = thread_settings(settings, (server, web))
     assert (thread["developerInstructions"], thread["baseInstructions"]) == ("Be brief.", "You are a poet.")
     assert thread["config"]["mcp_servers"] == {
         "docs": {
@@ -278,7 +277,7 @@ def test_instructions_servers_and_a_schema_of_a_client_are_codexs() -> None:
 def test_a_server_whose_secrets_are_gone_is_refused_in_words() -> None:
     server = ThreadServer(name="docs", command="docs-server", env={"KEY": None})
     with pytest.raises(InvalidCommand, match="send them again"):
-        thread_settings(Settings(model="codex/default", cwd="/w", mcp_servers=(server,)))
+        thread_settings(Settings(model="codex/default", cwd="/w"), (server,))
 
 
 def test_an_attached_file_is_text_for_codex() -> None:

@@ -2,6 +2,9 @@
 specification is never asked."""
 
 import base64
+import json
+import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +17,9 @@ from test_server_runner import STREAM, event, runner, stranger
 
 from hames.agents.runner.agent import RunnerAgent
 from hames.agents.runner.capabilities import NOTHING_ANNOUNCED, read_announcement
+from hames.app import open_engine
 from hames.clock_and_ids import SystemClock
+from hames.config.load import load
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.domain.commands import (
@@ -38,6 +43,7 @@ from hames.domain.items import (
     Compaction,
     FileInput,
     ImageInput,
+    McpToolCall,
     Plan,
     Reasoning,
     TextInput,
@@ -46,7 +52,7 @@ from hames.domain.items import (
     WebSearch,
 )
 from hames.domain.json import NOTHING, Json
-from hames.domain.options import Overrides, Settings
+from hames.domain.options import Overrides, Settings, ThreadServer
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import PictureBlock, ReasoningEnded, SummaryDelta, TextBlock
 from hames.domain.state import Change, ThreadState, Turn
@@ -60,6 +66,7 @@ from hames.testing.fakes.clock import CountingIds
 from hames.testing.fakes.model import ScriptedModel, call, fail, hang, notice, say, search, tell, usage
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.plan import PlanTool
+from server_support import http
 from support import ECHO, NoTrust, TheseTools, created, engine, turn_end
 
 PIXEL = base64.b64decode(
@@ -67,12 +74,13 @@ PIXEL = base64.b64decode(
 )
 IMAGE = ImageInput(url="data:image/png;base64," + base64.b64encode(PIXEL).decode())
 HELLO = TextInput(text="Hello")
+SERVER = Path(__file__).parent / "mcp_server.py"
 
 
 @asynccontextmanager
 async def server(url: str, directory: Path, *, store: Any = None, memory: Path | None = None) -> AsyncGenerator[Engine]:
     """A server's engine, which has only the runner at `url` to run turns with."""
-    agent = RunnerAgent(url, stall_s=5.0, cwd=str(directory), memory=lambda: memory)
+    agent = RunnerAgent(url, stall_s=60.0, cwd=str(directory), memory=lambda: memory)
     await agent.learn()
     rules = EngineRules(
         defaults=Settings(model=agent.models.default, cwd=str(directory), approval_policy="never"), only_agent="runner"
@@ -305,6 +313,61 @@ async def test_an_answer_matches_the_schema_also_at_the_runner(tmp_path: Path) -
     assert turn.status == "completed", turn.error
     said = [item.text for item in turn.items if isinstance(item, AgentMessage)]
     assert msgspec.json.decode(said[-1]) == {"n": 7}
+
+
+@pytest.mark.needs("bwrap")
+async def test_an_mcp_server_of_a_client_starts_at_the_runner(tmp_path: Path) -> None:
+    proof = tmp_path / "environment"
+    program = f"import os; open({str(proof)!r}, 'w').write(os.environ['KEY']); exec(open({str(SERVER)!r}).read())"
+    server_ = ThreadServer(name="adder", command=sys.executable, args=("-c", program), env={"KEY": "a-secret"})
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([[{"call": "mcp__adder__add", "with": {"a": 40, "b": 2}}], "It is forty-two."]))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HAMES_STATE": str(tmp_path / "state")}
+    (tmp_path / "there").mkdir()
+    flags = {"cwd": str(tmp_path / "there"), "model": f"scripted/{script}", "approval_policy": "never"}
+    async with (
+        open_engine(load(flags, environment)) as elsewhere,
+        runner_running(elsewhere, Address(port=0), version="0", starts_servers=True) as there,
+        server(there.url, tmp_path) as house,
+    ):
+        thread = await created(house, mcp_servers=(server_,))
+        watcher = await house.watch(thread.id)
+        await house.execute(prompt(thread))
+        with anyio.fail_after(60):
+            while (await house.execute(ReadThread(thread_id=thread.id))).turns[-1].status == "running":  # type: ignore[union-attr]
+                await watcher.next()
+        state = await house.execute(ReadThread(thread_id=thread.id))
+    assert isinstance(state, ThreadState)
+    [called] = [item for item in state.turns[-1].items if isinstance(item, McpToolCall)]
+    assert (called.server, called.tool, called.arguments) == ("adder", "add", {"a": 40, "b": 2})
+    assert called.result is not None
+    assert called.result.text == "42"
+    assert proof.read_text() == "a-secret"
+
+
+async def test_what_leads_out_of_the_runners_sandbox_is_refused_in_words(tmp_path: Path) -> None:
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (work, outside):
+        folder.mkdir()
+    (work / "link").symlink_to(outside)
+    proof = ThreadServer(name="proof", command="/bin/sh", args=("-c", f"touch {outside}/started"))
+    model = ScriptedModel()
+    async with (
+        engine(model, ECHO, clock=SystemClock(), policy="never", cwd=work) as elsewhere,
+        runner_running(elsewhere, Address(port=0), version="0") as there,
+        http(there) as client,  # pyright: ignore[reportArgumentType] - it has a URL
+        server(there.url, work) as house,
+    ):
+        with pytest.raises(InvalidCommand, match="MCP servers"):
+            await house.execute(prompt(await created(house, mcp_servers=(proof,))))
+        for cwd in (str(outside), f"{work}/../outside", f"{work}/link", "/", "relative"):
+            answer = await client.post("/runs", json={"prompt": "go", "cwd": cwd})
+            assert answer.status_code == 400, cwd
+        answer = await client.post("/runs", json={"prompt": "go", "mcpServers": [msgspec.to_builtins(proof)]})
+        assert answer.status_code == 400
+        assert "--allow-mcp-servers" in answer.text
+    assert not model.requests
+    assert list(outside.iterdir()) == []
 
 
 @pytest.mark.parametrize("policy", ["never", "onRequest", "unlessTrusted", "always"])

@@ -173,10 +173,10 @@ class Rpc:
 
 
 @asynccontextmanager
-async def rpc(url: str, path: str) -> AsyncGenerator[Rpc]:
+async def rpc(url: str, path: str, *, name: str = "test") -> AsyncGenerator[Rpc]:
     async with connect(url.replace("http", "ws", 1) + path, max_size=None, compression=None, proxy=None) as socket:
         client = Rpc(socket)
-        info = {"name": "test", "version": "1"}
+        info = {"name": name, "version": "1"}
         hello = {"clientInfo": info} if path == "/flint" else {"protocolVersion": "0.1.0", "clientInfo": info}
         answer = await client.call("initialize", **hello)
         assert "result" in answer, answer
@@ -344,6 +344,16 @@ async def test_the_models_on_offer_are_the_runners(here: Machine, there: Machine
         async with rpc(both.url, "/flint") as client:
             listed = (await client.call("model/list"))["result"]["data"]
         assert {model["model"].partition("/")[0] for model in listed} == {"runner"}
+
+
+async def test_a_program_of_a_client_does_not_run_on_the_server(here: Machine, there: Machine) -> None:
+    made = here.work / "where.txt"
+    async with pair(here, there) as both, rpc(both.url, "/flint", name="codex-test") as client:
+        exec_ = await client.call("command/exec", command=["touch", str(made)], cwd=str(here.work))
+        assert "error" in exec_
+        write = await client.call("fs/writeFile", path=str(made), dataBase64="YQ==")
+        assert "error" in write
+    assert not here.ran
 
 
 async def test_the_servers_own_mcp_servers_do_not_start(here: Machine, there: Machine) -> None:

@@ -36,6 +36,11 @@ PORT = 4900
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
     add_address(parser, PORT)
+    parser.add_argument(
+        "--allow-mcp-servers",
+        action="store_true",
+        help="start MCP servers that clients bring for their threads; they run outside the sandbox",
+    )
 
 
 def run(args: Namespace) -> int:
@@ -44,13 +49,14 @@ def run(args: Namespace) -> int:
         args.approval_policy = "never"
     options = flags.options(args)
     logs.set_up(level=options.log_level, file=options.log_file)
-    return anyio.run(partial(_run, options, address_of(args), token_of(args, options), asks=asks))
+    servers = args.allow_mcp_servers
+    return anyio.run(partial(_run, options, address_of(args), token_of(args, options), asks=asks, servers=servers))
 
 
-async def _run(options: Options, address: Address, token: str | None, *, asks: bool) -> int:
+async def _run(options: Options, address: Address, token: str | None, *, asks: bool, servers: bool) -> int:
     async with (
         open_engine(options) as engine,
-        running(engine, address, version=__version__, token=token, asks=asks) as runner,
+        running(engine, address, version=__version__, token=token, asks=asks, starts_servers=servers) as runner,
     ):
         print(f"Hames runs on {runner.url}", flush=True)
         print(

@@ -18,7 +18,7 @@ from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, Tu
 from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
-from hames.domain.options import Settings
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note
 from hames.domain.state import ThreadState, Turn
 from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnEvent, TurnHandle
@@ -40,7 +40,9 @@ class RunningTurn:
         *,
         questions: Questions,
         ids: Ids,
+        servers: Callable[[], tuple[ThreadServer, ...]],
     ) -> None:
+        """`servers` are the MCP servers of the thread with their values, which are in no log."""
         self.turn_id = turn_id
         self.step = 0
         self.scope = anyio.CancelScope()
@@ -53,6 +55,7 @@ class RunningTurn:
         self._thread = thread
         self._questions = questions
         self._ids = ids
+        self._servers = servers
 
     @property
     def thread_id(self) -> ThreadId:
@@ -65,6 +68,10 @@ class RunningTurn:
     @property
     def settings(self) -> Settings:
         return self._thread.state.settings
+
+    @property
+    def mcp_servers(self) -> tuple[ThreadServer, ...]:
+        return self._servers()
 
     def new_item_id(self) -> ItemId:
         return ItemId(self._ids.new("item"))

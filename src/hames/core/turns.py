@@ -149,7 +149,13 @@ class Turns:
         self, loaded: LoadedThread, task: Task, *, before: Sequence[Event] = (), meta: Json = NOTHING
     ) -> Turn:
         """Writes that the turn has started, then lets it run. The caller has claimed the thread."""
-        turn = RunningTurn(loaded.thread, TurnId(self._ids.new("turn")), questions=self.questions, ids=self._ids)
+        turn = RunningTurn(
+            loaded.thread,
+            TurnId(self._ids.new("turn")),
+            questions=self.questions,
+            ids=self._ids,
+            servers=lambda: self._threads.servers(loaded.thread.id, loaded.thread.state.settings),
+        )
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
         started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta)
         events: list[Event] = [*before, *self._move(loaded, before), started]

@@ -10,7 +10,7 @@ from hames.domain.events import ItemCompleted, ItemStarted, Noticed, StepVoided,
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Item, Stream, UserMessage
 from hames.domain.json import NOTHING, Json
-from hames.domain.options import Settings
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
@@ -69,6 +69,11 @@ class TurnHandle(Protocol):
 
     @property
     def settings(self) -> Settings: ...
+
+    @property
+    def mcp_servers(self) -> tuple[ThreadServer, ...]:
+        """The servers that a client named for this thread, with the values that the settings do not keep."""
+        ...
 
     def new_item_id(self) -> ItemId: ...
 

@@ -7,6 +7,7 @@ found again by its title.
 import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import get_args
 
 import anyio
@@ -17,7 +18,7 @@ from starlette.routing import Router
 
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
-from hames.domain.errors import ThreadNotFound, TurnBusy
+from hames.domain.errors import InvalidCommand, ThreadNotFound, TurnBusy
 from hames.domain.ids import ThreadId
 from hames.domain.models import ModelCard
 from hames.domain.state import ThreadState
@@ -49,16 +50,23 @@ from hames.stdio.connection import Connection
 
 @asynccontextmanager
 async def running(
-    engine: Engine, address: Address, *, version: str, token: str | None = None, asks: bool = True
+    engine: Engine,
+    address: Address,
+    *,
+    version: str,
+    token: str | None = None,
+    asks: bool = True,
+    starts_servers: bool = False,
 ) -> AsyncGenerator[RunningServer]:
     """A runner for as long as the block lasts. `asks`: whoever starts a run says whether it is asked.
+    `starts_servers`: whoever starts a run may bring MCP servers, which run outside the sandbox.
 
     Raises `Misconfigured`.
     """
     async with listener.opening(engine.clock, address, token) as opening:
         metrics = Metrics()
         opening.observe(engine, metrics.observe)
-        api = RunnerApi(engine, metrics, version, asks=asks)
+        api = RunnerApi(engine, metrics, version, asks=asks, starts_servers=starts_servers)
         router = Router(routes=routes(api.endpoints()), redirect_slashes=False)
         here = opening.guarded(router, metrics, compress=False)
         here.on_stop = [api.streams.close]
@@ -67,8 +75,10 @@ async def running(
 
 
 class RunnerApi:
-    def __init__(self, engine: Engine, metrics: Metrics, version: str, *, asks: bool) -> None:
+    def __init__(self, engine: Engine, metrics: Metrics, version: str, *, asks: bool, starts_servers: bool) -> None:
         self._engine = engine
+        self._free = inbound.has_no_sandbox(engine.rules.defaults.sandbox)
+        self._starts_servers = starts_servers or self._free
         self._metrics = metrics
         self._version = version
         self._asks = asks
@@ -90,6 +100,7 @@ class RunnerApi:
     async def run(self, request: Request) -> Response:
         """Run a prompt; the answer is the run's events (SSE). Closing it cancels the run."""
         given = inbound.decode_run(await read_body(request, RUN_BYTES))
+        await self._check_limits(given)
         engine, thread_id = self._engine, await self._thread(given.thread)
         state = await engine.execute(ReadThread(thread_id=thread_id))
         assert isinstance(state, ThreadState)
@@ -128,7 +139,7 @@ class RunnerApi:
         engine, defaults = self._engine, self._engine.rules.defaults
         cards = [card for card in engine.models.cards() if card.usable and not card.successor]
         offered = Capabilities(
-            can=get_args(Capability),
+            can=tuple(one for one in get_args(Capability) if one != "mcpServers" or self._starts_servers),
             models=tuple(map(_model, cards)),
             default_model=defaults.model,
             selectors=tuple(engine.models.selectors()),
@@ -148,6 +159,21 @@ class RunnerApi:
     async def openapi(self, _request: Request) -> Response:
         """This description."""
         return reply(openapi_description(self.endpoints(), version=self._version))
+
+    async def _check_limits(self, given: RunRequest) -> None:
+        """Raises `InvalidCommand` for what would lead a run out of the sandbox that this runner was started with."""
+        if given.mcp_servers and not self._starts_servers:
+            raise InvalidCommand(
+                "this runner starts no MCP servers for its clients, because they run outside the sandbox: start it with"
+                " --allow-mcp-servers"
+            )
+        if given.cwd and not self._free:
+            own, wanted = [
+                Path(await self._engine.workspace.resolve_directory(path))
+                for path in (self._engine.rules.defaults.cwd, given.cwd)
+            ]
+            if not wanted.is_relative_to(own):
+                raise InvalidCommand(f"the directory {given.cwd!r} is not inside the workspace of this runner")
 
     def _connect(self, session: Session, writer: Writer, tasks: TaskGroup) -> Connection:
         return Connection(self._engine, session, WaitingOutbox(writer, patience_s=math.inf), tasks)

@@ -114,7 +114,7 @@ class CodexThread:
 
     async def _thread(self, process: AgentProcess, turn: TurnHandle) -> Json:
         """Codex's thread for ours, with all of ours in it."""
-        settings = thread_settings(turn.settings)
+        settings = thread_settings(turn.settings, turn.mcp_servers)
         state, earlier = turn.state, [one for one in turn.state.turns if one.id != turn.turn_id]
         known = self._agent.threads.known(turn.thread_id)
         thread: Json = None

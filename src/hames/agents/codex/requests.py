@@ -3,7 +3,7 @@
 Codex keeps what it was once told about model, effort and mode, even over a restart; so everything is said each time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -34,17 +34,23 @@ POLICIES: dict[ApprovalPolicy, str] = {
 PERSONALITIES = {DEFAULT: "none", "pragmatic": "pragmatic", "friendly": "friendly"}
 
 
-def thread_settings(settings: Settings) -> dict[str, Json]:
-    model = settings.model.partition("/")[2]
-    chosen: dict[str, Json] = {"cwd": settings.cwd, "approvalPolicy": POLICIES[settings.approval_policy]}
-    if model and model != DEFAULT:
-        chosen["model"] = model
+def thread_settings(settings: Settings, servers: Sequence[ThreadServer] = ()) -> dict[str, Json]:
+    """What a thread of Codex's is opened with. `servers` are the MCP servers of the client, with their secrets."""
+    chosen = _common_settings(settings)
     if settings.instructions:
         chosen["developerInstructions"] = settings.instructions
     if settings.base_instructions:
         chosen["baseInstructions"] = settings.base_instructions
-    if settings.mcp_servers:
-        chosen["config"] = {"mcp_servers": {server.name: _server(server) for server in settings.mcp_servers}}
+    if servers:
+        chosen["config"] = {"mcp_servers": {server.name: _server(server) for server in servers}}
+    return chosen
+
+
+def _common_settings(settings: Settings) -> dict[str, Json]:
+    model = settings.model.partition("/")[2]
+    chosen: dict[str, Json] = {"cwd": settings.cwd, "approvalPolicy": POLICIES[settings.approval_policy]}
+    if model and model != DEFAULT:
+        chosen["model"] = model
     return chosen
 
 
@@ -71,12 +77,6 @@ def _server(server: ThreadServer) -> dict[str, Json]:
     if server.enabled_tools is not None:
         said["enabled_tools"] = list(server.enabled_tools)
     return said
-
-
-def _turn_only(settings: dict[str, Json]) -> dict[str, Json]:
-    """Without what belongs to a thread: a turn takes it from there."""
-    of_thread = ("developerInstructions", "baseInstructions", "config")
-    return {name: value for name, value in settings.items() if name not in of_thread}
 
 
 def opening(task: Task, settings: Settings, thread_id: str, model: str) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -115,7 +115,7 @@ def _review(thread_id: str, target: ReviewTarget) -> dict[str, Json]:
 
 
 def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:
-    asked: dict[str, Json] = {"sandboxPolicy": sandbox(settings.sandbox), **_turn_only(thread_settings(settings))}
+    asked: dict[str, Json] = {"sandboxPolicy": sandbox(settings.sandbox), **_common_settings(settings)}
     effort = settings.options.get("reasoning_effort", DEFAULT)
     mode = settings.options.get("collaboration_mode", DEFAULT)
     if personality := PERSONALITIES.get(settings.options.get("personality", settings.personality)):

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from hames.agents.asking import Answering, read_beside_questions
 from hames.agents.runner.capabilities import NOTHING_ANNOUNCED, Announcement, read_announcement
@@ -178,7 +179,8 @@ class RunnerThread:
         if announced is None or announced.can:  # it may have been started again, as another version
             announced = await self._agent.learn()
         history = await self._unseen(turn, announced or NOTHING_ANNOUNCED)
-        body, needs = run_body(task, turn.settings, cwd=self._agent.cwd or turn.settings.cwd, history=history)
+        settings = replace(turn.settings, mcp_servers=turn.mcp_servers)
+        body, needs = run_body(task, settings, cwd=self._agent.cwd or settings.cwd, history=history)
         if announced is not None:
             announced.require(dict.fromkeys(needs))
             await self._warn(turn, announced)

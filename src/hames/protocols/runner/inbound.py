@@ -108,6 +108,11 @@ def decode_steer(body: bytes) -> SteerRequest:
     return decode_body(body, SteerRequest)
 
 
+def has_no_sandbox(policy: SandboxPolicy) -> bool:
+    """Whether runs are kept in by nothing of ours: then nothing that a client brings could leave it."""
+    return isinstance(policy, DangerFullAccess | ExternalSandbox)
+
+
 def steer_turn(said: SteerRequest, thread_id: ThreadId) -> SteerTurn:
     return SteerTurn(thread_id=thread_id, turn_id=TurnId(said.run), content=said.content)
 

@@ -9,7 +9,7 @@ from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Record, TurnStarted
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, Stream
-from hames.domain.options import Settings
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.state import ThreadState, apply
 from hames.ports import Task, TurnEvent
 
@@ -36,6 +36,10 @@ class FakeTurn:
     @property
     def settings(self) -> Settings:
         return self.state.settings
+
+    @property
+    def mcp_servers(self) -> tuple[ThreadServer, ...]:
+        return self.state.settings.mcp_servers
 
     def new_item_id(self) -> ItemId:
         self._items += 1
