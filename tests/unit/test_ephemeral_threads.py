@@ -13,6 +13,7 @@ from hames.domain.errors import ThreadNotFound
 from hames.domain.events import ThreadCreated
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank
+from hames.protocols.bootstrap import inbound as bootstrap
 from hames.protocols.sync.encoder import ThreadListEncoder
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -49,6 +50,11 @@ async def test_an_ephemeral_thread_is_in_no_list_and_works_like_any_other(tmp_pa
         assert (await talk.call("thread/read", threadId=thread_id))["thread"]["ephemeral"] is True
         await talk.call("thread/archive", threadId=thread_id)
         assert await listed(the_engine, archived=True) == []
+        every = bootstrap.decode("thread.list", {})
+        assert isinstance(every, ListThreads)
+        page = await the_engine.execute(every)
+        assert isinstance(page, ThreadPage)
+        assert page.threads == ()
         assert (await talk.prompt(thread_id))["turn"]["status"] == "completed"
         lasting = await talk.start()
         assert [thread["id"] for thread in (await talk.call("thread/list"))["data"]] == [lasting]

@@ -7,7 +7,6 @@ thread was opened last.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from hames import __version__
@@ -55,12 +54,11 @@ from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.codex.model_choice import with_provider
 from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
+from hames.protocols.flint.history_pages import items_page, turns_page
 from hames.protocols.flint.options import check_option, config_options
 from hames.protocols.flint.parts import provider_of, server_status
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
-
-PAGE = 50
 
 _DECISIONS: dict[str, Decision] = {"accept": "once", "acceptForSession": "always"}
 
@@ -414,7 +412,7 @@ class FlintSession(RpcSession):
                 opened = self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
                 if isinstance(page := request.params.get("initialTurnsPage"), dict) and isinstance(opened, dict):
                     wanted = inbound.read({**page, "threadId": state.id}, m.ThreadTurnsListParams)
-                    opened["initialTurnsPage"] = self._turns(state, wanted)
+                    opened["initialTurnsPage"] = turns_page(state, self._dialect, wanted)
                 return opened
             case ReadThread():
                 return self._read_answer(request, state)
@@ -441,40 +439,13 @@ class FlintSession(RpcSession):
                 told = FlintDialect(self._about, self._window).queue(state)
                 return m.ThreadQueueListResult(data=told.queue, held=told.held)
             case "thread/items/list":
-                return self._items(state, inbound.read(request.params, m.ThreadTurnsListParams))
+                return items_page(state, self._dialect, inbound.read(request.params, m.ThreadTurnsListParams))
             case "thread/turns/list":
-                return self._turns(state, inbound.read(request.params, m.ThreadTurnsListParams))
+                return turns_page(state, self._dialect, inbound.read(request.params, m.ThreadTurnsListParams))
             case _:
                 given = request.params.get("includeTurns")
                 turns = bool(given) if given is not None else self._dialect.reads_turns
                 return {"thread": self._dialect.thread(state, turns=turns), "readState": None}
-
-    def _turns(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
-        return _page([(turn.id, self._dialect.turn(turn)) for turn in state.turns], params)
-
-    def _items(self, state: ThreadState, params: m.ThreadTurnsListParams) -> Json:
-        entries: list[tuple[str, Json]] = []
-        for turn in state.turns:
-            for shown in msgspec.to_builtins(self._dialect.turn_items(turn)):
-                told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
-                entries.append((shown["id"], told))
-        return _page(entries, params)
-
-
-def _page(entries: list[tuple[str, Json]], params: m.ThreadTurnsListParams) -> Json:
-    """Newest first unless asked otherwise. A cursor is the id of the last one told."""
-    ordered = entries if params.sort_direction == "asc" else entries[::-1]
-    if params.cursor is not None:
-        places = [place for place, (name, _) in enumerate(ordered) if name == params.cursor]
-        if not places:
-            raise InvalidCommand("cursor: is not a cursor of this list")
-        ordered = ordered[places[0] + 1 :]
-    page = ordered[: params.limit or PAGE]
-    return {
-        "data": [shown for _, shown in page],
-        "nextCursor": page[-1][0] if len(ordered) > len(page) else None,
-        "backwardsCursor": page[0][0] if page else None,
-    }
 
 
 def _with(settings: Settings, chosen: dict[str, str]) -> Settings:
