@@ -96,13 +96,13 @@ class Index:
         size = min(query.limit, MOST) if query.limit is not None else PAGE
         updated, last = _position(query.cursor)
         words = containing(query.search)
-        which = "archived = ?" if query.archived is not None else "archived is not ?"
+        which, value = ("archived != ?", HIDDEN) if query.archived is None else ("archived = ?", int(query.archived))
         rows = self._db.execute(
             f"select updated_at_ms, id, summary from threads where {which} and (updated_at_ms, id) < (?, ?)"
             " and (? = '%%' or title like ? escape '\\' or preview like ? escape '\\'"
             " or id in (select value from json_each(?)))"
             " order by updated_at_ms desc, id desc limit ?",
-            (query.archived, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
+            (value, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
         ).fetchall()
         cursor = _cursor(*rows[size - 1][:2]) if len(rows) > size else None
         return ThreadPage(threads=tuple(_decode(row[2]) for row in rows[:size]), next_cursor=cursor)

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand
-from hames.domain.options import Choice, Selector
+from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.inbound import AGENT_OPTION
+from hames.protocols.flint.inbound import agent as agent_name
 from hames.protocols.flint.wire import text_or_unset
 
 AGENT = Selector(
@@ -72,3 +74,10 @@ def _option(selector: Selector, chosen: Mapping[str, str]) -> m.ConfigOption:
         value=value,
         model_ids=list(selector.models) or UNSET,
     )
+
+
+def with_options(settings: Settings, chosen: Mapping[str, str]) -> Settings:
+    """The settings with what `config/set` chose."""
+    options = {**settings.options, **{name: value for name, value in chosen.items() if name != AGENT_OPTION}}
+    agent = chosen.get(AGENT_OPTION)
+    return replace(settings, options=options, agent=agent_name(agent) if agent else settings.agent)

@@ -19,7 +19,6 @@ from hames.domain.commands import (
     CompactThread,
     CreateThread,
     DeleteThread,
-    DropPrompt,
     ForkThread,
     InterruptTurn,
     ListServers,
@@ -55,7 +54,7 @@ from hames.protocols.flint.codex.model_choice import with_provider
 from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.history_pages import items_page, turns_page
-from hames.protocols.flint.options import check_option, config_options
+from hames.protocols.flint.options import check_option, config_options, with_options
 from hames.protocols.flint.parts import provider_of, server_status
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
@@ -339,7 +338,7 @@ class FlintSession(RpcSession):
         """What the next turn of the thread opened last would run with; before there is one, what a new one would."""
         settings = self._defaults if self._last is None else self._last.settings
         applied = 0 if self._last is None else self._applied.get(self._last.id, 0)
-        return _with(settings, dict(self._chosen[applied:]))
+        return with_options(settings, dict(self._chosen[applied:]))
 
     def _with_choices(self, given: Overrides, thread_id: ThreadId | None, params: Params) -> Overrides:
         """What `config/set` chose since this thread's last turn goes along; what the request says comes first."""
@@ -424,8 +423,6 @@ class FlintSession(RpcSession):
                 return {"thread": self._dialect.thread(state, turns=False)}
             case ChangeSettings() if request.method == "config/set":
                 return m.ConfigOptions(options=self._options(state.settings))
-            case ChangeSettings() | DropPrompt() | InterruptTurn():
-                return m.Empty()
             case _:
                 return m.Empty()
 
@@ -446,9 +443,3 @@ class FlintSession(RpcSession):
                 given = request.params.get("includeTurns")
                 turns = bool(given) if given is not None else self._dialect.reads_turns
                 return {"thread": self._dialect.thread(state, turns=turns), "readState": None}
-
-
-def _with(settings: Settings, chosen: dict[str, str]) -> Settings:
-    options = {**settings.options, **{name: value for name, value in chosen.items() if name != inbound.AGENT_OPTION}}
-    agent = chosen.get(inbound.AGENT_OPTION)
-    return replace(settings, options=options, agent=inbound.agent(agent) if agent else settings.agent)

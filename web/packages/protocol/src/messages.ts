@@ -22,6 +22,11 @@ export type Ask =
       id: string | number;
     }
   | {
+      method: "item/tool/call";
+      params: DynamicToolCallParams;
+      id: string | number;
+    }
+  | {
       method: "mcpServer/elicitation/request";
       params: ElicitationParams;
       id: string | number;
@@ -397,6 +402,18 @@ export interface ToolApprovalParams {
   _meta?: unknown;
 }
 /**
+ * `callId` is the id of the item. The answer is `{contentItems, success}`.
+ */
+export interface DynamicToolCallParams {
+  threadId: string;
+  turnId: string;
+  callId: string;
+  tool: string;
+  namespace: string | null;
+  arguments: unknown;
+  _meta?: unknown;
+}
+/**
  * A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which
  *     Hames never opens.
  */
@@ -549,6 +566,48 @@ export interface Delta {
   turnId: string;
   itemId: string;
   delta: string;
+}
+/**
+ * A tool that the client carries out: its calls come as the request `item/tool/call`.
+ *
+ *     `deferLoading` is Codex's and has no effect: every tool is offered from the start.
+ */
+export interface DynamicTool {
+  type: "function";
+  name: string;
+  description: string;
+  inputSchema: {};
+  namespace?: string | null;
+  deferLoading?: boolean | null;
+  _meta?: unknown;
+}
+export interface DynamicToolCallResult {
+  contentItems: (DynamicToolText | DynamicToolImage)[];
+  success: boolean;
+  _meta?: unknown;
+}
+export interface DynamicToolText {
+  type: "inputText";
+  text: string;
+  _meta?: unknown;
+}
+/**
+ * `imageUrl` is a `data:` URL; the model is only told the address of any other.
+ */
+export interface DynamicToolImage {
+  type: "inputImage";
+  imageUrl: string;
+  _meta?: unknown;
+}
+/**
+ * Tools with a common name in front of theirs.
+ */
+export interface DynamicToolNamespace {
+  type: "namespace";
+  name: string;
+  description: string;
+  tools: DynamicTool[];
+  _meta?: unknown;
 }
 /**
  * `content` is the completed form; without it the form is sent with its defaults.
@@ -1003,19 +1062,29 @@ export interface ServerRequestResolved {
   _meta?: unknown;
 }
 export interface ThreadStartParams {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
+  config?: {} | null;
+  dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
+  _meta?: unknown;
   model?: string | null;
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
-  _meta?: unknown;
 }
 export interface ThreadResumeParams {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
+  config?: {} | null;
+  dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
+  _meta?: unknown;
   threadId: string;
   model?: string | null;
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
-  _meta?: unknown;
 }
 export interface ThreadListParams {
   cursor?: string | null;
@@ -1028,7 +1097,14 @@ export interface ThreadIdParams {
   threadId: string;
   _meta?: unknown;
 }
+/**
+ * `outputSchema` is the JSON Schema that the final answer has to match.
+ */
 export interface TurnStartParams {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
+  _meta?: unknown;
   threadId: string;
   /**
    * @minItems 1
@@ -1037,6 +1113,7 @@ export interface TurnStartParams {
     TextInput | ImageInput | LocalImageInput | FileInput,
     ...(TextInput | ImageInput | LocalImageInput | FileInput)[]
   ];
+  outputSchema?: {} | null;
   model?: string | null;
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
@@ -1045,7 +1122,6 @@ export interface TurnStartParams {
     [k: string]: string;
   } | null;
   clientUserMessageId?: string | null;
-  _meta?: unknown;
 }
 export interface TurnInterruptParams {
   threadId: string;
@@ -1070,13 +1146,18 @@ export interface ThreadReadParams {
  * `lastTurnId` is the last turn that the fork contains; without it the fork contains all.
  */
 export interface ThreadForkParams {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
+  config?: {} | null;
+  dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
+  _meta?: unknown;
   threadId: string;
   lastTurnId?: string | null;
   model?: string | null;
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
-  _meta?: unknown;
 }
 export interface ThreadNameSetParams {
   threadId: string;
@@ -1084,6 +1165,10 @@ export interface ThreadNameSetParams {
   _meta?: unknown;
 }
 export interface ThreadSettingsUpdateParams {
+  developerInstructions?: string | null;
+  baseInstructions?: string | null;
+  personality?: ("friendly" | "none" | "pragmatic") | null;
+  _meta?: unknown;
   threadId: string;
   model?: string | null;
   cwd?: string | null;
@@ -1092,7 +1177,6 @@ export interface ThreadSettingsUpdateParams {
   config?: {
     [k: string]: string;
   } | null;
-  _meta?: unknown;
 }
 export interface ThreadTurnsListParams {
   threadId: string;
@@ -1110,6 +1194,7 @@ export interface ThreadQueueAddParams {
     TextInput | ImageInput | LocalImageInput | FileInput,
     ...(TextInput | ImageInput | LocalImageInput | FileInput)[]
   ];
+  outputSchema?: {} | null;
   clientUserMessageId?: string | null;
   _meta?: unknown;
 }
@@ -1260,5 +1345,6 @@ export interface Asks {
   "item/fileChange/requestApproval": { params: FileChangeApprovalParams; result: ApprovalResponse };
   "item/mcpToolCall/requestApproval": { params: McpApprovalParams; result: ApprovalResponse };
   "item/toolCall/requestApproval": { params: ToolApprovalParams; result: ApprovalResponse };
+  "item/tool/call": { params: DynamicToolCallParams; result: DynamicToolCallResult };
   "mcpServer/elicitation/request": { params: ElicitationParams; result: ElicitationResponse };
 }

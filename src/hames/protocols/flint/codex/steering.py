@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hames.domain.commands import ChangeSettings, StartTurn, SteerTurn
 from hames.domain.errors import HarnessError, TurnBusy, TurnNotFound
+from hames.domain.json import NOTHING
 from hames.domain.options import Overrides
 from hames.protocols.rpc_session import Pending
 from hames.protocols.session import Action, Execute
@@ -15,7 +16,7 @@ def steering_instead(action: Execute, error: HarnessError) -> Sequence[Action]:
     if not isinstance(pending, Pending) or pending.request.method != "turn/start":
         return []
     match command, error:
-        case StartTurn(), TurnBusy():
+        case StartTurn(), TurnBusy() if command.output_schema is NOTHING:  # a turn that runs gets no other form
             changed = ChangeSettings(thread_id=command.thread_id, overrides=command.overrides)
             steer = SteerTurn(
                 thread_id=command.thread_id, content=command.content, client_id=command.client_id, meta=command.meta
