@@ -81,6 +81,11 @@ def _transcript_ties(path: Path, name: Path) -> Iterator[Tie]:
                 yield Tie(id_, f"{name}:{number}")
 
 
+def scene_name(title: str) -> str:
+    """How pytest names a scene of a transcript, see `tests/protocol/transcripts.py`."""
+    return re.sub(r"\W+", "-", title).strip("-")
+
+
 def complaints(known: list[Entry], made: list[Tie]) -> list[str]:
     """What does not fit, a sentence each."""
     said: list[str] = []
