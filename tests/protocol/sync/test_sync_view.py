@@ -163,8 +163,8 @@ def test_a_prompt_sets_running_and_adds_a_complete_user_message() -> None:
 
 @pytest.mark.spec("sync/op-set-adds-message", "sync/role-user", "sync/role-assistant", "sync/message-role")
 def test_a_prompt_and_its_answer_have_their_roles_and_empty_containers() -> None:
-    told = Told(*ASKED[:-1])
-    added = [one for one in told.tell(ASKED[-1]) if one["path"][:1] == ["messages"]]
+    told = Told(*ASKED[:-2])
+    added = [one for one in told.tell(ASKED[-2]) if one["path"][:1] == ["messages"]]
     assert [(one["type"], one["path"]) for one in added] == [("set", ["messages", "0"]), ("set", ["messages", "1"])]
     assert [message["role"] for message in told.messages] == ["user", "assistant"]
     assert (told.messages[1]["content"], told.messages[1]["toolCalls"]) == ("", [])
