@@ -1,6 +1,7 @@
 """Breaks every promise of `specs/` on purpose and checks that a test tied to it fails.
 
 python scripts/spec_mutants.py [ID_OR_PREFIX...] [--jobs N]
+python scripts/spec_mutants.py --table
 
 `specs/mutants/*.toml` says how each promise is broken: one replacement in one file below `src/hames`. Each is applied
 in a temporary copy of the repository; the working tree is never changed. Results:
@@ -29,9 +30,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import specs
+import specs  # beside this file
 
 ROOT = specs.ROOT
 KEYS = frozenset({"id", "ids", "file", "old", "new", "weak"})
@@ -100,6 +99,16 @@ def complaints(plan: Plan, known: list[specs.Entry], root: Path = ROOT) -> list[
         elif (times := _occurrences(root, mutant)) != 1:
             said.append(f"{mutant.where} ({', '.join(mutant.ids)}): `old` occurs {times} times in {mutant.file}")
     return said
+
+
+def table(plan: Plan, known: list[specs.Entry], made: list[specs.Tie]) -> str:
+    """What is supported and proved, as Markdown, and which entries are weak and why."""
+    weak = plan.weak()
+    lines = [specs.table(known, made, {"proved": plan.proved(), "weak": weak}).rstrip(), "", "### Weak entries", ""]
+    lines += [f"- `{id_}`: {reason}" for id_, reason in weak.items()] or ["None."]
+    if plan.todo:
+        lines += ["", f"{len(plan.todo)} entries have no mutant yet."]
+    return "\n".join(lines)
 
 
 def _occurrences(root: Path, mutant: Mutant) -> int:
@@ -284,8 +293,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ID_OR_PREFIX", help="only these entries")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants to run at the same time")
+    parser.add_argument("--table", action="store_true", help="print what is supported and proved")
     chosen = parser.parse_args()
     plan = load()
+    if chosen.table:
+        print(table(plan, specs.entries(), specs.ties()))
+        return 0
     names = set(chosen.names)
     prefixes = tuple(names - {entry.id for entry in specs.entries()}) if names else ("",)
     work = [

@@ -4,8 +4,8 @@
 
     {"ids": [...], "cases": [...], "files": [...], "module": "hames...", "seconds": 120}
 
-`ids` selects tests by marker, `cases` by node id. `module` is imported first: if that fails, no test runs. The answer is
-one line of JSON: which tests were selected, how they ended, and what was printed.
+`ids` selects tests by marker, `cases` by node id. `module` is imported first: if that fails, no test runs. The answer
+is one line of JSON: how the tests ended, and what was printed.
 
 Importing pytest and the libraries takes several times as long as running a transcript. They are imported once, and
 the process forks for each request. `hames` itself is never imported here, because its files change between requests.
@@ -69,7 +69,17 @@ def run(what: dict[str, Any]) -> dict[str, Any]:
     if what["module"]:
         importlib.import_module(what["module"])
     plugin = TiedTests(set(what["ids"]), set(what["cases"]))
-    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    options = [
+        "-x",
+        "-n",
+        "0",
+        "-o",
+        "timeout=60",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
     pytest.main([*options, *what["files"]], plugins=[plugin])
     return {"failed": plugin.failed, "errors": plugin.errors, "passed": plugin.passed}
 

@@ -15,9 +15,9 @@ any other line with `#` is a remark.
     ! WORDS    restart · eof · file NAME · no file NAME · policy NAME · asked N (the model, so far)
 
 In JSON the server sends, "..." is any string, "<number>" and "<any>" are what they say, "<absent>" is no such member,
-"<now>" is a time in milliseconds since the scene began ("<now $name>" also binds it), "<0-60000>" a number in that range,
-"$name" is bound the first time and compared from then on ("$dir" is the workspace), and {"<has>": [a, b]} is an array
-with these among others.
+"<now>" is a time in milliseconds since the scene began ("<now $name>" also binds it), "<0-60000>" is a number in that
+range, "$name" is bound the first time and compared from then on ("$dir" is the workspace), and {"<has>": [a, b]} is an
+array with these among others.
 """
 
 import json

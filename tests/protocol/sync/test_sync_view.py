@@ -146,7 +146,11 @@ def test_a_fresh_thread_is_idle_and_empty() -> None:
 
 
 @pytest.mark.spec(
-    "sync/flow-status-running", "sync/op-set-status", "sync/status-running", "sync/flow-user-message-complete"
+    "sync/flow-status-running",
+    "sync/op-set-status",
+    "sync/op-path-strings",
+    "sync/status-running",
+    "sync/flow-user-message-complete",
 )
 def test_a_prompt_sets_running_and_adds_a_complete_user_message() -> None:
     told = Told(CREATED)
