@@ -6,10 +6,11 @@ python scripts/spec_mutants.py --table
 `specs/mutants/*.toml` says how each promise is broken: one replacement in one file below `src/hames`. Each is applied
 in a temporary copy of the repository; the working tree is never changed. Results:
 
-killed    a tied test failed, as it should
+killed    a tied test failed, as it should, and passes without the mutant
 SURVIVED  every tied test passed although the promise was broken: the test must be strengthened
 stale     the text to replace is not in the file exactly once
-broken    no tied test could run: the changed module cannot be imported, or no test was found or collected
+broken    no tied test could run: the changed module cannot be imported, or no test was found or collected;
+          or the test that failed also fails without the mutant
 """
 
 import argparse
@@ -205,8 +206,10 @@ class Outcome:
 class Bench:
     """A copy of the repository and the process that runs tests in it."""
 
-    def __init__(self, copy: Path) -> None:
+    def __init__(self, copy: Path, sound: dict[str, bool]) -> None:
+        """`sound` remembers which tests pass without any mutant."""
         self._copy = copy
+        self._sound = sound
         kept = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
         self._process = subprocess.Popen(
             [_python(copy), str(copy / "scripts" / "tied_tests.py")],
@@ -224,13 +227,21 @@ class Bench:
         before = path.read_text(encoding="utf-8")
         _write(path, before.replace(mutant.old, mutant.new))
         try:
-            tests = tied(id_, made, self._copy)
-            return Outcome(mutant, id_, *judge(self._ask(tests, id_, _module(mutant.file))))
+            ends = self._ask(tied(id_, made, self._copy), [id_], _module(mutant.file))
         finally:
             _write(path, before)
+        if ends.get("failed") and not self._is_sound(test := ends["failed"][0]):
+            return Outcome(mutant, id_, "broken", f"{test} also fails without the mutant")
+        return Outcome(mutant, id_, *judge(ends))
 
-    def _ask(self, tests: Tests, id_: str, module: str) -> dict[str, Any]:
-        what = {"ids": [id_], "cases": tests.cases, "files": tests.files, "module": module, "seconds": SECONDS}
+    def _is_sound(self, test: str) -> bool:
+        if test not in self._sound:
+            ends = self._ask(Tests((test.partition("::")[0],), (test,)), [], "")
+            self._sound[test] = ends.get("passed") == [test]
+        return self._sound[test]
+
+    def _ask(self, tests: Tests, ids: list[str], module: str) -> dict[str, Any]:
+        what = {"ids": ids, "cases": tests.cases, "files": tests.files, "module": module, "seconds": SECONDS}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(what) + "\n")
@@ -269,6 +280,7 @@ def run_all(work: list[tuple[Mutant, str]], jobs: int = 1) -> Iterator[Outcome]:
     """Each job has a copy of its own."""
     made = specs.ties()
     free: Queue[Bench] = Queue()
+    sound: dict[str, bool] = {}
 
     def one(mutant: Mutant, id_: str) -> Outcome:
         bench = free.get()
@@ -279,7 +291,7 @@ def run_all(work: list[tuple[Mutant, str]], jobs: int = 1) -> Iterator[Outcome]:
 
     with ExitStack() as stack:
         for _ in range(jobs):
-            bench = Bench(stack.enter_context(copy_of(ROOT)))
+            bench = Bench(stack.enter_context(copy_of(ROOT)), sound)
             stack.callback(bench.close)
             free.put(bench)
         pool = stack.enter_context(ThreadPoolExecutor(jobs))

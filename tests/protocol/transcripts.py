@@ -206,6 +206,8 @@ def matches(wanted: Any, got: Any, bound: dict[str, Any], *, exact: bool = False
         case str() if limits := RANGE.fullmatch(wanted):
             return type(got) is int and int(limits[1]) <= got <= int(limits[2])
         case str() if wanted.startswith("$"):
+            if got in ("", None):  # an empty name would match every other empty one
+                return False
             return same(bound.setdefault(wanted[1:], got), got)
         case {"<has>": parts}:
             return isinstance(got, list) and all(any(matches(p, g, bound, exact=exact) for g in got) for p in parts)

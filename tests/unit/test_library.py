@@ -78,6 +78,7 @@ def add(a: int, b: Annotated[int, "what to add"] = 1) -> str:
 
 @pytest.mark.spec(
     "core/config-model-default",
+    "core/model-haiku",
     "core/config-max-tokens-default",
     "core/config-system-prompt-default",
     "core/config-max-turns-default",

@@ -109,9 +109,9 @@ def _matches(wanted: Any, value: Any, names: dict[str, Any]) -> bool:
     if isinstance(wanted, str) and (limits := RANGE.fullmatch(wanted)):
         return type(value) is int and int(limits[1]) <= value <= int(limits[2])
     if isinstance(wanted, str) and wanted.startswith("$"):
-        if wanted not in names:
+        if wanted not in names and value not in ("", None):  # an empty name would match every other empty one
             names[wanted] = value
-        return names[wanted] == value
+        return wanted in names and names[wanted] == value
     if isinstance(wanted, str) and wanted.startswith("~"):
         return isinstance(value, str) and _filled(wanted[1:], names) in value
     if isinstance(wanted, dict):
