@@ -15,7 +15,7 @@ run: setup-run ## set up and show the demo: no key, no network
 	@$(BIN)/hames demo
 
 test: setup ## set up and run the tests
-	$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not slow'
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow'
 
 test-slow: setup ## run the tests that are too slow for `make test`
 	$(PYTEST) -n $(WORKERS) --dist loadfile -m slow

@@ -29,6 +29,30 @@ for _number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
+LONG = (
+    "e2e/test_page.py",
+    "integration/test_package.py",
+    "security/test_after_command.py",
+    "integration/test_mcp_reasons.py",
+    "tui/test_tui_composer.py",
+    "tui/test_tui_turns.py",
+    "tui/test_tui_modes.py",
+    "e2e/test_terminal_daily.py",
+    "security/test_toolchains.py",
+    "property/test_fold_laws.py",
+    "integration/test_matrix.py",
+    "tui/test_tui_forms.py",
+    "security/test_net.py",
+)
+"""The files that take longest. They come first: no worker begins one when the others have nothing left to do."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {str(Path(__file__).parent / name): rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
