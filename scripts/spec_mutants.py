@@ -264,7 +264,7 @@ def _write(path: Path, text: str) -> None:
 def judge(ends: dict[str, Any]) -> tuple[str, str]:
     """The result in a word, and what shows it."""
     if ends.get("failed"):
-        return "killed", ends["failed"][0]
+        return "killed", f"{ends['failed'][0]}: {ends['reason']}"
     if ends["timeout"]:
         return "killed", f"no end after {SECONDS} s"
     if ends.get("errors") or not ends.get("passed"):

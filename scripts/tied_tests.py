@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -38,6 +39,8 @@ LIBRARIES = (
     "starlette.applications",
 )
 POLL_SECONDS = 0.02
+REASON_CHARS = 200
+ERROR = re.compile(r"(?!ExceptionGroup)([\w.]*(Error|Exception|Failed|EndOfStream|Closed)\b|assert )")
 
 
 class TiedTests:
@@ -49,6 +52,8 @@ class TiedTests:
         self.failed: list[str] = []
         self.errors: list[str] = []
         self.passed: list[str] = []
+        self.reason = ""
+        """Why the first test failed, in a line."""
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         config.hook.pytest_deselected(items=[item for item in items if not self._is_tied(item)])
@@ -59,9 +64,16 @@ class TiedTests:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
+            self.reason = self.reason or _reason(report.longreprtext)
             (self.failed if report.when == "call" else self.errors).append(report.nodeid)
         elif report.when == "call" and report.passed:
             self.passed.append(report.nodeid)
+
+
+def _reason(text: str) -> str:
+    """The first line of a failure's text that names an error."""
+    lines = (line.strip(" E|+") for line in text.splitlines())
+    return next((line[:REASON_CHARS] for line in lines if ERROR.match(line)), "")
 
 
 def run(what: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +93,7 @@ def run(what: dict[str, Any]) -> dict[str, Any]:
         "ignore::pytest.PytestAssertRewriteWarning",
     ]
     pytest.main([*options, *what["files"]], plugins=[plugin])
-    return {"failed": plugin.failed, "errors": plugin.errors, "passed": plugin.passed}
+    return {"failed": plugin.failed, "errors": plugin.errors, "passed": plugin.passed, "reason": plugin.reason}
 
 
 def fork(what: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -180,8 +180,8 @@ def test_the_table_says_which_entries_are_proved_and_which_are_weak(tmp_path: Pa
 
 
 def test_a_mutant_is_judged_by_how_the_tied_tests_end() -> None:
-    ends = {"timeout": False, "printed": "", "failed": [], "errors": [], "passed": []}
-    assert mutants.judge({**ends, "passed": ["a"], "failed": ["b"]}) == ("killed", "b")
+    ends = {"timeout": False, "printed": "", "failed": [], "errors": [], "passed": [], "reason": "assert False"}
+    assert mutants.judge({**ends, "passed": ["a"], "failed": ["b"]}) == ("killed", "b: assert False")
     assert mutants.judge({**ends, "passed": ["a"]})[0] == "SURVIVED"
     assert mutants.judge({**ends, "errors": ["a"]})[0] == "broken"
     assert mutants.judge(ends)[0] == "broken"
