@@ -40,7 +40,7 @@ LIBRARIES = (
 )
 POLL_SECONDS = 0.02
 REASON_CHARS = 200
-ERROR = re.compile(r"(?!ExceptionGroup)([\w.]*(Error|Exception|Failed|EndOfStream|Closed)\b|assert )")
+ERROR = re.compile(r"(E| *\|) +([\w.]*(Error|Exception|Failed|EndOfStream|Closed)\b|assert )")
 
 
 class TiedTests:
@@ -71,9 +71,9 @@ class TiedTests:
 
 
 def _reason(text: str) -> str:
-    """The first line of a failure's text that names an error."""
-    lines = (line.strip(" E|+") for line in text.splitlines())
-    return next((line[:REASON_CHARS] for line in lines if ERROR.match(line)), "")
+    """The last line of a failure's text that names an error: the ones before it are its causes, or source code."""
+    found = [line.strip(" E|+") for line in text.splitlines() if ERROR.match(line)]
+    return found[-1][:REASON_CHARS] if found else ""
 
 
 def run(what: dict[str, Any]) -> dict[str, Any]:
