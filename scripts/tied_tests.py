@@ -72,8 +72,9 @@ class TiedTests:
 
 def _reason(text: str) -> str:
     """The last line of a failure's text that names an error: the ones before it are its causes, or source code."""
-    found = [line.strip(" E|+") for line in text.splitlines() if ERROR.match(line)]
-    return found[-1][:REASON_CHARS] if found else ""
+    lines = text.splitlines()
+    found = [line for line in lines if ERROR.match(line)] or [line for line in lines if line.startswith("E ")]
+    return found[-1].strip(" E|+")[:REASON_CHARS] if found else ""
 
 
 def run(what: dict[str, Any]) -> dict[str, Any]:

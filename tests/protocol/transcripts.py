@@ -74,9 +74,8 @@ async def play(scene: Scene, directory: Path, probe: dict[str, Any], check: Call
         await player.play()
     except (AssertionError, TimeoutError) as failure:
         heard = "\n".join(json.dumps(message)[:300] for message in player.heard)
-        raise AssertionError(
-            f"{scene.file}:{player.number}: {failure or 'nothing more came'}\nheard so far:\n{heard}"
-        ) from failure
+        why = str(failure) or "nothing more came"
+        raise AssertionError(f"{scene.file}:{player.number}: {why}\nheard so far:\n{heard}") from failure
 
 
 class Player:
