@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,25 @@ ERROR = re.compile(r"(E| *\|) +([\w.]*(Error|Exception|Failed|EndOfStream|Closed
 class TiedTests:
     """A pytest plugin: selects the tests and notes how they end."""
 
-    def __init__(self, ids: set[str], cases: set[str]) -> None:
+    def __init__(self, ids: set[str], cases: set[str], files: list[str]) -> None:
         self._ids = ids
         self._cases = cases
+        self._files = files
         self.failed: list[str] = []
         self.errors: list[str] = []
         self.passed: list[str] = []
         self.reason = ""
         """Why the first test failed, in a line."""
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """In the order of the files: the suite runs its slow files first, and here the first failure is enough."""
+        yield
         config.hook.pytest_deselected(items=[item for item in items if not self._is_tied(item)])
-        items[:] = [item for item in items if self._is_tied(item)]
+        tied = (item for item in items if self._is_tied(item))
+        items[:] = sorted(tied, key=lambda item: self._files.index(item.nodeid.partition("::")[0]))
 
     def _is_tied(self, item: pytest.Item) -> bool:
         return item.nodeid in self._cases or any(self._ids & set(marker.args) for marker in item.iter_markers("spec"))
@@ -81,7 +89,7 @@ def run(what: dict[str, Any]) -> dict[str, Any]:
     """In the child: the tests, up to the first that fails."""
     if what["module"]:
         importlib.import_module(what["module"])
-    plugin = TiedTests(set(what["ids"]), set(what["cases"]))
+    plugin = TiedTests(set(what["ids"]), set(what["cases"]), what["files"])
     options = [
         "-x",
         "-n",
