@@ -24,10 +24,10 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 LIBRARIES = (
-    "hypothesis",
     "_hypothesis_pytestplugin",
     "anyio.pytest_plugin",
     "anyio._backends._asyncio",
@@ -56,6 +56,13 @@ class TiedTests:
         self.passed: list[str] = []
         self.reason = ""
         """Why the first test failed, in a line."""
+
+    def pytest_configure(self) -> None:
+        """Any counterexample will do: searching for the smallest takes longer than everything else."""
+        known = hypothesis.settings.get_profile("short")  # of tests/conftest.py
+        phases = tuple(phase for phase in known.phases if phase is not hypothesis.Phase.shrink)
+        hypothesis.settings.register_profile("mutants", known, phases=phases)
+        hypothesis.settings.load_profile("mutants")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(
