@@ -91,9 +91,13 @@ def page(name: str) -> str:
 
 
 def support() -> str:
-    command = [sys.executable, str(ROOT / "scripts" / "specs.py"), "--table"]
+    command = [sys.executable, str(ROOT / "scripts" / "spec_mutants.py"), "--table"]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    intro = "Every testable sentence of the specifications, and how many of them have a test."
+    intro = (
+        "Every testable sentence of the specifications, and how many of them have a test. A sentence is proved if"
+        " `specs/mutants` has a change of the code that breaks it and `make spec-mutants` shows that its test then"
+        " fails. It is weak if there is no such change; the reasons are at the end."
+    )
     return f"# What is supported\n\n{intro}\n\n{table.strip()}\n"
 
 

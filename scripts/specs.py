@@ -8,7 +8,7 @@ import argparse
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +81,11 @@ def _transcript_ties(path: Path, name: Path) -> Iterator[Tie]:
                 yield Tie(id_, f"{name}:{number}")
 
 
+def scene_name(title: str) -> str:
+    """How pytest names a scene of a transcript, see `tests/protocol/transcripts.py`."""
+    return re.sub(r"\W+", "-", title).strip("-")
+
+
 def complaints(known: list[Entry], made: list[Tie]) -> list[str]:
     """What does not fit, a sentence each."""
     said: list[str] = []
@@ -123,19 +128,26 @@ def settle(root: Path = ROOT) -> list[str]:
     return settled
 
 
-def table(known: list[Entry], made: list[Tie]) -> str:
-    """What is supported, a Markdown table per specification."""
+def table(known: list[Entry], made: list[Tie], more: Mapping[str, Collection[str]] | None = None) -> str:
+    """What is supported, a Markdown table per specification. `more`: further columns, each with the ids it counts."""
+    more = more or {}
     tied = {tie.id for tie in made}
     lines: list[str] = []
     for name in sorted({entry.id.split("/")[0] for entry in known}):
         own = [entry for entry in known if entry.id.startswith(f"{name}/")]
         proved = sum(entry.id in tied for entry in own)
         testable = sum(not entry.untestable for entry in own)
-        lines += [f"### {name}: {proved} of {testable}", "", "| section | sentences | tested |", "|---|--:|--:|"]
+        lines += [
+            f"### {name}: {proved} of {testable}",
+            "",
+            f"| {' | '.join(('section', 'sentences', 'tested', *more))} |",
+        ]
+        lines.append("|---|" + "--:|" * (2 + len(more)))
         for section in dict.fromkeys(entry.section for entry in own):
             here = [entry for entry in own if entry.section == section and not entry.untestable]
             if here:
-                lines.append(f"| {section} | {len(here)} | {sum(entry.id in tied for entry in here)} |")
+                counts = [sum(entry.id in ids for entry in here) for ids in (tied, *more.values())]
+                lines.append(f"| {' | '.join(map(str, (section, len(here), *counts)))} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -13,6 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
+from hames.domain.models import ModelCard
 from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.session import Session
@@ -191,10 +192,20 @@ SELECTORS = (
 )
 
 
+class TwoModels(OneModel):
+    """`scripted/test`, which is the default, and `scripted/other`."""
+
+    def cards(self) -> list[ModelCard]:
+        return [*super().cards(), ModelCard(provider="scripted", model="other", display_name="Other")]
+
+    def find(self, name: str) -> ModelCard:
+        return self.cards()[1] if name in ("other", "scripted/other") else super().find(name)
+
+
 @asynccontextmanager
 async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engine]:
     """Real tools, a real store, a real sandbox; only the model is scripted."""
-    clock, models, sandbox = SystemClock(), OneModel(model, selectors=SELECTORS), LocalSandbox()
+    clock, models, sandbox = SystemClock(), TwoModels(model, selectors=SELECTORS), LocalSandbox()
     engine = Engine(
         store=JsonlStore(folder / "data", places=Places(folder / "state")),
         models=models,

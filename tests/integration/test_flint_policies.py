@@ -103,6 +103,17 @@ async def test_without_walls_of_ours_a_command_can_write_anywhere(folder: Path, 
     assert (folder / "made").exists()
 
 
+@pytest.mark.spec("flint/sandbox-external-network")
+@pytest.mark.parametrize("access", ["restricted", "enabled"])
+async def test_what_an_external_sandbox_says_of_the_network_is_kept(folder: Path, access: str) -> None:
+    async with real_engine(ScriptedModel(), folder) as engine, talking(engine) as talk:
+        given = {"type": "externalSandbox", "networkAccess": access}
+        opened = await talk.call("thread/start", sandbox=given)
+        assert opened["sandbox"] == given
+        resumed = await talk.call("thread/resume", threadId=opened["thread"]["id"])
+        assert resumed["sandbox"] == given
+
+
 @pytest.mark.spec("flint/file-change-status-failed")
 async def test_a_file_change_that_cannot_be_made_has_failed(folder: Path) -> None:
     model = ScriptedModel([call("write", path="new.txt", content="x")], [say("It failed.")])

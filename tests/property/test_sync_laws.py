@@ -97,7 +97,7 @@ def follow(before: Json, operations: Sequence[Operation]) -> Json:
     return applied(before, wire(operations))
 
 
-@pytest.mark.spec("sync/deltas-reach-snapshot", "sync/state-single")
+@pytest.mark.spec("sync/deltas-reach-snapshot", "sync/delta-patches-state", "sync/state-single")
 @given(histories())
 def test_deltas_bring_any_client_to_the_snapshot(history: list[Record]) -> None:
     for change in changes(history):

@@ -16,6 +16,7 @@ from hames.core import watcher as watchers
 from hames.core.engine import Engine
 from hames.domain.commands import ArchiveThread
 from hames.domain.ids import ThreadId
+from hames.domain.models import ModelCard
 from hames.domain.state import Change
 from hames.ports import Tell
 from hames.protocols.bootstrap.session import BootstrapSession
@@ -54,6 +55,11 @@ class SlowOutbox:
                 for line in self.lines:
                     if isinstance(line, dict) and members.items() <= line.items():
                         return line
+                await self._news.wait()
+
+    async def until_told(self, method: str, times: int) -> None:
+        with anyio.fail_after(5):
+            while len(self.told(method)) < times:
                 await self._news.wait()
 
     def told(self, method: str) -> list[Any]:
@@ -277,6 +283,29 @@ async def test_a_turn_refused_does_not_make_its_client_a_follower() -> None:
         await first.outbox.until(method="turn.error")
         await second.ask("thread.list")
     assert [line for line in second.outbox.lines if "method" in line] == []
+
+
+class TwoModels(OneModel):
+    """Also has a model `scripted/other`."""
+
+    def find(self, name: str) -> ModelCard:
+        return replace(super().find("test"), model="other") if name == "scripted/other" else super().find(name)
+
+
+@pytest.mark.spec("bootstrap/turn-start-model")
+async def test_the_model_of_a_turn_is_the_one_that_is_asked() -> None:
+    model = ScriptedModel([say("One.")], [say("Two.")], [say("Three.")])
+    async with clients(engine(TwoModels(model))) as [client]:
+        thread_id = await client.thread()
+        for number, more in enumerate(
+            ({}, {"model": {"providerID": "scripted", "modelID": "other"}}, {}),
+            start=1,  # the third turn goes on with the model of the second
+        ):
+            await client.ask("turn.start", threadId=thread_id, input=[{"type": "text", "text": "go"}], **more)
+            with anyio.fail_after(5):
+                await model.asked(number)
+            await client.outbox.until_told("turn.completed", number)
+    assert [request.model for request in model.requests] == ["test", "other", "other"]
 
 
 class BuggyModels(OneModel):

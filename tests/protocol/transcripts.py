@@ -15,12 +15,14 @@ any other line with `#` is a remark.
     ! WORDS    restart · eof · file NAME · no file NAME · policy NAME · asked N (the model, so far)
 
 In JSON the server sends, "..." is any string, "<number>" and "<any>" are what they say, "<absent>" is no such member,
-"$name" is bound the first time and compared from then on ("$dir" is the workspace), and {"<has>": [a, b]} is an array
-with these among others.
+"<now>" is a time in milliseconds since the scene began ("<now $name>" also binds it), "<0-60000>" is a number in that
+range, "$name" is bound the first time and compared from then on ("$dir" is the workspace), and {"<has>": [a, b]} is an
+array with these among others.
 """
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +35,9 @@ from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, say
 
 NUMBERS = (int, float)
 PROBE = "is anybody there?"
+BEGAN = "<began>"
+"""Bound to the time at which the scene began."""
+RANGE = re.compile(r"<(\d+)-(\d+)>")
 
 
 @dataclass
@@ -69,7 +74,8 @@ async def play(scene: Scene, directory: Path, probe: dict[str, Any], check: Call
         await player.play()
     except (AssertionError, TimeoutError) as failure:
         heard = "\n".join(json.dumps(message)[:300] for message in player.heard)
-        raise AssertionError(f"{scene.file}:{player.number}: {failure}\nheard so far:\n{heard}") from failure
+        why = str(failure) or "nothing more came"
+        raise AssertionError(f"{scene.file}:{player.number}: {why}\nheard so far:\n{heard}") from failure
 
 
 class Player:
@@ -80,7 +86,7 @@ class Player:
         self._directory = directory
         self._probe = probe
         self._check = check
-        self._bound: dict[str, Any] = {"dir": str((directory / "work").resolve())}
+        self._bound: dict[str, Any] = {"dir": str((directory / "work").resolve()), BEGAN: now_ms()}
         self._ahead: list[Any] = []
         self._model = ScriptedModel()
         self._probes = 0
@@ -194,7 +200,15 @@ def matches(wanted: Any, got: Any, bound: dict[str, Any], *, exact: bool = False
             return isinstance(got, str)
         case "<number>":
             return isinstance(got, NUMBERS) and not isinstance(got, bool)
+        case str() if wanted.startswith("<now"):
+            name = wanted.removeprefix("<now").removesuffix(">").strip()
+            in_time = type(got) is int and bound[BEGAN] <= got <= now_ms()
+            return in_time and (not name or matches(name, got, bound))
+        case str() if limits := RANGE.fullmatch(wanted):
+            return type(got) is int and int(limits[1]) <= got <= int(limits[2])
         case str() if wanted.startswith("$"):
+            if got in ("", None):  # an empty name would match every other empty one
+                return False
             return same(bound.setdefault(wanted[1:], got), got)
         case {"<has>": parts}:
             return isinstance(got, list) and all(any(matches(p, g, bound, exact=exact) for g in got) for p in parts)
@@ -211,6 +225,10 @@ def matches(wanted: Any, got: Any, bound: dict[str, Any], *, exact: bool = False
             return all(matches(one, other, bound, exact=exact) for one, other in zip(wanted, got, strict=True))
         case _:
             return same(wanted, got)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def same(one: Any, other: Any) -> bool:

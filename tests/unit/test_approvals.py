@@ -81,6 +81,7 @@ def test_what_each_policy_says_about_each_intent(
         ("never", WRITE, ("allow", WRITE)),
     ],
 )
+@pytest.mark.spec("flint/policy-unless-trusted", "flint/policy-always")
 def test_trust_removes_the_question_and_tightens_the_sandbox(
     policy: ApprovalPolicy, sandbox: SandboxPolicy, expected: tuple[str, SandboxPolicy]
 ) -> None:

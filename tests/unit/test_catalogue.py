@@ -42,6 +42,7 @@ def catalogue(**environment: str) -> Catalogue:
 def test_the_models_of_the_specification_are_known_and_have_successors(name: str, display_name: str) -> None:
     card = catalogue().find(name)
     assert (card.id, card.display_name) == (f"anthropic/{name}", display_name)
+    assert card.successor
     assert not catalogue().find(card.successor).successor
 
 

@@ -78,6 +78,7 @@ def add(a: int, b: Annotated[int, "what to add"] = 1) -> str:
 
 @pytest.mark.spec(
     "core/config-model-default",
+    "core/model-haiku",
     "core/config-max-tokens-default",
     "core/config-system-prompt-default",
     "core/config-max-turns-default",
@@ -117,6 +118,7 @@ def test_a_configuration_that_is_printed_keeps_its_key_to_itself() -> None:
     "core/registration-description",
     "core/registration-input-schema",
     "core/registration-initial-request",
+    "core/registration-constant",
     "core/harness-config",
     "core/harness-tools",
     "core/stream-incremental",
@@ -140,6 +142,7 @@ async def test_everything_configured_reaches_the_api() -> None:
         assert (body["model"], body["max_tokens"], body["stream"]) == ("claude-3-opus-20240229", 77, True)
         assert "Be brief." in str(body["system"])
         assert body.get("tool_choice", {"type": "auto"}) == {"type": "auto"}
+        assert body["tools"] == server.seen[0].body["tools"]
     body = server.seen[0].body
     assert [(t["name"], t["description"]) for t in body["tools"]] == [
         ("add", "Adds two numbers."),

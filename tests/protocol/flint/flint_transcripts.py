@@ -11,10 +11,13 @@
     restart                                       the agent ends and starts anew; a new handshake is done
 
 Objects match when every member named matches. `"..."` matches anything, `"$name"` is remembered and compared,
-`{"absent": true}` matches a member that is not there, and a list whose last element is `"..."` may go on.
+`{"absent": true}` matches a member that is not there, and a list whose last element is `"..."` may go on. `"<now s>"`
+and `"<now ms>"` are times since the transcript began, `"<100-60000>"` is a number in that range.
 """
 
 import json
+import re
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,10 @@ from hames.core.engine import Engine
 from hames.testing.fakes.model import ScriptedModel, Step, call, fail, hang, notice, say, search, think, usage
 
 ABSENT = object()
+BEGAN = "<began>"
+"""Bound to the time at which the transcript began, in nanoseconds."""
+UNITS = {"<now s>": 1_000_000_000, "<now ms>": 1_000_000}
+RANGE = re.compile(r"<(\d+)-(\d+)>")
 
 
 async def replay(transcript: Path, folder: Path) -> None:
@@ -47,7 +54,7 @@ async def replay(transcript: Path, folder: Path) -> None:
             case _:
                 raise AssertionError(f"{transcript.name}:{number}: what is {word!r}?")
     model = ScriptedModel(*replies)
-    names: dict[str, Any] = {"$ws": str(folder / "ws")}
+    names: dict[str, Any] = {"$ws": str(folder / "ws"), BEGAN: time.time_ns()}
     while lines:  # one round per agent
         async with real_engine(model, folder) as engine, AsyncExitStack() as stack:
             await _talk(transcript, lines, engine, stack, names)
@@ -58,7 +65,7 @@ async def replay(transcript: Path, folder: Path) -> None:
 async def _talk(
     transcript: Path, lines: list[tuple[int, str, str]], engine: Engine, stack: AsyncExitStack, names: dict[str, Any]
 ) -> None:
-    first = len(names) == 1
+    first = len(names) == 2
     talk = await stack.enter_async_context(talking(engine, None if first else "test"))
     while lines:
         number, word, rest = lines.pop(0)
@@ -97,10 +104,14 @@ def _matches(wanted: Any, value: Any, names: dict[str, Any]) -> bool:
         return False
     if wanted == "...":
         return True
+    if isinstance(wanted, str) and (unit := UNITS.get(wanted)):
+        return type(value) is int and names[BEGAN] // unit <= value <= time.time_ns() // unit
+    if isinstance(wanted, str) and (limits := RANGE.fullmatch(wanted)):
+        return type(value) is int and int(limits[1]) <= value <= int(limits[2])
     if isinstance(wanted, str) and wanted.startswith("$"):
-        if wanted not in names:
+        if wanted not in names and value not in ("", None):  # an empty name would match every other empty one
             names[wanted] = value
-        return names[wanted] == value
+        return wanted in names and names[wanted] == value
     if isinstance(wanted, str) and wanted.startswith("~"):
         return isinstance(value, str) and _filled(wanted[1:], names) in value
     if isinstance(wanted, dict):

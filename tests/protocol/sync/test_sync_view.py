@@ -146,7 +146,11 @@ def test_a_fresh_thread_is_idle_and_empty() -> None:
 
 
 @pytest.mark.spec(
-    "sync/flow-status-running", "sync/op-set-status", "sync/status-running", "sync/flow-user-message-complete"
+    "sync/flow-status-running",
+    "sync/op-set-status",
+    "sync/op-path-strings",
+    "sync/status-running",
+    "sync/flow-user-message-complete",
 )
 def test_a_prompt_sets_running_and_adds_a_complete_user_message() -> None:
     told = Told(CREATED)
@@ -163,12 +167,16 @@ def test_a_prompt_sets_running_and_adds_a_complete_user_message() -> None:
 
 @pytest.mark.spec("sync/op-set-adds-message", "sync/role-user", "sync/role-assistant", "sync/message-role")
 def test_a_prompt_and_its_answer_have_their_roles_and_empty_containers() -> None:
-    told = Told(*ASKED)
+    told = Told(*ASKED[:-2])
+    added = [one for one in told.tell(ASKED[-2]) if one["path"][:1] == ["messages"]]
+    assert [(one["type"], one["path"]) for one in added] == [("set", ["messages", "0"]), ("set", ["messages", "1"])]
     assert [message["role"] for message in told.messages] == ["user", "assistant"]
     assert (told.messages[1]["content"], told.messages[1]["toolCalls"]) == ("", [])
 
 
-@pytest.mark.spec("sync/op-append-streams-output", "sync/content-streams", "sync/flow-append-text")
+@pytest.mark.spec(
+    "sync/op-append-streams-output", "sync/op-append-text", "sync/content-streams", "sync/flow-append-text"
+)
 def test_a_token_is_one_append_and_nothing_else() -> None:
     told = Told(*ASKED, started(MESSAGE))
     told.tell(delta(MESSAGE, "Hel"))
@@ -208,7 +216,7 @@ def test_an_assistant_message_is_pending_then_streaming_then_complete() -> None:
     assert told.messages[2]["stopReason"] == "end_turn"
 
 
-@pytest.mark.spec("sync/flow-assistant-pending-streaming")
+@pytest.mark.spec("sync/flow-assistant-pending-streaming", "sync/ops-in-order")
 def test_the_first_word_and_no_other_sets_a_message_streaming() -> None:
     told = Told(*ASKED, started(MESSAGE))
     streaming = {"type": "set", "path": ["messages", "1", "status"], "value": "streaming"}
@@ -503,7 +511,7 @@ def test_a_snapshot_says_which_record_it_stands_at() -> None:
     assert {"id", "role", "content", "status"} <= message["state"]["messages"][0].keys()
 
 
-@pytest.mark.spec("sync/server-delta-message")
+@pytest.mark.spec("sync/server-delta-message", "sync/op-set", "sync/op-path-strings")
 def test_a_delta_is_a_list_of_operations() -> None:
     said = wire(m.DeltaMessage(operations=(m.Set(path=("status",), value="idle"),), rev=7))
     assert said == {"type": "delta", "operations": [{"type": "set", "path": ["status"], "value": "idle"}], "rev": 7}
