@@ -101,7 +101,7 @@ class Talk:
         await self._wire.send((line if line is not None else msgspec.json.encode(message)) + b"\n")
 
     async def hear(self) -> Message:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not self._lines:
                 *self._lines, self._rest = (self._rest + await self._wire.receive()).split(b"\n")
         message = json.loads(self._lines.pop(0))

@@ -99,7 +99,7 @@ async def serve_process(directory: Path, script: Json, *flags: str) -> AsyncGene
     async with await anyio.open_process(command, env=environment, stderr=None) as process:
         assert process.stdout is not None
         said = b""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while b"Ctrl+C" not in said:
                 said += await process.stdout.receive()
         try:
@@ -119,7 +119,7 @@ class SyncFollower:
         self.errors: list[Json] = []
 
     async def hear(self) -> Json:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             message = msgspec.json.decode(await self.socket.recv())
         self.heard.append(message)
         match message["type"]:
@@ -169,7 +169,7 @@ class EventReader:
                 return self.events[-1]
 
     async def line(self) -> str:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             line = await anext(self._lines)
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")

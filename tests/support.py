@@ -152,7 +152,7 @@ async def started(engine: Engine, thread_id: ThreadId, text: str = "go") -> Turn
 async def until(watcher: Watcher, wanted: Callable[[Event], bool]) -> list[Change]:
     """Everything up to the change that was wanted, which is the last. Whatever else came with it is kept for later."""
     heard: list[Change] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while True:
             changes = await watcher.next()
             assert changes, f"the watcher was closed: {watcher.cut_off or 'no reason'}"

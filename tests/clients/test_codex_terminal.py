@@ -29,7 +29,7 @@ async def listening(agent: Agent) -> AsyncGenerator[str]:
     process = await anyio.open_process([HAMES, "serve", "--port", "0", *agent.flags])
     try:
         assert process.stdout
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             banner = b""
             while (found := re.search(rb"http://(127\.0\.0\.1:\d+)\s", banner)) is None:
                 banner += await process.stdout.receive()

@@ -119,7 +119,7 @@ async def play(order: tuple[str, ...]) -> Stage:
             assert (first.status, first.error) == ("completed", None)
             second = await stage.turn(name, stuck(name), interrupt=True)
             assert second.status == "interrupted"
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await models.aclose()
         return stage
 

@@ -82,7 +82,7 @@ async def test_a_thread_that_was_never_made_is_not_found(store: Store) -> None:
 
 async def test_there_is_one_writer_at_a_time(store: Store) -> None:
     log = await store.create(HERE)
-    with anyio.fail_after(5), pytest.raises(ThreadInUse):
+    with anyio.fail_after(60), pytest.raises(ThreadInUse):
         await store.open(HERE)
     await log.append([note(HERE, 1)])
     await log.close()

@@ -63,7 +63,7 @@ class Server:
         return json.loads(await self._lines.receive_until(b"\n", 64 << 20))
 
     async def until(self, **members: Any) -> Any:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while True:
                 message = await self.receive()
                 if members.items() <= message.items():
@@ -81,7 +81,7 @@ class Server:
     async def rest(self) -> list[Any]:
         """Everything until the server is gone."""
         found: list[Any] = []
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             try:
                 while True:
                     found.append(await self.receive())
@@ -94,7 +94,7 @@ class Server:
         return await self.exit_code()
 
     async def exit_code(self) -> int:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             return await self.process.wait()
 
 

@@ -95,4 +95,4 @@ def typed(
             answer = waiting.pop(0)[1]
             os.write(main, answer.encode() + (b"" if answer in CONTROLS else b"\n"))
     os.close(main)
-    return process.wait(timeout=10), seen
+    return process.wait(timeout=60), seen

@@ -31,7 +31,7 @@ async def test_the_client_runs_a_turn_and_hears_it_to_its_end(tmp_path: Path) ->
             assert (await client.initialize()).capabilities.streaming
             thread = await client.create_thread(title="A", directory=str(tmp_path))
             assert [listed.thread_id for listed in await client.list_threads()] == [thread.thread_id]
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 events = [event async for event in client.turn(thread.thread_id, "Run the tests", agent="code")]
             got = await client.get_thread(thread.thread_id)
     assert events[-1].method == "turn.completed"
@@ -61,7 +61,7 @@ async def test_a_server_that_dies_is_noticed_by_everyone_who_waits(tmp_path: Pat
             async with BootstrapClient.connect(it.process.stdout, it.stdin) as client:
                 thread = await client.create_thread()
                 with pytest.raises(ConnectionClosed):
-                    with anyio.fail_after(10):
+                    with anyio.fail_after(60):
                         async for _ in client.turn(thread.thread_id, "hi"):
                             with suppress(ProcessLookupError):  # the second event of a server that is gone
                                 it.process.kill()
@@ -75,7 +75,7 @@ async def demo(directory: Path, *answers: Answer, flags: tuple[str, ...] = ()) -
     (directory / "work").mkdir(exist_ok=True)
     async with ProviderServer(ANTHROPIC, *answers) as model:
         words = [sys.executable, "-m", "hames.client", "--cwd", str(directory / "work"), *flags, "Run the tests"]
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             done = await anyio.run_process(words, check=False, env=environment(directory, model.url), input=b"o\n")
     return done.returncode, done.stdout.decode()
 
@@ -146,7 +146,7 @@ class Terminal:
         self.shown = ""
 
     async def until(self, text: str) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while text not in self.shown:
                 await anyio.wait_readable(self._terminal)
                 self.shown += os.read(self._terminal, 65536).decode(errors="replace")
@@ -155,7 +155,7 @@ class Terminal:
         os.write(self._terminal, text.encode())
 
     async def exit_code(self) -> int:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while True:
                 done, status = os.waitpid(self.pid, os.WNOHANG)
                 if done:

@@ -147,7 +147,7 @@ async def test_a_signal_ends_the_turn_and_the_server_and_says_which_it_was(tmp_p
     assert (last["method"], last["params"]["status"]) == ("turn.error", "cancelled")
     assert kept(it.work)[-1]["event"]["type"] == "turn_ended"
     assert children
-    assert psutil.wait_procs(children, timeout=2)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
 
 
 async def test_after_kill_9_in_the_middle_of_a_turn_nothing_told_is_lost_and_the_thread_goes_on(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ async def test_a_client_that_closes_its_ear_is_still_served_until_it_is_gone(tmp
         assert it.process.stdout is not None
         await it.process.stdout.aclose()
         await it.send("turn.start", threadId=thread_id, input=[{"type": "text", "text": "go"}])
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await it.model.asked(1)
             while kept(it.work)[-1]["event"]["type"] != "turn_ended":
                 await anyio.sleep(0.01)
@@ -206,7 +206,7 @@ async def test_two_thousand_requests_at_once_are_answered_once_each_and_in_order
         lines = [{"jsonrpc": "2.0", "id": number, "method": "thread.list"} for number in range(2000)]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.stdin.send, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 answered = [(await it.receive())["id"] for _ in lines]
         assert await it.close() == 0
     assert answered == list(range(2000))
@@ -281,7 +281,7 @@ async def test_a_client_that_never_reads_our_logs_does_not_stop_us(tmp_path: Pat
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             for _ in range(20):
                 await process.stdin.send(b'{"jsonrpc":"2.0","id":1,"method":"turn.cancel","params":{"threadId":"x"}}\n')
                 assert b"-32001" in await process.stdout.receive()

@@ -118,7 +118,7 @@ def test_a_shell_completes_commands_flags_and_their_values(
 def test_a_shell_accepts_its_completions(tmp_path: Path, name: str) -> None:
     path = tmp_path / "completions"
     path.write_text(completion_script(name))
-    checked = subprocess.run([name, "-n", str(path)], capture_output=True, text=True, check=False, timeout=20)
+    checked = subprocess.run([name, "-n", str(path)], capture_output=True, text=True, check=False, timeout=60)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 

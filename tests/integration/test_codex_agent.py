@@ -63,7 +63,7 @@ async def turn(
     watcher = await engine.watch(thread_id)
     await started(engine, thread_id, text)
     heard: list[Change] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             for change in await watcher.next():
                 heard.append(change)

@@ -24,7 +24,7 @@ async def server(folder: Path) -> AsyncGenerator[Process]:
     process = await anyio.open_process([HAMES, *words], env=environment(folder))
     try:
         assert process.stdout
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while b"http://" not in await process.stdout.receive():
                 pass
         yield process
@@ -49,7 +49,7 @@ async def test_two_programs_share_a_live_thread_through_a_running_server(tmp_pat
     ):
         thread = (await one.start_thread()).thread
         await two.resume_thread(thread.id)
-        with two.events(thread.id) as events, anyio.fail_after(10):
+        with two.events(thread.id) as events, anyio.fail_after(60):
             turn = await one.run(thread.id, "Greet me")
             heard = ""
             async for event in events:
@@ -61,7 +61,7 @@ async def test_two_programs_share_a_live_thread_through_a_running_server(tmp_pat
 
 
 async def test_where_no_server_runs_the_program_says_so_and_ends(tmp_path: Path) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         done = await anyio.run_process(
             [HAMES, "app-server", "--attach", "--cwd", str(tmp_path)], check=False, env=environment(tmp_path)
         )

@@ -58,7 +58,7 @@ async def test_a_program_starts_a_thread_prompts_it_and_hears_every_event(
     workspace: Path, environment: Mapping[str, str]
 ) -> None:
     model = ScriptedModel([call("add", a=1)], [say("It is 2.")])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with hames.open_engine(
             cwd=workspace, tools=[add], provider=model, approval_policy="never", environment=environment
         ) as engine:
@@ -79,7 +79,7 @@ async def test_without_the_builtin_tools_only_the_programs_own_are_offered(
     workspace: Path, environment: Mapping[str, str]
 ) -> None:
     model = ScriptedModel([say("hi")])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with hames.open_engine(
             cwd=workspace, tools=[add], builtin_tools=False, provider=model, environment=environment
         ) as engine:
@@ -97,7 +97,7 @@ async def test_approvals_are_events_that_the_program_answers_and_commands_run_in
         [say("done")],
     )
     asked: list[str] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with hames.open_engine(
             cwd=workspace,
             provider=model,
@@ -128,7 +128,7 @@ async def test_run_asks_the_callback_and_rejects_without_one(workspace: Path, en
         seen.append(approval)
         return "once"
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with hames.open_engine(
             cwd=workspace, tools=[add], provider=model, approval_policy="always", environment=environment
         ) as engine:
@@ -145,7 +145,7 @@ async def test_threads_are_kept_and_opened_again_by_another_engine(
     workspace: Path, environment: Mapping[str, str]
 ) -> None:
     model = ScriptedModel([say("Hello.")], [say("Again.")])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with hames.open_engine(cwd=workspace, provider=model, environment=environment) as engine:
             thread = await engine.start_thread()
             await thread.run("one")
@@ -170,7 +170,7 @@ async def test_a_turn_is_interrupted_and_a_second_prompt_is_refused_while_one_ru
 ) -> None:
     model = ScriptedModel([hang()])
     ended: list[TurnEnded] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with hames.open_engine(cwd=workspace, provider=model, environment=environment) as engine:
             thread = await engine.start_thread()
 
@@ -237,7 +237,7 @@ class Deciding:
 async def test_a_harness_with_a_policy_asks_its_handler_before_a_tool_runs() -> None:
     handler = Deciding("once", "reject")
     model = ScriptedModel([call("add", a=1)], [call("add", a=5)], [say("ok")])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await Harness(KEY, [add], handler, provider=model, approval_policy="always").prompt("go")
     assert [approval.intent.name for approval in handler.asked if isinstance(approval.intent, UseTool)] == ["add"] * 2
     assert [result for result, failed in handler.results if not failed] == ["2"]
@@ -259,7 +259,7 @@ async def test_a_harness_with_a_policy_and_nobody_to_ask_rejects() -> None:
         return "seen"
 
     model = ScriptedModel([call("look"), call("touch", n=1)], [say("ok")])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await Harness(KEY, [touch, look], provider=model, approval_policy="always").prompt("go")
     results = [one for one in model.requests[1].messages[-1].blocks if isinstance(one, ResultBlock)]
     assert [one.failed for one in results] == [False, True]
@@ -270,7 +270,7 @@ async def test_a_harness_with_a_policy_and_nobody_to_ask_rejects() -> None:
 async def test_a_harness_offers_our_own_tools_in_the_sandbox_that_was_asked_for(workspace: Path) -> None:
     model = ScriptedModel([call("shell", command="touch here.txt")], [say("ok")])
     harness = Harness(KEY, [add], provider=model, builtin_tools=True, sandbox="readOnly", cwd=workspace)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await harness.prompt("go")
     result = next(one for one in model.requests[1].messages[-1].blocks if isinstance(one, ResultBlock))
     assert "Read-only file system" in result.text
@@ -281,7 +281,7 @@ async def test_a_harness_offers_our_own_tools_in_the_sandbox_that_was_asked_for(
 
 async def test_a_harness_with_a_data_directory_goes_on_where_it_was(tmp_path: Path) -> None:
     model = ScriptedModel([say("Noted.")], [say("Blue.")])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         first = Harness(KEY, provider=model, data_dir=tmp_path / "data")
         await first.prompt("My colour is blue.")
         second = Harness(KEY, provider=model, data_dir=tmp_path / "data", thread_id=first.thread_id)
@@ -296,7 +296,7 @@ async def test_a_harness_asks_any_provider_by_name() -> None:
     async with ProviderServer(CHAT, talk("Hello.")) as server:
         config = Config(api_key="sesame", model="compatible/some-model", base_url=f"{server.url}/v1")
         handler = Deciding()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await Harness(config, handler=handler).prompt("hi")
     assert handler.texts == ["Hello."]
     asked = next(request for request in server.seen if request.body)
@@ -306,7 +306,7 @@ async def test_a_harness_asks_any_provider_by_name() -> None:
 async def test_a_harness_that_is_held_open_runs_prompt_after_prompt_on_one_engine() -> None:
     model = ScriptedModel([say("one")], [say("two")])
     handler = Deciding()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with Harness(KEY, handler=handler, provider=model) as harness:
             await harness.prompt("1")
             await harness.prompt("2")
@@ -337,7 +337,7 @@ async def _cancelled(harness: Harness, begun: threading.Event, stopped: threadin
         with pytest.raises(PromptCancelled):
             await harness.prompt("go")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(prompt)
             assert await anyio.to_thread.run_sync(begun.wait, 20)

@@ -70,7 +70,7 @@ async def turn(engine: Engine, thread_id: ThreadId, answers: Answers) -> list[Ch
     watcher = await engine.watch(thread_id)
     await started(engine, thread_id)
     heard: list[Change] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not heard or not isinstance(heard[-1].record.event, TurnEnded):
             for change in await watcher.next():
                 heard.append(change)
@@ -366,7 +366,7 @@ async def test_a_program_answers_with_what_its_callback_returns(
     async with asking(tmp_path, tool) as engine, wired(engine) as wire:
         async with AppServerClient.connect(wire, on_approval=decide) as client:
             opened = await client.start_thread()
-            with client.events(opened.thread.id) as heard, anyio.fail_after(30):
+            with client.events(opened.thread.id) as heard, anyio.fail_after(60):
                 await client.start_turn(opened.thread.id, "go")
                 async for event in heard:
                     if isinstance(event, TurnCompleted):

@@ -123,7 +123,7 @@ def test_the_installed_server_serves_its_page(installed: Path, tmp_path: Path) -
                 assert sent == (static / f"{asset[1:]}{suffix}").read_bytes(), "compressed when it was built"
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=60)
 
 
 def test_it_runs_once_without_being_installed(built: Path, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def test_what_happens_while_the_history_is_read_is_sent_once(early: bool) 
         await whole_turn(house, thread.id)
         fanout = Fanout(house, tasks)
         present, back = OpenWriter(), OpenWriter()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await fanout.connect(SseSession(thread.id, "", can_answer=False), present, tasks).open()
             store.slow = True
             async with anyio.create_task_group() as reader:

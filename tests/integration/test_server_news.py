@@ -88,7 +88,7 @@ async def test_a_client_that_was_started_over_is_told_to_look_again() -> None:
         writer.paused = True
         title = "x" * encoder().rules.outbox_bytes
         await house.execute(RenameThread(thread_id=thread.id, title=title))
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not fanout.sent:
                 await anyio.sleep(0.01)
         writer.paused = False

@@ -87,7 +87,7 @@ async def test_a_process_that_speaks_flint_searches_with_the_users_program(tmp_p
     env = {**environment(tmp_path, str(program)), "HAMES_MODEL": f"scripted/{script}"}
     command = [sys.executable, "-m", "hames", "app-server", "--cwd", str(tmp_path / "work")]
     told: list[Any] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with AppServerClient.spawn(command, env=env) as client:
             opened = await client.start_thread()
             with client.events(opened.thread.id) as heard:

@@ -68,7 +68,7 @@ async def converse(script: Sequence[Sequence[Step]], stop_after: int, decisions:
         for _ in range(prompts):
             await the_engine.execute(StartTurn(thread_id=thread.id, content=(TextInput(text="go"),)))
             ended = False
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 async with anyio.create_task_group() as tasks:
                     # It may fall silent after the last change was heard.
                     tasks.start_soon(interrupt_when_hanging, model, the_engine, thread.id)

@@ -106,7 +106,7 @@ class Stage:
         assert self._tasks is not None
         await self._to_server.aclose()
         if error is None:
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await self._ended.wait()
         self._tasks.cancel_scope.cancel()
         await self._tasks.__aexit__(None, None, None)  # without the test's own error: that one travels alone

@@ -201,7 +201,7 @@ class Client:
         return message["result"]
 
     async def until(self, wanted: Any) -> Any:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while True:
                 for message in self.messages:
                     if wanted(message):
@@ -303,7 +303,7 @@ async def test_a_file_is_asked_of_the_client_and_the_deadline_holds(tmp_path: Pa
     async with room(tmp_path, [say("Hello.")]) as here:
         acp, bootstrap = await here.acp(), here.bootstrap()
         wanted = ReadClientFile(thread_id=ThreadId("ses"), path="/a.py")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert (await bootstrap.connection.ask("r1", wanted, 1)).error == "the client cannot do this"
             assert (await acp.connection.ask("r2", wanted, 0.05)).error == "the client did not answer in time"
             await acp.until(lambda one: one.get("params") == {"requestId": "r2"})

@@ -99,10 +99,10 @@ class Player:
         async with stage:
             for number, sign, rest in self.scene.lines:
                 self.number = number
-                with anyio.fail_after(10):
+                with anyio.fail_after(60):
                     await self._line(sign, rest)
             if not self._over:
-                with anyio.fail_after(10):
+                with anyio.fail_after(60):
                     await self._quiet(skipping=True)
 
     async def _line(self, sign: str, rest: str) -> None:

@@ -67,7 +67,7 @@ async def proxying(
 async def say(port: int, data: bytes, *, end: bool = False) -> bytes:
     """Everything that comes back until the connection ends."""
     received = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             await stream.send(data)
             if end:

@@ -175,7 +175,7 @@ async def test_commands_that_run_at_the_same_time_do_not_disturb_each_other() ->
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(first)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 gate = await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
                 assert gate == b"\n"
                 beside = await stage.inside("true")
@@ -231,7 +231,7 @@ async def test_what_a_command_left_whose_harness_was_killed_is_looked_at_by_the_
         )
         harness = subprocess.Popen([sys.executable, "-c", program])
         try:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await anyio.to_thread.run_sync((stage.here / "gate").read_bytes, abandon_on_cancel=True)
         finally:
             harness.kill()

@@ -18,7 +18,7 @@ async def _kept(memory: ThreadMap) -> Known | None:
         memory.keep(THREAD, "theirs", {"turn_1": "t1"})
         return memory.known(THREAD)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         return await anyio.to_thread.run_sync(keep, abandon_on_cancel=True)
 
 

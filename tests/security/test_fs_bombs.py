@@ -65,7 +65,7 @@ PATTERNS = ["(a+)+$", "(a|a)*$", "(a|aa)+$", "(.*a){20}", "^(([a-z])+.)+[A-Z]([a
 async def test_res_4_no_pattern_takes_for_ever(tmp_path: Path, pattern: str) -> None:
     async with workshop(tmp_path / "w") as shop:
         (shop.root / "f").write_text("a" * 50_000 + "!\n" + "x" * 50_000 + "\n")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await shop.do("grep", pattern=pattern)
             assert (await shop.do("grep", pattern="!", output="count")).text == "f:1"
 
@@ -73,7 +73,7 @@ async def test_res_4_no_pattern_takes_for_ever(tmp_path: Path, pattern: str) -> 
 async def test_res_4_a_pattern_too_large_to_compile_is_refused(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
         (shop.root / "f").write_text("a\n")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             done = await shop.do("grep", pattern="((a{1000}){1000}){100}")
         assert done.failed
         assert "size limit" in done.text
@@ -82,7 +82,7 @@ async def test_res_4_a_pattern_too_large_to_compile_is_refused(tmp_path: Path) -
 async def test_res_4_finding_the_nearest_text_is_bounded(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
         (shop.root / "f").write_text(("ab" * 2000 + "\n") * 1000)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             done = await shop.do("edit", path="f", old_string="ba" * 2000 + "c", new_string="x")
         assert done.failed
 

@@ -74,7 +74,7 @@ async def poured(directory: Path, pour: str) -> tuple[McpToolCall, int]:
     async def report(status: ServerStatus) -> None:
         assert status.state != "failed", status.reason
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with servers.McpTools(Nothing(), [server]).open(place, report) as tools:
             call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")
             work = await tools[0].prepare(Job(call=call, arguments={}, item_id=ItemId("i"), step=1, place=place))
@@ -169,7 +169,7 @@ async def test_RES_1_a_server_that_flooded_is_gone_and_the_next_call_has_a_new_o
         found = [one / "cmdline" for one in Path("/proc").iterdir() if one.name.isdigit()]
         return [one.parent.name for one in found if one.exists() and f"# {tmp_path}".encode() in one.read_bytes()]
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with servers.McpTools(Nothing(), [server]).open(place, unheard) as tools:
             for arguments in ({"flood": True}, {}):
                 call = Call(id=CallId("c"), name=tools[0].spec.name, arguments="{}")

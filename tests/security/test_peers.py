@@ -315,7 +315,7 @@ async def test_a_program_in_a_sandbox_hears_why_it_is_refused(tmp_path: Path) ->
         "import http.client, sys\n"
         "for path, more in (('/threads', {}), ('/events', {}), ('/healthz', {}), ('/ws', {'Upgrade': 'websocket',"
         " 'Connection': 'Upgrade', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='})):\n"
-        "    talk = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]), timeout=10)\n"
+        "    talk = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]), timeout=60)\n"
         "    talk.request('GET', path, headers=more)\n"
         "    answer = talk.getresponse()\n"
         "    print(answer.status, answer.read().decode())\n"
@@ -334,7 +334,7 @@ async def test_with_a_token_the_token_decides(tmp_path: Path) -> None:
     ask = (
         "import http.client, sys\n"
         "for more in ({}, {'Authorization': 'Bearer ' + sys.argv[2]}):\n"
-        "    talk = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]), timeout=10)\n"
+        "    talk = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]), timeout=60)\n"
         "    talk.request('GET', '/threads', headers=more)\n"
         "    print(talk.getresponse().status)\n"
     )

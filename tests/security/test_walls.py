@@ -218,7 +218,7 @@ async def test_RES_2_what_will_not_die_dies(tmp_path: Path, policy: SandboxPolic
     duration = f"3600.{time.monotonic_ns()}"
     process = await spawned("echo on; " + stubborn.format(duration), tmp_path, policy)
     reader = process.output()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert await anext(reader) == b"on\n"
         while not sleepers(duration):
             await anyio.sleep(0.01)
@@ -234,7 +234,7 @@ async def test_RES_2_a_result_comes_soon_after_the_command_itself_has_ended(
     tmp_path: Path, policy: SandboxPolicy
 ) -> None:
     duration = f"3600.{time.monotonic_ns()}"
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         done = await run(f"sleep {duration} & echo done", tmp_path, policy)
     assert (done.code, done.text) == (0, "done\n")
     assert sleepers(duration) == []

@@ -18,7 +18,7 @@ from hames.tui.approval import ApprovalPanel
 from hames.tui.session import NewThreadSettings
 from support import engine
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Stage:

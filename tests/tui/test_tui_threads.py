@@ -32,7 +32,7 @@ async def spoken(the_engine: Engine, *prompts: str) -> list[str]:
     async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
         for prompt in prompts:
             thread = (await client.start_thread()).thread
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await client.run(thread.id, prompt)
             made.append(thread.id)
     return made

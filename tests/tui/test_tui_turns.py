@@ -135,7 +135,7 @@ async def test_nobody_answers_what_they_were_still_typing_over(monkeypatch: pyte
         await stage.presses("r")
         gate.set()
         panel = stage.app.query_one(ApprovalPanel)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while panel.asked is None:
                 await stage.presses("r")
         await stage.presses("y")

@@ -170,7 +170,7 @@ async def test_a_reply_that_was_stopped_is_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     async with ProviderServer(ANTHROPIC, raw(*ANTHROPIC.events(talk("Half"))[:4], Hang())) as server:
         models = catalogue(server.url, path)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             stream = sonnet(models).stream(asking())
             await anext(stream)
             await stream.aclose()

@@ -318,7 +318,7 @@ async def test_warming_up_asks_a_server_for_its_models_and_does_not_mind_when_it
         assert models.find("local/m").context_window == 4096
         await models.aclose()
     away = catalogue(LOCAL_BASE_URL=server.url + "/v1")
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await away.warm(away.find("local/m"))
     await away.aclose()
 

@@ -60,7 +60,7 @@ async def test_a_thread_that_runs_or_is_watched_stays(store: Store) -> None:
     async with engine(model, store=store, clock=clock) as house:
         running, watched = await created(house), await created(house)
         await started(house, running.id)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await model.hanging.wait()
         watcher = await house.watch(watched.id)
         clock.advance(IDLE_SECONDS + 1)
@@ -102,6 +102,6 @@ async def test_what_a_thread_held_open_is_closed_with_it(store: Store) -> None:
         clock.advance(IDLE_SECONDS + 1)
         for _ in range(KEPT + 1):
             await created(house)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while tools.held:
                 await anyio.sleep(0.01)

@@ -28,7 +28,7 @@ async def listed(the_engine: Any, **query: Any) -> list[str]:
 
 
 async def gone(the_engine: Any, thread_id: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while True:
             try:
                 await the_engine.execute(ReadThread(thread_id=thread_id))

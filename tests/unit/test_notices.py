@@ -113,7 +113,7 @@ async def test_the_servers_of_a_thread_are_listed_and_begin_to_start_when_asked_
         thread = await created(the_engine)
         watcher = await the_engine.watch(thread.id)
         await the_engine.execute(ListServers(thread_id=thread.id))
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await watcher.next()  # the warning about the bad one
         there = await the_engine.execute(ListServers(thread_id=thread.id))
         assert isinstance(there, ServerList)

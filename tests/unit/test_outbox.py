@@ -183,6 +183,6 @@ async def test_what_was_written_meanwhile_is_sent_as_one_and_the_end_comes_last(
 
     writer.write(Payload(b"a"))
     writer.write(Payload(b"b"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await writer.run(send)
     assert bodies == [(b"ab", True), (b"c", False)]

@@ -48,7 +48,7 @@ BEYOND_LANDLOCK = (
 
 async def output(policy: SandboxPolicy, here: Path, command: str) -> tuple[int, str]:
     launch = Launch(argv=("/bin/sh", "-c", command), cwd=str(here), workspace=str(here), policy=policy)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         process = await LocalSandbox(DEGRADED).spawn(launch)
         text = b"".join([chunk async for chunk in process.output()]).decode()
         return await process.wait(), text

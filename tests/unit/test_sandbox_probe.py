@@ -50,7 +50,7 @@ async def test_SBX_3_a_sandbox_that_cannot_work_is_refused_with_the_reason_and_t
 ) -> None:
     sandbox = LocalSandbox(SandboxSettings(bubblewrap=fake(tmp_path, complaint)))
     for policy in (ReadOnly(), WorkspaceWrite()):
-        with anyio.fail_after(5), pytest.raises(SandboxUnavailable) as refusal:
+        with anyio.fail_after(60), pytest.raises(SandboxUnavailable) as refusal:
             await sandbox.spawn(launch(tmp_path, policy))
         assert complaint.removeprefix("bwrap: ") in str(refusal.value)
         assert way_out in str(refusal.value)
@@ -62,7 +62,7 @@ async def test_SBX_3_a_sandbox_that_cannot_work_is_refused_with_the_reason_and_t
 
 async def test_SBX_3_a_missing_binary_never_means_no_walls(tmp_path: Path) -> None:
     sandbox = LocalSandbox(SandboxSettings(bubblewrap=str(tmp_path / "missing")))
-    with anyio.fail_after(5), pytest.raises(SandboxUnavailable, match="missing"):
+    with anyio.fail_after(60), pytest.raises(SandboxUnavailable, match="missing"):
         await sandbox.spawn(launch(tmp_path, WorkspaceWrite()))
     assert not (tmp_path / "escaped").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == []
@@ -71,7 +71,7 @@ async def test_SBX_3_a_missing_binary_never_means_no_walls(tmp_path: Path) -> No
 async def test_no_walls_have_to_be_asked_for_by_name(tmp_path: Path) -> None:
     sandbox = LocalSandbox(SandboxSettings(bubblewrap=str(tmp_path / "missing")))
     process = await sandbox.spawn(launch(tmp_path, DangerFullAccess()))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async for _ in process.output():
             pass
     assert (tmp_path / "escaped").exists()

@@ -15,7 +15,7 @@ WRITE = WorkspaceWrite()
 
 async def said(sandbox: LocalSandbox, here: Path, command: str, policy: SandboxPolicy = WRITE) -> str:
     launch = Launch(argv=("/bin/sh", "-c", command), cwd=str(here), workspace=str(here), policy=policy)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         process = await sandbox.spawn(launch)
         return b"".join([chunk async for chunk in process.output()]).decode()
 

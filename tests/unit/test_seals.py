@@ -458,7 +458,7 @@ async def test_what_stands_in_place_of_the_owner_file_is_replaced_or_does_no_har
             owner.write_bytes(b"\xff" * 100)
         case _:
             shutil.copy(tmp_path / "first" / ".harness" / name, owner)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         store = store_in(tmp_path / "second", state)
         await written(store, created(THERE), thread_id=THERE)
         log_is_foreign = (await store.examine(THERE)).foreign

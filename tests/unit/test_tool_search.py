@@ -153,7 +153,7 @@ async def test_a_search_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     slow.chmod(0o755)
     limits = ToolLimits(search=SearchLimits(seconds=0.5))
     async with workshop(tmp_path / "w", limits=limits, ripgrep=str(slow)) as shop:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             done = await shop.do("grep", pattern="x")
     assert done.failed
     assert "longer than 0.5 s" in done.text
