@@ -72,7 +72,10 @@ export async function onThread(
   const page = await open(`${url}/t/${thread.id}`, look);
   await box(page).waitFor();
   // The message box is there before the thread's state has come; a key that changes a setting does nothing until then.
-  await page.getByRole("button", { name: /^Permissions/ }).first().waitFor({ state: "attached" });
+  await page
+    .getByRole("button", { name: /^Permissions/ })
+    .first()
+    .waitFor({ state: "attached" });
   return { server, thread, page, url };
 }
 
