@@ -81,6 +81,8 @@ async def test_the_terminal_talks_approves_and_resumes(agent: Agent, node_module
             codex,
             "--sandbox",
             "workspace-write",
+            "--ask-for-approval",
+            "untrusted",
             "--remote",
             url,
         )

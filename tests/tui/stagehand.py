@@ -1,6 +1,9 @@
 """The terminal on a stage: a real screen without a terminal, a real engine behind a real connection."""
 
+import atexit
 import re
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +22,9 @@ from hames.tui.session import NewThreadSettings
 from support import engine
 
 SECONDS = 60
+EMPTY = Path(tempfile.mkdtemp(prefix="hames-tui-"))
+"""Where the terminal runs unless a test says otherwise. It looks for files to complete, and a whole disk has many."""
+atexit.register(shutil.rmtree, EMPTY, ignore_errors=True)
 
 
 class Stage:
@@ -73,7 +79,7 @@ async def staged(
     model: ScriptedModel | Engine,
     *tools: Tool,
     size: tuple[int, int] = (80, 24),
-    cwd: Path = Path("/"),
+    cwd: Path = EMPTY,
     state_dir: Path | None = None,
     dark: bool = True,
     resume: str | None = None,

@@ -86,7 +86,7 @@ async def test_always_says_what_it_covers_and_is_offered_only_where_it_covers_so
     files = ChangeFiles(changes=(FileUpdate(path="/README.md", kind="modify", diff="-a\n+b\n"),))
     changing = PlainTool("changing", echo, intent=files)
     model = ScriptedModel([call("changing")], [say("Once.")], [call("changing")], [call("asking")], [say("Twice.")])
-    async with staged(model, changing, ASKING) as stage:
+    async with staged(model, changing, ASKING, cwd=Path("/")) as stage:
         await stage.says("go")
         await stage.asked()
         await stage.shows("Always allow covers: further changes to README.md", "a always allow")

@@ -3,9 +3,11 @@
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
+from select import select
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
@@ -85,19 +87,26 @@ def list_files(root: Path) -> list[str]:
     """Relative paths of the files. Ignore files count only where ripgrep is installed. Blocks: use a thread."""
     if program := find_ripgrep(str(root)):
         try:
-            found = subprocess.run(
-                [program, *RIPGREP_LIST],
-                cwd=root,
-                capture_output=True,
-                timeout=LIST_SECONDS,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-            if found.returncode in (0, 1):
-                return sorted(found.stdout.decode(errors="replace").split("\0")[:-1][:MOST_FILES])
-        except (OSError, subprocess.TimeoutExpired):
+            return sorted(_first_files([program, *RIPGREP_LIST], root))
+        except OSError:
             pass
     return _walked(root)
+
+
+def _first_files(command: list[str], root: Path) -> list[str]:
+    """What ripgrep finds first. It is stopped when there is enough: the directory may be a whole disk."""
+    found, end = bytearray(), time.monotonic() + LIST_SECONDS
+    with subprocess.Popen(
+        command, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        while found.count(b"\0") < MOST_FILES and select([process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+            chunk = os.read(process.stdout.fileno(), 65536)
+            if not chunk:
+                break
+            found += chunk
+        process.kill()
+    return found.decode(errors="replace").split("\0")[:-1][:MOST_FILES]
 
 
 def _walked(root: Path) -> list[str]:
