@@ -61,7 +61,7 @@ async def test_a_prompt_is_submitted_and_the_work_is_told(tmp_path: Path) -> Non
 @pytest.mark.spec("core/sse-real-time")
 async def test_events_arrive_while_the_agent_still_works(tmp_path: Path) -> None:
     going = anyio.Event()
-    model = ScriptedModel([say("Let me see."), wait_for(going), call("echo", text="x")], [say("Done.")])
+    model = ScriptedModel([say("Let me see."), call("echo", text="x")], [wait_for(going), say("Done.")])
     async with (
         engine(model, clock=SystemClock()) as house,
         running(house, tmp_path / "data") as server,

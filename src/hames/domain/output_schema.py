@@ -23,11 +23,15 @@ def read_answer(text: str, wanted: Json) -> tuple[Json, str]:
 
     >>> read_answer('Here it is: ```json\\n{"n": 1}\\n```', {"type": "object", "required": ["n"]})
     ({'n': 1}, '')
+    >>> read_answer('Here it is: {"n": 1}', {"type": "object", "required": ["n"]})
+    ({'n': 1}, '')
     """
     body = text.strip()
     answer, problem = _parsed(body)
     if problem and "```" in body:
         answer, problem = _parsed(body.split("```")[1].removeprefix("json").strip())
+    elif problem and (begin := min((at for at in (body.find("{"), body.find("[")) if at > 0), default=0)):
+        answer, problem = _parsed(body[begin:])
     return (None, problem) if problem else (answer, schema.check(answer, wanted))
 
 
