@@ -12,7 +12,11 @@ told.again = await thread.run("Still there?");
 told.thread = thread.id;
 told.resumed = await codex.resumeThread(thread.id, options).run("Still there?");
 
-const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+const schema = {
+  type: "object",
+  properties: { n: { type: "integer" } },
+  required: ["n"],
+};
 told.schema = await codex.startThread(options).run("Count", { outputSchema: schema });
 
 const seen = [
@@ -22,7 +26,12 @@ const seen = [
 told.image = await codex.startThread(options).run(seen);
 
 const { events } = await codex
-  .startThread({ ...options, sandboxMode: "workspace-write", approvalPolicy: "on-request", networkAccessEnabled: false })
+  .startThread({
+    ...options,
+    sandboxMode: "workspace-write",
+    approvalPolicy: "on-request",
+    networkAccessEnabled: false,
+  })
   .runStreamed("Make a file");
 told.streamed = [];
 for await (const event of events) told.streamed.push(event);

@@ -52,7 +52,7 @@ REPLIES: dict[str, tuple[ServerTalk, ServerTalk]] = {
     "Make another file": (use("shell", command="touch another"), talk("As you decided.")),
     "Write a note": (use("write", path="note.txt", content="a note\n"), talk("The note is written.")),
     "Read the note": (use("read", path="note.txt"), talk("It says: a note.")),
-    "Take your time": (use("shell", command="sleep 2"), talk("I sang.")),
+    "Take your time": (use("shell", command="sleep 5"), talk("I sang.")),
     "Wait": (use("shell", command="sleep 600"), talk("I waited.")),
     "Add them": (use("mcp__test__add", a=40, b=2), talk("It is forty-two.")),
     "Plan": (use("plan", entries=PLAN), talk("That is the plan.")),

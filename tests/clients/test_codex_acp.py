@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import Process
+from clients_table import note_all
 from real_agent import Agent
 
 from hames.codecs.lines import LineDecoder
@@ -107,3 +108,4 @@ async def test_an_acp_editor_talks_approves_and_resumes(agent: Agent, node_modul
         assert "The file is there." in replayed
         await acp.call("session/prompt", sessionId=session, prompt=prompt("Still there?"))
         assert acp.said() == "Still here."
+    note_all("@agentclientprotocol/codex-acp", "text", "command, default policy", "resume")

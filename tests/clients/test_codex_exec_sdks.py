@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clients_table import note_all
 from real_agent import HAMES
 
 from conftest import HOME, install_once, run_command
@@ -116,6 +117,10 @@ def test_the_typescript_sdk_runs_hames_exec(command: str, workspace: Path, types
     assert told["failed"] == "the model is on holiday"
     assert "no model 'no-such-model'" in told["refused"]
     assert told["aborted"] == "AbortError"
+    note_all(
+        "@openai/codex-sdk",
+        *("text", "reasoning", "command, default policy", "usage", "resume", "image", "schema", "interrupt"),
+    )
 
 
 def test_the_python_sdk_of_pypi_runs_hames_exec(command: str, workspace: Path, python_sdk: str) -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from clients_table import note_all
 from real_agent import Agent
 
 DRIVER = Path(__file__).parent / "drive_python_sdk.py"
@@ -23,7 +24,7 @@ def test_the_python_sdk_talks_approves_and_resumes(agent: Agent, client_python: 
     assert told["greeting"]["text"] == "Hello from Hames."
     assert told["greeting"]["items"] == ["userMessage", "agentMessage"]
     assert told["greeting"]["tokens"] > 0
-    assert told["asked"] == [["item/commandExecution/requestApproval", "touch made-by-agent"]]
+    assert told["asked"] == []  # its default is on-request: what stays in the sandbox needs no question
     assert told["command"]["items"] == ["userMessage", "reasoning", "commandExecution", "agentMessage"]
     assert agent.made
     assert told["threads"] == [told["thread"]]
@@ -31,3 +32,4 @@ def test_the_python_sdk_talks_approves_and_resumes(agent: Agent, client_python: 
     assert told["turns"] == 3
     assert told["name"] == "A name"
     assert any(model.startswith("anthropic/") for model in told["models"])
+    note_all("openai-codex", "text", "reasoning", "command, default policy", "usage", "resume", "model list")

@@ -357,10 +357,11 @@ class FlintSession(RpcSession):
         )
 
     def _warn_about(self, ignored: Iterable[tuple[str, str]], thread_id: ThreadId | None) -> None:
-        """Says once what the model does not offer: clients repeat themselves with every turn."""
+        """Says once what the model does not offer: clients repeat themselves with every turn, and our own word for the
+        effort of a model without efforts."""
         for name, value in sorted(ignored):
             words = f"the model does not offer {value!r} as {name}; its default is used"
-            if value not in ("none", "default") and words not in self._warned:
+            if value not in ("none", "default", "medium") and words not in self._warned:
                 self._warned.add(words)
                 named = None if thread_id is None else self._dialect.thread_id(thread_id)
                 self.say([Notify(method="warning", params={"threadId": named, "message": words})])
