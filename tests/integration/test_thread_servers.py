@@ -241,7 +241,8 @@ async def test_keys_of_config_take_effect(client: str, tmp_path: Path, *, dotted
 async def test_a_key_of_config_without_effect_is_named_in_a_notice(client: str, method: str) -> None:
     config = {
         "model_verbosity": "low",
-        "features.web_search": True,
+        "features": {"web_search": True, "cwd_relative_turn_diffs": True},
+        "projects": {"/w": {"trust_level": "trusted"}},
         "tools": {"view_image": False},
         "mcp_servers": {"x": {"command": "a", "required": True}},
     }
@@ -254,6 +255,8 @@ async def test_a_key_of_config_without_effect_is_named_in_a_notice(client: str, 
     told = warnings(flint)
     for key in ("model_verbosity", "features.web_search", "tools.view_image", "mcp_servers.x.required"):
         assert f"config.{key} has no effect" in told
+    assert "cwd_relative" not in told
+    assert "trust_level" not in told
 
 
 async def test_details_of_a_sandbox_do_not_turn_it_on() -> None:

@@ -1,6 +1,5 @@
 """What a client brings for its thread, read alike in both dialects: instructions, MCP servers, an output schema."""
 
-import logging
 from collections.abc import Collection
 
 from msgspec.structs import asdict, replace
@@ -25,11 +24,9 @@ from hames.protocols.flint.codex.config import CodexConfig, read_config
 from hames.protocols.flint.inbound import Local, read
 from hames.protocols.instructions import with_instructions
 
-log = logging.getLogger(__name__)
-
-ABOUT_CODEX = frozenset({"features", "skills", "projects"})
-"""Tables in which editors tell Codex about Codex itself, with every thread. They are only logged: a notice would be shown
-in the middle of the conversation."""
+ABOUT_CODEX = ("skills.", "projects.", "features.cwd_relative_turn_diffs")
+"""Keys in which editors tell Codex about Codex itself, with every thread. A notice about them would be shown in the
+middle of every conversation."""
 
 
 def with_client_settings(
@@ -61,12 +58,10 @@ def config_notices(command: Command, params: Params, options: Collection[str]) -
     if not isinstance(command, CreateThread | ResumeThread | ForkThread):
         return []
     ignored = _config(read(typed_tools(params), m.ThreadConfig), options, command.overrides.sandbox).ignored
-    told = [key for key in ignored if key.partition(".")[0] not in ABOUT_CODEX]
-    if len(told) < len(ignored):
-        log.info("config.ignored", extra={"keys": [key for key in ignored if key not in told]})
     return [
         Noticed(source="hames", name="config", severity="warning", message=f"config.{key} has no effect here")
-        for key in told
+        for key in ignored
+        if not key.startswith(ABOUT_CODEX)
     ]
 
 
