@@ -95,10 +95,11 @@ def as_user(user: str, function: str, *arguments: Any) -> Any:
 
     The process starts as we are, because the interpreter may be in a place only we can read, and then lets go.
     """
-    if user == "nobody":
+    if user == "nobody" or user.isdecimal():
+        number = NOBODY if user == "nobody" else int(user)
         for path in (attempts.__file__, *bubblewraps()):
-            if subprocess.run(["/usr/bin/test", "-r", path], user=NOBODY, check=False).returncode:
-                pytest.skip(f"nobody cannot read {path}")
+            if subprocess.run(["/usr/bin/test", "-r", path], user=number, check=False).returncode:
+                pytest.skip(f"user {user} cannot read {path}")
     program = [sys.executable, __file__, user, function, json.dumps(arguments)]
     done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
