@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_process import Shell
 
-from hames.cli.codex_settings import read_settings
+from hames.cli.codex.settings import read_settings
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 ITEMS: dict[str, dict[str, tuple[type, ...]]] = {
@@ -248,7 +248,7 @@ def test_settings_reach_the_model_or_are_named(shell: Shell) -> None:
     words = ("exec", "--json", "go", "-c", "tui.theme=dark", "--config", "developer_instructions=Speak in rhymes")
     told = events(shell.hames(*words, "-m", "scripted/hello").stdout)
     assert [item["message"] for item in items(told) if item["type"] == "error"] == [
-        "the setting 'tui.theme' has no meaning here and is ignored"
+        "the setting 'tui.theme' of Codex has no counterpart here and is ignored"
     ]
     refused = shell.hames("exec", "--json", "go", "-c", "model_reasoning_effort=high", "-m", "scripted/hello")
     assert refused.returncode == 2

@@ -55,7 +55,7 @@ def servers(shell: Shell) -> dict[str, Any]:
         (["doctor", "now"], "hames doctor: 'now' is an unexpected argument"),
         (["run", "fix", "the", "tests"], "hames run: put the prompt in quotes: hames run 'fix the tests'\n"),
         (["run", "-o", "last.txt", "hi"], "--output-last-message last.txt"),
-        (["run", "hi", "-a", "on-failure"], "The nearest is unlessTrusted"),
+        (["run", "hi", "-a", "on-failure"], "The nearest is onRequest"),
         (["run", "hi", "-a", "sometimes"], "it must be one of never, onRequest, unlessTrusted, always"),
         (["-c", "model=gpt-5"], "-c continues the last thread and takes no settings. Use --model gpt-5\n"),
         (["run", "-c", "sandbox_mode=read-only", "hi"], "takes no settings. Use --sandbox read-only\n"),

@@ -74,6 +74,14 @@ def test_settings_of_codex_reach_the_thread(shell: Shell) -> None:
     assert "Codex has no counterpart" not in problems
 
 
+def test_settings_of_the_workspace_policy_choose_no_policy(shell: Shell) -> None:
+    words = ("app-server", "-m", shell.script("Hello."), "-c", "sandbox_workspace_write.network_access=true")
+    assert talk(shell, *words, "--sandbox", "readOnly")[0][2]["result"]["sandbox"]["type"] == "readOnly"
+    shell.environment["HAMES_SANDBOX"] = "readOnly"
+    assert talk(shell, *words)[0][2]["result"]["sandbox"]["type"] == "readOnly"
+    assert talk(shell, *words, "-c", "sandbox_mode=workspace-write")[0][2]["result"]["sandbox"]["networkAccess"] is True
+
+
 def test_the_provider_of_a_bare_model_is_a_setting_of_codexs(shell: Shell) -> None:
     said, _ = talk(shell, "app-server", "-c", "model_provider=anthropic", "-c", "model=claude-opus-4-5")
     assert said[2]["result"]["model"].startswith("anthropic/claude-opus-4-5")
@@ -95,7 +103,7 @@ def test_an_mcp_server_on_the_command_line_is_a_server_of_the_threads(shell: She
 @pytest.mark.parametrize(
     ("word", "key"),
     [
-        ("features.web_search=true", "features.web_search"),
+        ("features.shell_snapshot=true", "features.shell_snapshot"),
         ("model_verbosity=high", "model_verbosity"),
         ('shell_environment_policy.inherit="all"', "shell_environment_policy.inherit"),
         ("model_provider=elsewhere", "model_provider"),

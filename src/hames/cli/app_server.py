@@ -18,28 +18,29 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from hames.app import default_settings, has_chosen_policy
-from hames.cli import codex_flags, flags, stdio_server
+from hames.cli import stdio_server
+from hames.cli.codex import launch
+from hames.cli.codex.settings import CodexSettings, ignored, load_options, read_settings
 from hames.config.load import Options
 from hames.domain.errors import InvalidCommand, Misconfigured
-from hames.domain.json import Json
 from hames.ports import Models
-from hames.protocols.flint.codex.inbound import EFFORT_OPTION
 from hames.protocols.flint.session import FlintSession
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     stdio_server.add_arguments(parser)
-    codex_flags.add_arguments(parser)
+    launch.add_arguments(parser)
 
 
 def run(args: Namespace) -> int:
-    settings = codex_flags.settings(args)
-    effort = settings.pop(codex_flags.EFFORT_KEY, None)
-    if (address := codex_flags.listen_address(args)) is not None:
-        if effort is not None:
-            codex_flags.report(codex_flags.EFFORT_KEY)  # every client of a WebSocket chooses its own
+    settings = read_settings(args.config)
+    for key in (*settings.unknown, *(f"features.{name}" for name in (*args.enable, *args.disable))):
+        _report(ignored(key))
+    if (address := launch.listen_address(args)) is not None:
+        for name in settings.options:
+            _report(ignored(name))  # every client of a WebSocket chooses its own
         return _listen(args, address, settings)
-    codex = codex_flags.is_codex_launch(args)
+    codex = launch.is_codex_launch(args)
 
     def session(options: Options, models: Models) -> FlintSession:
         opened = FlintSession(
@@ -49,17 +50,21 @@ def run(args: Namespace) -> int:
             codex=codex,
             policy_chosen=has_chosen_policy(options),
         )
-        if effort is not None:
+        for name, value in settings.options.items():
             try:
-                opened.choose(EFFORT_OPTION, str(effort))
+                opened.choose(name, value)
             except InvalidCommand as problem:
-                print(f"hames: {codex_flags.EFFORT_KEY} is ignored: {problem}", file=sys.stderr, flush=True)
+                _report(f"{name} is ignored: {problem}")
         return opened
 
-    return stdio_server.run(args, "flint", session, settings=settings)
+    return stdio_server.run(args, "flint", session, load=lambda: load_options(args, settings))
 
 
-def _listen(args: Namespace, address: tuple[str, int], settings: dict[str, Json]) -> int:
+def _report(sentence: str) -> None:
+    print(f"hames: {sentence}", file=sys.stderr, flush=True)
+
+
+def _listen(args: Namespace, address: tuple[str, int], settings: CodexSettings) -> int:
     """A WebSocket instead of stdin and stdout: the same server as `hames serve`, on this address."""
     if args.attach:
         raise Misconfigured("--attach uses stdin and stdout; leave out --listen")
@@ -73,7 +78,7 @@ def _listen(args: Namespace, address: tuple[str, int], settings: dict[str, Json]
     from hames.server.guard.token import checked
     from hames.server.listener import Address
 
-    options = flags.options(args, settings=settings)
+    options = load_options(args, settings)
     logs.set_up(level=options.log_level, file=options.log_file)
     token = checked(os.environ["HAMES_TOKEN"]) if os.environ.get("HAMES_TOKEN") else None
     host, port = address

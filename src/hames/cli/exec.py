@@ -22,13 +22,19 @@ import os
 import stat
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 import anyio
 from msgspec.structs import replace
 
 from hames.cli import flags
-from hames.cli.codex_settings import CodexSettings, approval_policy, read_image_list, read_settings
+from hames.cli.codex.settings import (
+    CodexSettings,
+    approval_policy,
+    ignored,
+    load_options,
+    read_image_list,
+    read_settings,
+)
 from hames.cli.in_process import in_process
 from hames.cli.output.codex_events import CodexEventsView
 from hames.cli.output.terminal import RunView, TerminalView
@@ -38,7 +44,6 @@ from hames.cli.run import PromptRun, existing_file, read_schema
 from hames.config.load import Options
 from hames.domain.errors import InvalidCommand
 from hames.domain.json import Json
-from hames.domain.policy import WorkspaceWrite
 from hames.protocols.flint.items import LocalImageInput, TextInput, UserInput
 
 
@@ -82,7 +87,7 @@ def run(args: Namespace) -> int:
     wanted = read_schema(args.output_schema)
     parts: list[UserInput] = [TextInput(text=_prompt(words))]
     parts += [LocalImageInput(path=str(existing_file(name))) for name in read_image_list(args.image)]
-    notices = [f"the setting {name!r} has no meaning here and is ignored" for name in settings.unknown]
+    notices = [ignored(name) for name in settings.unknown]
     view: RunView
     if args.json:
         view = CodexEventsView(sys.stdout, notices=notices, schema=wanted is not None)
@@ -124,25 +129,12 @@ def _options(args: Namespace, settings: CodexSettings) -> Options:
     if sandbox is not None:
         values["sandbox"] = sandbox
     args.approval_policy = args.sandbox = None
-    os.environ.update(settings.environment)
     if key := os.environ.get("CODEX_API_KEY"):  # how Codex's SDKs hand a key over
         os.environ["OPENAI_API_KEY"] = key
-    options = flags.options(args, settings=values)
-    if isinstance(options.sandbox, WorkspaceWrite) and (args.add_dir or settings.workspace):
-        values["sandbox"] = _extended(options.sandbox, args.add_dir, settings.workspace)
-        options = flags.options(args, settings=values)
+    options = load_options(args, replace(settings, values=values), args.add_dir)
     # From here on it only matters that they were given.
     args.approval_policy, args.sandbox = policy, "sandbox" in values
-    added = "\n\n".join(text for text in (options.instructions, settings.instructions) if text)
-    return replace(options, instructions=added)
-
-
-def _extended(policy: WorkspaceWrite, directories: list[str], more: dict[str, Json]) -> dict[str, Json]:
-    """The sandbox policy with further directories and with network, as a table of config.toml."""
-    roots = [*policy.writable_roots, *more.get("writable_roots", [])]
-    roots += [str(Path(name).expanduser().absolute()) for name in directories]
-    network = more.get("network_access", policy.network_access)
-    return {"type": "workspaceWrite", "writableRoots": roots, "networkAccess": network}
+    return options
 
 
 def _prompt(words: list[str]) -> str:

@@ -37,7 +37,7 @@ COMMANDS = {
     "completion": "write completion scripts for your shell",
     "help": "show this list, or the help of a command",
 }
-OPTIONS_BEFORE = frozenset({"app-server"})
+OPTIONS_BEFORE = frozenset({"app-server", "exec"})
 """Commands that other programs start with options before the command, as Codex allows it."""
 
 
@@ -61,7 +61,7 @@ def _main(words: list[str]) -> int:
     forget_current_directory()
     try:
         if words and words[0].startswith("-") and not OPTIONS_BEFORE.isdisjoint(words):
-            from hames.cli.codex_flags import command_first
+            from hames.cli.codex.launch import command_first
 
             words = command_first(words, tuple(OPTIONS_BEFORE))
         start = first_answer.start(words)

@@ -1,7 +1,7 @@
 """What `hames harness` and `hames app-server` have in common: one protocol over stdin and stdout."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import anyio
 
@@ -9,7 +9,6 @@ from hames import logs
 from hames.app import catalogue, open_engine
 from hames.cli import flags
 from hames.config.load import Options
-from hames.domain.json import Json
 from hames.ports import Models
 from hames.protocols.session import Session
 from hames.stdio import process
@@ -26,10 +25,11 @@ def run(
     protocol: str,
     open_session: Callable[[Options, Models], Session],
     *,
-    settings: Mapping[str, Json] | None = None,
+    load: Callable[[], Options] | None = None,
 ) -> int:
+    """`load` reads the configuration, where the flags alone do not say it all."""
     start = args.start or Start(claim())
-    options = flags.options(args, settings=settings)
+    options = load() if load is not None else flags.options(args)
     unblock_stderr()
     logs.set_up(level=options.log_level, file=options.log_file)
     if args.attach:

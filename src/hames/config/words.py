@@ -17,7 +17,10 @@ _NEAREST: Final = {
     "plan": "planning is a command of the terminal, not a policy: /plan",
     "bypasspermissions": "the policies have other names here",
 }
-_INSTEAD: Final = {"bypasspermissions": "never (commands stay in the sandbox)"}
+_INSTEAD: Final = {
+    "bypasspermissions": "never (commands stay in the sandbox)",
+    "onfailure": "onRequest, which asks before a command leaves the sandbox",
+}
 _KEYS: Final = {"type": "type", "writableroots": "writableRoots", "networkaccess": "networkAccess"}
 
 

@@ -13,28 +13,18 @@ from msgspec.structs import replace
 from hames.domain.errors import InvalidCommand
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Personality, ThreadServer
-from hames.domain.policy import ApprovalPolicy, DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
+from hames.protocols.flint.codex.policies import APPROVALS, SANDBOX_MODES
 
 V = TypeVar("V")
 
 AGENT = "agent"
 _EFFORT = "reasoning_effort"
-_APPROVALS: dict[str, ApprovalPolicy] = {
-    "never": "never",
-    "on-request": "onRequest",
-    "untrusted": "unlessTrusted",
-    "onRequest": "onRequest",
-    "unlessTrusted": "unlessTrusted",
-    "always": "always",
-}
-_MODES: dict[str, type[ReadOnly | WorkspaceWrite | DangerFullAccess]] = {
-    "read-only": ReadOnly,
-    "workspace-write": WorkspaceWrite,
-    "danger-full-access": DangerFullAccess,
-    "readOnly": ReadOnly,
-    "workspaceWrite": WorkspaceWrite,
-    "dangerFullAccess": DangerFullAccess,
+_OUR_MODES: dict[str, SandboxPolicy] = {
+    "readOnly": ReadOnly(),
+    "workspaceWrite": WorkspaceWrite(),
+    "dangerFullAccess": DangerFullAccess(),
 }
 _PERSONALITIES: dict[str, Personality] = {"none": "none", "friendly": "friendly", "pragmatic": "pragmatic"}
 _IGNORED_SAFELY = frozenset({"exclude_tmpdir_env_var", "exclude_slash_tmp"})
@@ -85,7 +75,7 @@ def read_config(config: Mapping[str, Json], options: Collection[str], *, can_wri
             case "model_reasoning_effort":
                 chosen[_EFFORT] = _as(value, str, key)
             case "approval_policy":
-                overrides = replace(overrides, approval_policy=_word(value, _APPROVALS, key))
+                overrides = replace(overrides, approval_policy=_word(value, APPROVALS, key))
             case "sandbox_mode":
                 overrides = replace(overrides, sandbox=_sandbox(value, tree.get("sandbox_workspace_write"), ignored))
             case "sandbox_workspace_write" if "sandbox_mode" in tree:
@@ -131,14 +121,14 @@ def _leaves(path: str, table: dict[str, Json]) -> list[str]:
 
 
 def _sandbox(mode: Json, table: Json, ignored: list[str]) -> SandboxPolicy:
-    kind = _word(mode, _MODES, "sandbox_mode")
+    policy = _word(mode, {**SANDBOX_MODES, **_OUR_MODES}, "sandbox_mode")
     if table is None:
-        return kind()
+        return policy
     given = _as(table, dict[str, Json], "sandbox_workspace_write")
-    used = {"writable_roots", "network_access"} if kind is WorkspaceWrite else set[str]()
+    used = {"writable_roots", "network_access"} if isinstance(policy, WorkspaceWrite) else set[str]()
     ignored += [f"sandbox_workspace_write.{name}" for name in given if name not in used | _IGNORED_SAFELY]
-    if kind is not WorkspaceWrite:
-        return kind()
+    if not isinstance(policy, WorkspaceWrite):
+        return policy
     where = "sandbox_workspace_write"
     roots = _as(given.get("writable_roots", ()), tuple[str, ...], f"{where}.writable_roots")
     network = _as(given.get("network_access", False), bool, f"{where}.network_access")

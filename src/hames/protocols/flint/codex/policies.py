@@ -7,9 +7,13 @@ from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import inbound
 from hames.protocols.flint import messages as m
 
-CODEX_APPROVALS: dict[str, ApprovalPolicy] = {"on-request": "onRequest", "untrusted": "unlessTrusted"}
+CODEX_APPROVALS: dict[str, ApprovalPolicy] = {
+    "on-request": "onRequest",
+    "on-failure": "onRequest",  # asks after a failure in the sandbox; the nearest here is to ask before leaving it
+    "untrusted": "unlessTrusted",
+}
 """Codex's own words; `never` is the same in both."""
-_APPROVALS: dict[str, ApprovalPolicy] = {
+APPROVALS: dict[str, ApprovalPolicy] = {
     "never": "never",
     **CODEX_APPROVALS,
     "onRequest": "onRequest",
@@ -37,9 +41,9 @@ def approval_policy(given: Json) -> ApprovalPolicy | None:
         return None
     if isinstance(given, dict) and "granular" in given:
         return "onRequest"
-    if isinstance(given, str) and given in _APPROVALS:
-        return _APPROVALS[given]
-    raise InvalidCommand(f"approvalPolicy: must be one of {', '.join(_APPROVALS)}")
+    if isinstance(given, str) and given in APPROVALS:
+        return APPROVALS[given]
+    raise InvalidCommand(f"approvalPolicy: must be one of {', '.join(APPROVALS)}")
 
 
 def sandbox_policy(given: AnySandbox | None, profile: str | None, *, member: str) -> policy.SandboxPolicy | None:

@@ -4,17 +4,27 @@ A key that has no meaning here is reported and not refused: Codex's clients pass
 """
 
 import json
-from collections.abc import Iterable
+import os
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from hames.config.load import NAMES
-from hames.domain.errors import InvalidCommand
+import msgspec
+from msgspec.structs import replace
+
+from hames.cli import flags
+from hames.config.load import NAMES, Options
+from hames.config.mcp import McpServer
+from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
+from hames.domain.policy import WorkspaceWrite
 from hames.domain.value import Value
 
 OWN: Final = frozenset(NAMES) - {"approval_policy", "instructions", "sandbox"}
 """Keys of config.toml that mean the same here as there, or that only Hames has."""
+SERVER_KEYS: Final = {"http_headers": "headers"}
+"""Where Codex has another name for a setting of an MCP server."""
 WEB_SEARCH: Final = {"live": True, "cached": True, "disabled": False}
 
 
@@ -36,7 +46,7 @@ class CodexSettings(Value):
 
 
 def read_settings(pairs: Iterable[str]) -> CodexSettings:
-    """Raises `InvalidCommand` for a word that is not KEY=VALUE, or a value that cannot be used.
+    """Raises `Misconfigured` for a word that is not KEY=VALUE.
 
     >>> found = read_settings(['model="gpt-5"', "model_reasoning_effort=high", "tui.theme=dark"])
     >>> found.values, found.options, found.unknown
@@ -78,13 +88,15 @@ def read_settings(pairs: Iterable[str]) -> CodexSettings:
                         _search(chosen, options, wishes)
                     else:
                         unknown.append(f"{key}.{name}")
+            case "mcp_servers", dict():
+                values[key] = {name: _server(name, table, unknown) for name, table in value.items()}
             case _ if key in OWN:
                 values[key] = value
             case _:
                 unknown += _leaves(key, value)
     if provider and isinstance(model := values.get("model"), str) and "/" not in model:
         values["model"] = f"{provider}/{model}"
-    elif provider:
+    elif provider and not str(values.get("model")).startswith(f"{provider}/"):
         unknown.append("model_provider")
     return CodexSettings(
         values=values,
@@ -95,6 +107,35 @@ def read_settings(pairs: Iterable[str]) -> CodexSettings:
         environment=environment,
         unknown=tuple(unknown),
     )
+
+
+def load_options(args: Namespace, settings: CodexSettings, directories: Sequence[str] = ()) -> Options:
+    """The configuration with these settings, which the flags beat. Raises `Misconfigured`.
+
+    `directories` are further ones to write to, if the sandbox policy lets commands write at all.
+    """
+    os.environ.update(settings.environment)
+    values = settings.values
+    options = flags.options(args, settings=values)
+    if isinstance(options.sandbox, WorkspaceWrite) and (directories or settings.workspace):
+        extended = _extended(options.sandbox, directories, settings.workspace)
+        named, args.sandbox = args.sandbox, None
+        options = flags.options(args, settings={**values, "sandbox": extended})
+        args.sandbox = named
+    added = "\n\n".join(text for text in (options.instructions, settings.instructions) if text)
+    return replace(options, instructions=added)
+
+
+def _extended(policy: WorkspaceWrite, directories: Sequence[str], more: dict[str, Json]) -> dict[str, Json]:
+    """The sandbox policy with further directories and with network, as a table of config.toml."""
+    roots = [*policy.writable_roots, *more.get("writable_roots", [])]
+    roots += [str(Path(name).expanduser().absolute()) for name in directories]
+    network = more.get("network_access", policy.network_access)
+    return {"type": "workspaceWrite", "writableRoots": roots, "networkAccess": network}
+
+
+def ignored(key: str) -> str:
+    return f"the setting {key!r} of Codex has no counterpart here and is ignored"
 
 
 def approval_policy(word: str) -> str:
@@ -114,18 +155,27 @@ def _search(wanted: bool, options: dict[str, str], wishes: dict[str, str]) -> No
         wishes["web_search"] = "off"
 
 
+def _server(name: str, table: Json, unknown: list[str]) -> Json:
+    if not isinstance(table, dict):
+        return table
+    known = {field.name for field in msgspec.structs.fields(McpServer)}
+    found = {SERVER_KEYS.get(key, key): value for key, value in table.items()}
+    unknown += [f"mcp_servers.{name}.{key}" for key in found if key not in known]
+    return {key: value for key, value in found.items() if key in known}
+
+
 def _parse(pair: str) -> dict[str, Json]:
     import tomllib
 
     key, equals, value = pair.partition("=")
     if not key.strip() or not equals:
-        raise InvalidCommand(f"write a setting as KEY=VALUE, not {pair!r}")
-    for text in (value, json.dumps(value)):  # a value that is not TOML is a string, as in Codex
+        raise Misconfigured(f"-c is {pair!r}; it must be KEY=VALUE")
+    for text in (value, json.dumps(value.strip())):  # a value that is not TOML is a string, as in Codex
         try:
             return tomllib.loads(f"{key} = {text}")
         except tomllib.TOMLDecodeError:
             continue
-    raise InvalidCommand(f"write a setting as KEY=VALUE, not {pair!r}")
+    raise Misconfigured(f"-c is {pair!r}; {key.strip()!r} is not a key")
 
 
 def _merge(table: dict[str, Json], more: dict[str, Json]) -> None:
