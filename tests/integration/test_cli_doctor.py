@@ -51,7 +51,7 @@ def test_every_problem_of_a_file_is_said_at_once(shell: Shell) -> None:
     for words in (
         "the configuration has 8 problems",
         "'modle', which is not a known key. Did you mean 'model'?",
-        "The nearest is unlessTrusted",
+        "The nearest is onRequest",
         "log_level is 'loud'",
         "[providers.openai] in",
         "sets 'env_key', which is not a known key: put the key itself into api_key, or save it with `hames login",
