@@ -2,14 +2,15 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hames.domain.commands import CreateThread, ReadThread, StartTurn
 from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
-from hames.domain.events import ItemCompleted, ItemStarted, TurnEnded
-from hames.domain.items import TextInput
+from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, TurnEnded
+from hames.domain.items import AgentMessage, TextInput
 from hames.domain.state import ThreadState
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -108,8 +109,6 @@ async def test_a_directory_that_cannot_be_written_is_one_sentence(tmp_path: Path
 
 
 async def test_a_thread_directory_that_vanishes_while_running_does_not_take_the_engine_down(tmp_path: Path) -> None:
-    import shutil
-
     model = ScriptedModel([say("one")], [say("two")])
     async with engine(model, store=store(tmp_path)) as the_engine:
         thread = await created(the_engine)
@@ -123,3 +122,71 @@ async def test_a_thread_directory_that_vanishes_while_running_does_not_take_the_
             pass
         other = await the_engine.execute(CreateThread())
         assert isinstance(other, ThreadState)
+
+
+@pytest.mark.parametrize("nth", range(1, 8))
+async def test_a_thread_goes_on_without_a_restart_when_the_disk_has_room_again(tmp_path: Path, nth: int) -> None:
+    disk = Faulty()
+    model = ScriptedModel([say("one"), call("echo", x=1)], [say("two")], [say("three")], [say("four")])
+    async with engine(model, store=store(tmp_path, disk)) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        disk.kind, disk.countdown, disk.for_ever, disk.error = "write", nth, True, errno.ENOSPC
+        try:
+            await started(the_engine, thread.id)
+            await turn_end(watcher)
+        except StorageFailed:
+            pass
+        with pytest.raises((ThreadReadOnly, StorageFailed), match="No space left"):
+            await started(the_engine, thread.id)
+        disk.kind = ""
+        assert (await whole_turn(the_engine, thread.id))[-1].after.turns[-1].status == "completed"
+        here = await the_engine.execute(ReadThread(thread_id=thread.id))
+    async with engine(ScriptedModel(), store=store(tmp_path)) as again:
+        there = await again.execute(ReadThread(thread_id=thread.id))
+    assert there == here
+    assert b"log_repaired" not in next(tmp_path.rglob("events.jsonl")).read_bytes()
+
+
+class ShortWrites(Disk):
+    """Takes half of every write, as a disk does that is nearly full; and nothing at all once it is full."""
+
+    full = False
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(fd, data[: max(1, len(data) // 2)])
+
+
+class FillsUp(ShortWrites):
+    """Is full after so many bytes, in the middle of a line."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def write(self, fd: int, data: bytes) -> int:
+        self.full = self.full or self.room <= 0
+        taken = super().write(fd, data[: self.room] if self.room > 0 else data)
+        self.room -= taken
+        return taken
+
+
+@pytest.mark.parametrize("room", [1 << 30, *range(1500, 9000, 500)])
+async def test_every_told_character_is_on_a_disk_that_takes_half_of_every_write(tmp_path: Path, room: int) -> None:
+    model = ScriptedModel([say("word " * 200, pieces=40)])
+    disk = FillsUp(room)
+    async with engine(model, store=store(tmp_path, disk)) as the_engine:
+        try:
+            thread = await created(the_engine)
+            watcher = await the_engine.watch(thread.id)
+            await started(the_engine, thread.id)
+        except StorageFailed:
+            return
+        heard = events(await turn_end(watcher))
+    told = "".join(event.text for event in heard if isinstance(event, ItemDelta))
+    async with engine(ScriptedModel(), store=store(tmp_path)) as again:
+        state = await again.execute(ReadThread(thread_id=thread.id))
+        assert isinstance(state, ThreadState)
+        kept = [item.text for turn in state.turns for item in turn.items if isinstance(item, AgentMessage)]
+        assert "".join(kept) == told

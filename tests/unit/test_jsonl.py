@@ -13,9 +13,10 @@ from hames.domain.errors import Misconfigured, StorageFailed, ThreadNotFound, Th
 from hames.domain.events import FORMAT, ItemDelta, Noticed, Record, ThreadCreated
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.options import Settings
-from hames.store.jsonl import EVENTS, LIVE, META, TORN, JsonlStore
+from hames.store.jsonl import JsonlStore
 from hames.store.lines import line, record
-from hames.store.places import Places
+from hames.store.places import EVENTS, LIVE, META, Places
+from hames.store.repair import TORN
 from hames.store.system_calls import Disk
 
 HERE = ThreadId("ses_here")

@@ -5,6 +5,7 @@ safe on disk where losing it would break a promise (`EventPolicy.synced`). Delta
 once and kept in bundles; the deltas of one bundle share its number.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -29,6 +30,8 @@ from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, apply, blank, summary
 from hames.ports import Clock, Log, ToolClient
 
+log = logging.getLogger(__name__)
+
 BUNDLE_SECONDS = 0.1
 
 STOPPED = "interrupted: the harness stopped while this turn ran"
@@ -50,6 +53,7 @@ class Thread:
         self._bundle: list[str] = []
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
+        self._unstored: tuple[Record, ...] = ()
 
     @classmethod
     async def opened(cls, log: Log, clock: Clock, defaults: Settings) -> "Thread":
@@ -68,9 +72,12 @@ class Thread:
             said = [one.event.settings for one in records if isinstance(one.event, ThreadCreated | SettingsChanged)]
             if said and said[-1] != defaults:  # for whoever reads the log
                 await thread.emit(SettingsChanged(settings=defaults), at_ms=last_used)
+        # What is missing from a damaged log may be that a prompt was taken from the queue: a person decides.
+        held = [QueueHeld(held=True)] if state.queue else []
         if ends := endings(state, STOPPED):
-            held = [QueueHeld(held=True)] if state.queue else []
             await thread.emit(*ends, *held, at_ms=last_used)
+        elif log.repaired and held:
+            await thread.emit(*held, at_ms=last_used)
         return thread
 
     @property
@@ -91,7 +98,10 @@ class Thread:
                 for record in records:
                     self._tell(record)
         if any(event.policy.listed for event in events):
-            await self.log.summarize(summary(self.state))
+            try:
+                await self.log.summarize(summary(self.state))
+            except Exception:  # no list is worth a turn
+                log.exception("thread.not_listed", extra={"thread_id": self.id})
 
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
         """Tells a piece of text at once. The live file keeps it until its bundle is in the log."""
@@ -127,10 +137,18 @@ class Thread:
         self._bundle_record, self._bundle = None, []
 
     def tell_unstored(self, *events: Event) -> None:
-        """Tells watchers events that the failed disk could not take. The next start ends the turn in the log."""
+        """Tells watchers events that the failed disk could not take. `write_unstored` or the next start writes them."""
         for event in events:
             record = Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
+            self._unstored += (record,)
             self._tell(record)
+
+    async def write_unstored(self) -> None:
+        """Writes what was told and is not in the log, once the disk takes it again. Raises `StorageFailed`."""
+        async with self._writing:
+            with anyio.CancelScope(shield=True):
+                await self._keep([*self._bundled(), *self._unstored], sync=True)
+                self._unstored, self.failure = (), None
 
     def watch(self, *, answers: bool = True) -> Watcher:
         """Attaches a watcher and takes its snapshot without an await in between, so that it misses nothing."""

@@ -24,8 +24,17 @@ from hames.domain.commands import (
     ThreadPage,
 )
 from hames.domain.endings import endings
-from hames.domain.errors import HarnessError, InvalidCommand, ThreadInUse, ThreadNotFound, ThreadReadOnly, TurnBusy
+from hames.domain.errors import (
+    HarnessError,
+    InvalidCommand,
+    StorageFailed,
+    ThreadInUse,
+    ThreadNotFound,
+    ThreadReadOnly,
+    TurnBusy,
+)
 from hames.domain.events import (
+    REPAIRED,
     ApprovalResolved,
     Event,
     NotesRead,
@@ -179,13 +188,19 @@ class Threads:
         thread_id = ThreadId(self._ids.new("ses"))
         ephemeral = any(isinstance(event, ThreadCreated) and event.ephemeral for event in events[:1])
         opened = await self._store.create(thread_id, foreign=foreign, ephemeral=ephemeral)
+        try:
+            thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
+            thread.observers = self.observers
+            loaded = LoadedThread(thread)
+            loaded.notes, read = await self.read_notes(settings, shown)
+            await thread.emit(*events, *read)
+        except BaseException:
+            with anyio.CancelScope(shield=True), suppress(HarnessError):
+                await opened.close()
+                await self._store.delete(thread_id)
+            raise
         if ephemeral:
             self._ephemeral.add(thread_id)
-        thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
-        thread.observers = self.observers
-        loaded = LoadedThread(thread)
-        loaded.notes, read = await self.read_notes(settings, shown)
-        await thread.emit(*events, *read)
         self._touch(loaded)
         return thread
 
@@ -254,7 +269,7 @@ class Threads:
                     raise ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
                 thread.observers = self.observers
                 if opened.repaired:
-                    await thread.emit(Noticed(source="hames", name="log_repaired", message=opened.repaired))
+                    await thread.emit(Noticed(source="hames", name=REPAIRED, message=opened.repaired))
             except BaseException:
                 await opened.close()
                 raise
@@ -262,6 +277,9 @@ class Threads:
 
     async def writable(self, thread_id: ThreadId) -> LoadedThread:
         loaded = await self.open(thread_id)
+        if loaded.thread.failure is not None and not loaded.busy:
+            with suppress(StorageFailed):
+                await loaded.thread.write_unstored()
         if loaded.thread.failure is not None:
             raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {loaded.thread.failure}")
         return loaded

@@ -20,6 +20,8 @@ from hames.domain.usage import Usage
 from hames.domain.value import Value
 
 FORMAT = 2
+REPAIRED = "log_repaired"
+"""The name of the notice that tells what opening a damaged log had to mend."""
 
 TurnStatus = Literal["running", "completed", "interrupted", "failed"]
 TurnKind = Literal["prompt", "review", "compact"]

@@ -1,11 +1,12 @@
 """The list of threads, so that listing opens no log. It can be thrown away at any time.
 
-The truth is in the logs and, per thread, in `meta.json`; the index notices
-threads that came or went without it by the time stamp of their directory.
+The truth is in the logs and, per thread, in `meta.json`; the index notices threads that came or went without it by the
+time stamp of the directory that they are in, and, once in each process, threads that changed without it (it was in use,
+or somebody was killed) by the time stamps of their own directories.
 """
 
 import base64
-import contextlib
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -18,7 +19,9 @@ from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
-from hames.store.database import containing, open_database
+from hames.store.database import containing, delete_database, open_or_renew, transaction
+
+log = logging.getLogger(__name__)
 
 PAGE: Final = 50
 MOST: Final = 1 << 31
@@ -27,18 +30,19 @@ LATEST_MS: Final = 1 << 62
 HIDDEN: Final = 2
 """In the column `archived`: an ephemeral thread, which is in neither list."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _TABLES = (
     "drop table if exists threads",
     "drop table if exists seen",
     "create table threads (id text primary key, title text, preview text, updated_at_ms integer, archived integer,"
-    " summary blob) without rowid",
+    " summary blob, changed_ns integer) without rowid",
     "create index newest on threads (archived, updated_at_ms desc, id desc)",
     "create table seen (mtime_ns integer)",
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ThreadSummary).decode
-_PUT = "insert or replace into threads values (?,?,?,?,?,?)"
+_DELETE = "delete from threads where id = ?"
+_PUT = "insert or replace into threads values (?,?,?,?,?,?,?)"
 
 
 class PageQuery(Value):
@@ -52,37 +56,75 @@ class PageQuery(Value):
 
 
 class Index:
-    """`path` empty: kept in memory, rebuilt in every process."""
+    """`path` empty: kept in memory, rebuilt in every process.
+
+    `put` and `remove` never fail. The others raise `sqlite3.Error` for a file that is damaged or in use, and
+    `msgspec.DecodeError` for a damaged one: `renew` makes a new one, which `follow` fills.
+    """
 
     def __init__(self, path: str) -> None:
-        self._db = open_database(path, version=_VERSION, tables=_TABLES)
+        self._path = path
+        self._late: dict[ThreadId, tuple[ThreadSummary, int] | None] = {}
+        """What could not be written yet, because another process writes or the disk is full. None: removed."""
+        self._compared = False
+        """Whether this process has looked for changes that were missed."""
+        self._db = self._open()
 
-    def put(self, summary: ThreadSummary) -> None:
-        with contextlib.suppress(sqlite3.OperationalError):  # somebody else writes: `meta.json` has it, too
-            self._db.execute(_PUT, _row(summary))
+    def _open(self) -> sqlite3.Connection:
+        return open_or_renew(self._path, version=_VERSION, tables=_TABLES)
+
+    def renew(self) -> None:
+        self._db.close()
+        delete_database(self._path)
+        self._compared, self._db = False, self._open()
+
+    def put(self, summary: ThreadSummary, changed_ns: int) -> None:
+        """`changed_ns` is the time stamp of the thread's directory."""
+        self._late[summary.id] = summary, changed_ns
+        self._try_to_catch_up()
 
     def remove(self, thread_id: ThreadId) -> None:
-        with contextlib.suppress(sqlite3.OperationalError):
-            self._db.execute("delete from threads where id = ?", (thread_id,))
+        self._late[thread_id] = None
+        self._try_to_catch_up()
+
+    def _try_to_catch_up(self) -> None:
+        try:
+            self._catch_up()
+        except sqlite3.Error as problem:  # `meta.json` has it, too
+            log.info("index.not_written", extra={"error": str(problem)})
+
+    def _catch_up(self) -> None:
+        """Each is a transaction of its own. Raises `sqlite3.Error`."""
+        for thread_id, row in list(self._late.items()):
+            if row is not None:
+                self._db.execute(_PUT, _row(*row))
+            else:
+                self._db.execute(_DELETE, (thread_id,))
+            del self._late[thread_id]
 
     def follow(self, threads_fd: int, load: Callable[[str], ThreadSummary | None]) -> None:
         """Take in what changed on disk behind our back."""
+        self._catch_up()
         mtime = os.fstat(threads_fd).st_mtime_ns
         known = self._db.execute("select mtime_ns from seen").fetchone()
-        if known and known[0] == mtime:
+        if self._compared and known and known[0] == mtime:
             return
-        there = {entry.name for entry in os.scandir(threads_fd) if not entry.name.startswith(".")}
-        here = {row[0] for row in self._db.execute("select id from threads")}
-        found = [summary for name in there - here if (summary := load(name)) is not None]
-        if len(found) < len(there - here):
+        there = {entry.name: entry for entry in os.scandir(threads_fd) if not entry.name.startswith(".")}
+        here: dict[str, int] = dict(self._db.execute("select id, changed_ns from threads"))
+        stale = {
+            name: changed
+            for name, entry in there.items()
+            if not (self._compared and name in here) and (changed := _changed_ns(entry)) != here.get(name)
+        }
+        found = [(summary, changed) for name, changed in stale.items() if (summary := load(name)) is not None]
+        if len(found) < len(stale):
             mtime = 0  # one of them is just being made: look again next time
-        with contextlib.suppress(sqlite3.OperationalError):
-            self._db.execute("begin")
-            self._db.executemany(_PUT, map(_row, found))
-            self._db.executemany("delete from threads where id = ?", [(gone,) for gone in here - there])
+        with transaction(self._db):
+            self._db.executemany(_PUT, (_row(*row) for row in found))
+            self._db.executemany(_DELETE, ((name,) for name in here.keys() - there.keys()))
             self._db.execute("delete from seen")
             self._db.execute("insert into seen values (?)", (mtime,))
-            self._db.execute("commit")
+        self._compared = True
 
     def threads(self) -> list[tuple[ThreadId, int]]:
         """Every thread of the lists with the time of its last change, newest first."""
@@ -111,12 +153,19 @@ class Index:
         self._db.close()
 
 
-def _row(summary: ThreadSummary) -> tuple[str | int | bytes, ...]:
+def _changed_ns(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime_ns
+    except OSError:  # it went while we looked
+        return -1
+
+
+def _row(summary: ThreadSummary, changed_ns: int) -> tuple[str | int | bytes, ...]:
     # A log can say anything, and SQLite holds no number that is larger.
     updated = max(-LATEST_MS, min(summary.updated_at_ms, LATEST_MS - 1))
     kept = _encode(replace(summary, standing="away", match=""))
     archived = HIDDEN if summary.ephemeral else int(summary.archived)
-    return summary.id, summary.title, summary.preview, updated, archived, kept
+    return summary.id, summary.title, summary.preview, updated, archived, kept, changed_ns
 
 
 def _cursor(updated_at_ms: int, thread_id: str) -> str:

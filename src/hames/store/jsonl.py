@@ -11,14 +11,14 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Generator, Sequence
+import secrets
+import shutil
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from anyio import to_thread
-from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import (
@@ -34,17 +34,17 @@ from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
-from hames.store.lines import line, live_line, sealed_line
-from hames.store.places import EVENTS, LIVE, THREAD_ID, Claim, Places, claimed_directory
-from hames.store.repair import TORN, cut_incomplete_end
-from hames.store.scan import ScannedLog, examine_log, scan_log, unsaved_records, verify_seal
-from hames.store.seals import Running
-from hames.store.summaries import META, encode_summary, load_summary
-from hames.store.system_calls import Disk, directory, write_whole
+from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
+from hames.store.scan import examine_log
+from hames.store.system_calls import Disk, directory
+from hames.store.thread_log import JsonlLog
 
 if TYPE_CHECKING:
-    from hames.store.index import Index
-    from hames.store.search import TextIndex
+    from hames.store.listing import Listing
+
+DELETED = "deleted"
+"""Beside `threads`: what is being deleted. What a killed process left there is deleted by the next one."""
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class JsonlStore:
@@ -56,8 +56,7 @@ class JsonlStore:
         self._disk = disk or Disk()
         self._threads_fd: int | None = None
         self._claim: Claim | None = None
-        self._index: Index | None = None
-        self._texts: TextIndex | None = None
+        self._listing: Listing | None = None
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -75,19 +74,40 @@ class JsonlStore:
         threads = self._threads(create=True)
         assert threads is not None
         claim = self._claim_directory()
+        fd = await to_thread.run_sync(self._make, thread_id, threads)
+        try:
+            _lock(fd, thread_id)
+            if ephemeral:  # after the lock: whoever finds the mark finds the thread in use
+                mark_ephemeral(claim, thread_id)
+            running = None if foreign else claim.seals.log(thread_id)
+            return JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, running=running)
+        except BaseException:
+            os.close(fd)
+            self._unmake(thread_id, threads)
+            raise
+
+    def _make(self, thread_id: ThreadId, threads: int) -> int:
+        """An empty log, open, and safe on the disk. Raises `StorageFailed`, and leaves nothing then."""
+        fd = None
         try:
             os.mkdir(thread_id, 0o700, dir_fd=threads)
             with self.thread(thread_id) as at:
                 fd = self._disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, at=at)
                 os.fsync(at)
             os.fsync(threads)
-        except OSError as failure:
-            raise StorageFailed(f"cannot make a thread in {str(self._root)!r}: {failure.strerror}") from failure
-        _lock(fd, thread_id)
-        if ephemeral:  # after the lock: whoever finds the mark finds the thread in use
-            mark_ephemeral(claim, thread_id)
-        running = None if foreign else claim.seals.log(thread_id)
-        return JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, running=running)
+        except (OSError, HarnessError) as failure:
+            if fd is not None:
+                os.close(fd)
+            self._unmake(thread_id, threads)
+            why = failure.strerror if isinstance(failure, OSError) else failure
+            raise StorageFailed(f"cannot make a thread in {str(self._root)!r}: {why}") from failure
+        return fd
+
+    def _unmake(self, thread_id: ThreadId, threads: int) -> None:
+        with contextlib.suppress(OSError, HarnessError):
+            with self.thread(thread_id) as at, contextlib.suppress(FileNotFoundError):
+                os.unlink(EVENTS, dir_fd=at)
+            os.rmdir(thread_id, dir_fd=threads)
 
     async def open(self, thread_id: ThreadId) -> "JsonlLog":
         try:
@@ -96,6 +116,8 @@ class JsonlStore:
         except OSError as failure:
             if failure.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {failure.strerror}") from failure
+            if failure.errno not in NOT_THERE:
+                raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
             log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
@@ -122,34 +144,55 @@ class JsonlStore:
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:
         from hames.store.index import PageQuery
-        from hames.store.search import search_threads
+        from hames.store.summaries import load_summary
 
         threads = self._threads()
-        index = self.index()
-        if threads is not None:
-            index.follow(threads, lambda name: load_summary(name, self._claim, at=threads))
+
+        def load(name: str) -> ThreadSummary | None:
+            assert threads is not None
+            return load_summary(name, self._claim, at=threads)
+
         query = PageQuery(limit=limit, cursor=cursor, archived=archived, search=search)
-        if not search.strip() or threads is None:
-            return index.page(query)
-        return await search_threads(index, self._text_index(), self._records, query)
+        return await self._lists().page(query, threads, load, self._records)
 
     async def delete(self, thread_id: ThreadId) -> None:
         try:
-            with self.thread(thread_id) as at:
-                for entry in list(os.scandir(at)):
-                    with contextlib.suppress(FileNotFoundError):  # the live file of a turn that has just ended
-                        os.unlink(entry.name, dir_fd=at)
-            os.rmdir(thread_id, dir_fd=self._threads())
+            with self.thread(thread_id):
+                pass  # it is there
+            await to_thread.run_sync(self._remove, thread_id)
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
         remove_mark(self._claim, thread_id)
-        self.index().remove(thread_id)
-        if self._has_text_index():
-            await to_thread.run_sync(self._text_index().remove, thread_id)
+        await self._lists().remove(thread_id)
+
+    def _remove(self, thread_id: ThreadId) -> None:
+        """In one step: whoever is killed in it leaves all of the thread or nothing of it."""
+        threads = self._threads()
+        assert threads is not None
+        with descriptor(directory("..", at=threads)) as root:
+            with descriptor(directory(DELETED, at=root, create=True)) as deleted:
+                name = f"{thread_id}-{secrets.token_hex(4)}"
+                os.rename(thread_id, name, src_dir_fd=threads, dst_dir_fd=deleted)
+                for _ in range(3):  # a summary may just be written there; what is left is for the next start
+                    with contextlib.suppress(OSError):
+                        shutil.rmtree(name, dir_fd=deleted)
+                        break
+            with contextlib.suppress(OSError):
+                os.rmdir(DELETED, dir_fd=root)
+
+    def _remove_deleted(self) -> None:
+        """What a killed process was about to delete."""
+        if (threads := self._threads()) is None:
+            return
+        with contextlib.suppress(OSError), descriptor(directory("..", at=threads)) as root:
+            with descriptor(directory(DELETED, at=root)) as deleted:
+                for entry in list(os.scandir(deleted)):
+                    shutil.rmtree(entry.name, dir_fd=deleted, ignore_errors=True)
+            os.rmdir(DELETED, dir_fd=root)
 
     async def sweep(self) -> None:
         with contextlib.suppress(Misconfigured):
-            self._threads()
+            self._remove_deleted()
         for thread_id in marked_ephemeral(self._claim):
             try:
                 log = await self.open(thread_id)
@@ -167,16 +210,18 @@ class JsonlStore:
                 continue
 
     async def close(self) -> None:
-        self._close_indexes()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._close_lists()
         if self._threads_fd is not None:
             os.close(self._threads_fd)
         self._threads_fd = self._claim = None
 
-    def _close_indexes(self) -> None:
-        for index in (self._index, self._texts):
-            if index is not None:
-                index.close()
-        self._index = self._texts = None
+    def _close_lists(self) -> None:
+        if self._listing is not None:
+            self._listing.close()
+        self._listing = None
 
     @contextlib.contextmanager
     def thread(self, thread_id: ThreadId) -> Generator[int]:
@@ -186,23 +231,25 @@ class JsonlStore:
             raise ThreadNotFound(f"no thread {thread_id!r}")
         try:
             found = directory(thread_id, at=threads)
-        except OSError:
-            raise ThreadNotFound(f"no thread {thread_id!r}") from None
+        except OSError as failure:
+            if failure.errno in NOT_THERE:
+                raise ThreadNotFound(f"no thread {thread_id!r}") from None
+            raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
         with descriptor(found) as at:
             yield at
 
-    def index(self) -> "Index":
+    def _lists(self) -> "Listing":
         """In the state directory, where no repository can put one; else in memory."""
-        if self._index is None:
-            from hames.store.index import Index  # SQLite: not for a thread that is only started
+        if self._listing is None:
+            from hames.store.listing import Listing  # SQLite: not for a thread that is only started
 
-            self._index = Index(self._database("index.db"))
-        return self._index
+            self._listing = Listing(claimed_directory(self._claim, ""))
+        return self._listing
 
-    def put_in_index(self, summary: ThreadSummary, *, new: bool) -> None:
+    def put_in_index(self, summary: ThreadSummary, changed_ns: int, *, new: bool) -> None:
         """A new thread waits until somebody needs the list: whoever lists finds its directory."""
-        if self._index is not None or not new:
-            self.index().put(summary)
+        if self._listing is not None or not new:
+            self._lists().put(summary, changed_ns)
 
     def _claim_directory(self) -> Claim:
         """Whoever writes into a data directory claims it."""
@@ -213,24 +260,8 @@ class JsonlStore:
                 raise self._refusal(failure) from failure
             with descriptor(found) as root:
                 self._claim = self._places.claim(root)
-            self._close_indexes()  # there is a better place for them now
+            self._close_lists()  # there is a better place for them now
         return self._claim
-
-    def _text_index(self) -> "TextIndex":
-        """Made by the first search, beside the list."""
-        if self._texts is None:
-            from hames.store.search import TextIndex
-
-            self._texts = TextIndex(self._database("search.db"))
-        return self._texts
-
-    def _has_text_index(self) -> bool:
-        return self._texts is not None or Path(self._database("search.db") or "/dev/null/").is_file()
-
-    def _database(self, name: str) -> str:
-        """Where a database of ours is; nothing: it is kept in memory."""
-        home = claimed_directory(self._claim, "")
-        return str(home / name) if home is not None else ""
 
     def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
         try:
@@ -242,7 +273,9 @@ class JsonlStore:
     def _threads(self, *, create: bool = False) -> int | None:
         """The open `threads` directory, or None while there is none."""
         if self._threads_fd is not None:
-            return self._threads_fd
+            if os.fstat(self._threads_fd).st_nlink:
+                return self._threads_fd
+            self._forget()  # somebody deleted the data directory
         fresh = create and not self._root.exists()
         try:
             root = directory(self._root, create=create)
@@ -274,147 +307,14 @@ class JsonlStore:
         return Misconfigured(f"cannot use {str(self._root)!r}: {failure.strerror}; name another with --data-dir")
 
 
-class JsonlLog:
-    """One thread's log, locked by us."""
-
-    def __init__(
-        self, store: JsonlStore, thread_id: ThreadId, *, fd: int, disk: Disk, claim: Claim, running: Running | None
-    ) -> None:
-        """`running` has seen the log as it is; None: it is foreign, or not looked at yet."""
-        self.thread_id = thread_id
-        self.repaired = ""
-        self._store = store
-        self._disk = disk
-        self._fd = fd
-        self._claim = claim
-        self._running = running
-        self._live_fd: int | None = None
-        self._live_running: Running | None = None
-        self._length = os.fstat(fd).st_size
-        self._dead = ""
-        self._recovered: list[Record] = []
-        self._new = self._length == 0
-
-    @property
-    def foreign(self) -> bool:
-        return self._running is None
-
-    async def read(self) -> list[Record]:
-        records, self._recovered = self._recovered, []
-        return records or await to_thread.run_sync(lambda: scan_log(self._fd).records)
-
-    async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
-        self._append(records)
-        if self._live_fd is not None:
-            with contextlib.suppress(OSError):  # what it holds is older than the log, and passed over
-                self._disk.truncate(self._live_fd, 0)
-        if sync:
-            try:
-                await to_thread.run_sync(self._disk.sync, self._fd)
-            except OSError as failure:
-                self._dead = (
-                    f"it could not be saved to disk ({failure.strerror}); the thread is read-only until a restart"
-                )
-                raise StorageFailed(f"cannot save thread {self.thread_id!r}: {self._dead}") from failure
-
-    def jot(self, record: Record) -> None:
-        if self._dead:
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
-        if self._running is None:
-            data = line(record)
-        else:
-            if self._live_running is None:
-                self._live_running = self._claim.seals.live(self.thread_id, self._running)
-            data = live_line(record, self._live_running)
-        try:
-            if self._live_fd is None:
-                with self._store.thread(self.thread_id) as at:
-                    self._live_fd = self._disk.open(LIVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, at=at)
-            self._disk.write(self._live_fd, data)
-        except OSError as failure:
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
-
-    async def summarize(self, summary: ThreadSummary) -> None:
-        summary = replace(summary, foreign=self.foreign)
-        self._store.put_in_index(summary, new=self._new)
-        self._new = False
-        data = msgspec.json.format(encode_summary(summary, self._claim))
-        with contextlib.suppress(OSError, ThreadNotFound), self._store.thread(self.thread_id) as at:
-            await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))
-
-    def rest(self) -> None:
-        """Close what only a running turn needs."""
-        if self._live_fd is not None:
-            os.close(self._live_fd)
-            self._live_fd = None
-
-    async def close(self) -> None:
-        self.rest()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def recover(self) -> None:
-        """Cut a torn tail, take in what was told and not yet kept, refuse what a newer version wrote."""
-        found = scan_log(self._fd)
-        if found.newer:
-            raise ThreadReadOnly(
-                f"thread {self.thread_id!r} was written by a newer version of hames: it can be read here, not continued"
-            )
-        self._running = verify_seal(self._fd, found, self.thread_id, self._claim)
-        with self._store.thread(self.thread_id) as at:
-            self._repair(found, at)
-
-    def _repair(self, found: "ScannedLog", at: int) -> None:
-        if found.good_bytes < self._length:
-            cut_incomplete_end(self._disk, self._fd, found.good_bytes, at=at)
-            self.repaired = (
-                f"an incomplete end of {self._length - found.good_bytes} bytes was cut off and saved in {TORN}"
-            )
-            self._length = found.good_bytes
-        if found.bad_lines:
-            self.repaired += f"{'; ' if self.repaired else ''}{found.bad_lines} damaged lines were skipped"
-        late = unsaved_records(found, self.thread_id, self._claim, self._running, at=at)
-        if late:
-            self._append(late)
-            self._disk.sync(self._fd)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(LIVE, dir_fd=at)
-        self._recovered = found.records + late
-
-    def _append(self, records: Sequence[Record]) -> None:
-        if self._running is None:
-            self._write(b"".join(map(line, records)))
-            return
-        running = self._running.copy()
-        self._write(b"".join([sealed_line(each, running) for each in records]))
-        self._running, self._live_running = running, None
-
-    def _write(self, data: bytes) -> None:
-        if self._dead:
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
-        done = 0
-        try:
-            while done < len(data):
-                done += self._disk.write(self._fd, data[done:])
-        except OSError as failure:
-            self._undo(done)
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
-        self._length += len(data)
-
-    def _undo(self, done: int) -> None:
-        """Take back half a batch: the next one would otherwise continue its last line."""
-        if done:
-            try:
-                self._disk.truncate(self._fd, self._length)
-            except OSError as failure:
-                self._dead = f"a half-written record could not be removed ({failure.strerror})"
-
-
 def _lock(fd: int, thread_id: ThreadId) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as failure:
+        if failure.errno not in (errno.EAGAIN, errno.EACCES):
+            raise StorageFailed(
+                f"cannot lock thread {thread_id!r}: {failure.strerror}; name another directory with --data-dir"
+            ) from failure
         raise ThreadInUse(
             f"thread {thread_id!r} is being written by another process: attach to it, or stop that process"
         ) from None

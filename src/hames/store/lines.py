@@ -76,7 +76,7 @@ def seal_of(data: bytes) -> bytes:
 
 
 def _is_whole(data: bytes) -> bool:
-    return data[-_CRC:-10] == b',"crc":"' and data[-10:-2] == b"%08x" % crc32(data[:-_CRC])
+    return data[-_CRC:] == b',"crc":"%08x"}' % crc32(data[:-_CRC])
 
 
 def _decode_record(data: bytes) -> Record | None:

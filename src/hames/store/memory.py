@@ -97,7 +97,7 @@ class MemoryLog:
 
     async def summarize(self, summary: ThreadSummary) -> None:
         await checkpoint()
-        self._store.index.put(replace(summary, foreign=self.foreign))
+        self._store.index.put(replace(summary, foreign=self.foreign), 0)
 
     def rest(self) -> None:
         pass

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 TOKEN = re.compile(r"[0-9a-f]{32}")
 THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-EVENTS, LIVE = "events.jsonl", "live"
+EVENTS, LIVE, META = "events.jsonl", "live", "meta.json"
 OLD_OWNER = "owner"
 """Held the token before logs were sealed."""
 

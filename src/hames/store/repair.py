@@ -3,7 +3,7 @@
 import os
 
 from hames.private_files import descriptor
-from hames.store.system_calls import Disk
+from hames.store.system_calls import Disk, write_all
 
 TORN = "events.torn"
 """The file beside the log that keeps what was cut off."""
@@ -14,5 +14,6 @@ def cut_incomplete_end(disk: Disk, fd: int, good_bytes: int, *, at: int) -> None
     flags, start = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, good_bytes
     with descriptor(os.open(TORN, flags, 0o600, dir_fd=at)) as saved:
         while chunk := os.pread(fd, 1 << 20, start):
-            start += os.write(saved, chunk)
+            start += len(chunk)
+            write_all(disk, saved, chunk)
     disk.truncate(fd, good_bytes)

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hmac import compare_digest
 
+from hames.domain.damaged_logs import close_what_is_open
 from hames.domain.events import FORMAT, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
+from hames.store.first_record import read_first_record
 from hames.store.lines import LINE_BYTES, SEALED_END, merge_deltas, read_live_records, record, seal_of, unknown
 from hames.store.places import EVENTS, LIVE, Claim, live_digest
 from hames.store.seals import Running, chunks
@@ -19,15 +21,33 @@ from hames.store.system_calls import find_plain, open_plain
 class ScannedLog:
     records: list[Record] = field(default_factory=list[Record])
     good_bytes: int = 0
+    bytes_read: int = 0
     last_line: bytes = b""
     bad_lines: int = 0
+    repeated: int = 0
+    """Lines with a number that was there before: somebody copied or moved them."""
+    missing: int = 0
+    """Numbers that no line has."""
     newer: bool = False
 
+    @property
+    def damage(self) -> str:
+        """In words; nothing where all is well."""
+        counts = {
+            "damaged lines were skipped": self.bad_lines,
+            "repeated lines were skipped": self.repeated,
+            "records are missing": max(0, self.missing - self.bad_lines),
+        }
+        return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
 
-def scan_log(fd: int) -> ScannedLog:
-    """Every good record, and where the last one ends. Damaged lines in the middle are passed over."""
+
+def scan_log(fd: int, *, live: bool = False) -> ScannedLog:
+    """Every good record, and where the last one ends. Damaged lines in the middle are passed over.
+
+    The deltas of a `live` file share the number of their bundle; in a log every number is there once.
+    """
     found = ScannedLog()
-    position = pending_bad = 0
+    position = pending_bad = last = 0
     for data, size in _lines(fd):
         position += size
         good = record(data) if data else None
@@ -35,12 +55,33 @@ def scan_log(fd: int) -> ScannedLog:
             pending_bad += 1
             found.newer = found.newer or unknown(data)
             continue
+        if found.records and good.seq <= last and not live:
+            found.repeated += 1
+            found.good_bytes, found.last_line = position, data
+            continue
+        found.missing += good.seq - last - 1
+        last = good.seq
         found.newer = found.newer or (isinstance(good.event, ThreadCreated) and good.event.format > FORMAT)
         found.records.append(good)
         found.good_bytes, found.last_line = position, data
         found.bad_lines += pending_bad
         pending_bad = 0
+    found.bytes_read = position
+    if found.damage and not live:
+        found.records = close_what_is_open(found.records)
     return found
+
+
+def restore_first_record(found: ScannedLog, thread_id: ThreadId, *, at: int) -> Record | None:
+    """Puts the first record back where its line is damaged. Returns it if nothing else is left of the log."""
+    if found.records and isinstance(found.records[0].event, ThreadCreated):
+        return None
+    if not found.records and not found.bytes_read:  # killed before it wrote anything
+        return None
+    if (first := read_first_record(thread_id, at=at)) is None:
+        return None
+    found.records.insert(0, first)
+    return first if len(found.records) == 1 else None
 
 
 def verify_seal(fd: int, found: ScannedLog, thread_id: ThreadId, claim: Claim | None) -> Running | None:
@@ -91,12 +132,12 @@ def unsaved_records(
         return []
     with descriptor(live) as fd:
         if running is None or claim is None:
-            records = scan_log(fd).records
+            records = scan_log(fd, live=True).records
         elif (adopted := claim.adopted.get(thread_id)) is not None and not seal_of(found.last_line):
-            records = scan_log(fd).records if adopted.live and adopted.live == live_digest(at) else []
+            records = scan_log(fd, live=True).records if adopted.live and adopted.live == live_digest(at) else []
         else:
             records = list(read_live_records((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
-        return [each for each in merge_deltas(records) if each.seq > after]
+        return list(merge_deltas(each for each in records if each.seq > after))
 
 
 def examine_log(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examined:
@@ -104,5 +145,6 @@ def examine_log(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examine
     with descriptor(open_plain(EVENTS, at=at)) as fd:
         found = scan_log(fd)
         running = verify_seal(fd, found, thread_id, claim)
+    restore_first_record(found, thread_id, at=at)
     records = found.records + unsaved_records(found, thread_id, claim, running, at=at)
     return Examined(records=records, foreign=running is None)

@@ -19,7 +19,7 @@ from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.events import ItemCompleted, Record
 from hames.domain.ids import ThreadId
 from hames.domain.items import AgentMessage, CommandExecution, TextInput, UserMessage
-from hames.store.database import containing, open_database
+from hames.store.database import containing, delete_database, is_damaged, open_or_renew, transaction
 from hames.store.index import Index, PageQuery
 
 LEARN_SECONDS: Final = 1.5
@@ -52,9 +52,21 @@ class TextIndex:
     """`path` empty: kept in memory, rebuilt in every process. Any thread may call it."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._lock = threading.Lock()
-        self._db = open_database(path, version=_VERSION, tables=_TABLES)
-        self._db.execute("pragma secure_delete=on")  # a deleted thread leaves no words behind
+        self._db = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        database = open_or_renew(self._path, version=_VERSION, tables=_TABLES)
+        database.execute("pragma secure_delete=on")  # a deleted thread leaves no words behind
+        return database
+
+    def renew(self) -> None:
+        """For a damaged file."""
+        with self._lock:
+            self._db.close()
+            delete_database(self._path)
+            self._db = self._open()
 
     def learn(self, threads: Iterable[tuple[ThreadId, int]], load: Load) -> bool:
         """Read what was written since the last search. `threads`: every id with its time of change, newest first.
@@ -75,7 +87,9 @@ class TextIndex:
                     return False
                 try:
                     self._add(thread_id, updated_at_ms, seq, load(thread_id, seq))
-                except sqlite3.OperationalError:  # another process writes: it learns the same
+                except sqlite3.OperationalError as problem:  # another process writes: it learns the same
+                    if is_damaged(problem):
+                        raise
                     return False
         return True
 
@@ -85,14 +99,9 @@ class TextIndex:
             seq = max(seq, record.seq)
             if text := searchable(record):
                 rows.append((text[:TEXT_CHARS], thread_id))
-        self._db.execute("begin immediate")
-        try:
+        with transaction(self._db):
             self._db.executemany("insert into texts (text, thread_id) values (?, ?)", rows)
             self._db.execute("insert or replace into known values (?, ?, ?)", (thread_id, updated_at_ms, seq))
-        except BaseException:
-            self._db.execute("rollback")
-            raise
-        self._db.execute("commit")
 
     def remove(self, thread_id: ThreadId) -> None:
         with self._lock:

@@ -7,15 +7,15 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.domain.commands import ThreadSummary
+from hames.domain.events import ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
 from hames.private_files import descriptor
-from hames.store.places import THREAD_ID, Claim
+from hames.store.first_record import encode_first
+from hames.store.places import META, THREAD_ID, Claim
 from hames.store.scan import examine_log
 from hames.store.system_calls import directory, read_small
-
-META = "meta.json"
 
 MOST_MS = 1 << 53
 """No clock shows a later time."""
@@ -32,12 +32,11 @@ _decode_summary = msgspec.json.Decoder(ThreadSummary).decode
 _decode_sealed = msgspec.json.Decoder(_Sealed).decode
 
 
-def encode_summary(summary: ThreadSummary, claim: Claim) -> bytes:
-    """What `meta.json` is to hold; sealed if the thread is ours."""
+def encode_summary(summary: ThreadSummary, claim: Claim, first: ThreadCreated | None) -> bytes:
+    """What `meta.json` is to hold; sealed if the thread is ours. `first` is what the log begins with."""
     body = msgspec.json.encode(replace(summary, foreign=False, standing="away"))
-    if summary.foreign:
-        return body
-    return b'%b,"seal":"%b"}' % (body[:-1], claim.seals.of(summary.id, body).encode())
+    seal = b"" if summary.foreign else b',"seal":"%b"' % claim.seals.of(summary.id, body).encode()
+    return body[:-1] + encode_first(first) + seal + b"}"
 
 
 def load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | None:

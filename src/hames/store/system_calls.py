@@ -35,6 +35,14 @@ class Disk:
         os.rename(old, new, src_dir_fd=at, dst_dir_fd=at)
 
 
+def write_all(disk: Disk, fd: int, data: bytes) -> None:
+    """A disk that is nearly full takes a part. Raises `OSError`, and a part may be written then."""
+    while data:
+        if not (done := disk.write(fd, data)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        data = data[done:]
+
+
 def plain(fd: int) -> int:
     """The descriptor, if it is a plain file: a FIFO in its place would make us wait for ever. Raises `OSError`."""
     if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -59,7 +67,7 @@ def write_whole(disk: Disk, name: str, data: bytes, *, at: int, sync: bool = Fal
     temporary = f".{name}.{secrets.token_hex(8)}.new"
     try:
         with descriptor(disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, at=at)) as fd:
-            disk.write(fd, data)
+            write_all(disk, fd, data)
             if sync:
                 disk.sync(fd)
         disk.rename(temporary, name, at=at)
