@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hames.domain.ids import CallId
 from hames.domain.items import Call, Picture
@@ -352,3 +353,12 @@ def test_the_service_searches_the_web_only_when_it_was_told_to() -> None:
     assert sent(tools=[SHELL], web_search="on")["tools"][0]["type"].startswith("web_search_")
     assert [tool["name"] for tool in sent(web_search="on")["tools"]] == ["web_search"]
     assert "tools" not in sent(model=NONE, web_search="on")
+
+
+@pytest.mark.parametrize(("name", "sent_as"), [("", "_"), ("mcp.tool/x", "mcp_tool_x"), ("n" * 300, "n" * 128)])
+def test_a_call_that_the_service_would_refuse_to_read_again_has_another_name(name: str, sent_as: str) -> None:
+    made = replace(call("t1"), name=name)
+    body = sent(user("Hi"), assistant(CallBlock(call=made)), user(result(made, "1")))
+    assert [block["name"] for content in contents(body) for block in content if block["type"] == "tool_use"] == [
+        sent_as
+    ]

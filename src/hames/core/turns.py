@@ -29,6 +29,7 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
+from hames.domain.endings import endings
 from hames.domain.errors import (
     HarnessError,
     InvalidCommand,
@@ -165,8 +166,13 @@ class Turns:
         assert self.tasks is not None
         loaded.turn = turn
         with anyio.CancelScope(shield=True):  # a turn that is in the log runs, even if the client that asked has gone
-            await loaded.thread.emit(*events)
-            self.tasks.start_soon(self._run, loaded, turn, task)
+            try:
+                await loaded.thread.emit(*events)
+            finally:  # and whatever else went wrong in telling it
+                if (running := loaded.thread.state.running) is not None and running.id == turn.turn_id:
+                    self.tasks.start_soon(self._run, loaded, turn, task)
+                else:
+                    loaded.turn = None
         return loaded.thread.state.turns[-1]
 
     def _move(self, loaded: LoadedThread, before: Sequence[Event]) -> list[Event]:
@@ -271,6 +277,8 @@ class Turns:
             )
         if loaded.turn is not None:
             loaded.turn.scope.cancel()
+        else:  # nothing runs it, so nothing else would ever end it
+            await loaded.thread.emit(*endings(loaded.thread.state, STOPPED))
         return loaded.thread.state
 
     async def steer(self, command: SteerTurn) -> ThreadState:

@@ -8,12 +8,13 @@ from msgspec import UNSET
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
 from hames.domain.grants import always_covers
-from hames.domain.ids import ItemId
+from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
 from hames.protocols.describe import INTERRUPTED, intent_members, prompt_text, tool_name
 from hames.protocols.sse import messages as m
 
+NOT_STARTED = "not executed: the turn ended before"
 OUTCOMES: dict[events.TurnStatus, str] = {
     "running": "",
     "completed": "completed",
@@ -39,7 +40,8 @@ def project(change: Change) -> list[m.SseEvent]:
             return [m.ApprovalResolved(id=approval_id, decision=decision, timestamp=at)]
         case events.TurnEnded(status=status, error=error):
             said = error.message if error else ""
-            return [m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])]
+            ended = m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])
+            return [*_unfinished_calls(change, event.turn_id, at), ended]
         case events.Noticed(severity="warning", message=message, source=source, name=name):
             return [m.Notice(message=message, severity="warning", source=source, name=name, timestamp=at)]
         case (
@@ -118,6 +120,16 @@ def _completion_events(item: items.Item, at: int) -> list[m.SseEvent]:
                 m.ToolResult(id=item.call_id, result=result.text, is_error=result.failed, timestamp=at),
                 m.Status(state="thinking", message="", timestamp=at),
             ]
+
+
+def _unfinished_calls(change: Change, turn_id: TurnId, at: int) -> list[m.SseEvent]:
+    """A result for each call that was told and never came to anything, because the turn ended before."""
+    turn = change.after.turn(turn_id)
+    if turn is None or not turn.calls:
+        return []
+    done = {getattr(item, "call_id", "") for item in turn.items}
+    missing = [called.call.id for called in turn.calls if called.call.id not in done]
+    return [m.ToolResult(id=call_id, result=NOT_STARTED, is_error=True, timestamp=at) for call_id in missing]
 
 
 def _tool_input(item: items.ToolItem) -> Json:

@@ -24,12 +24,13 @@ from hames.domain.request import (
     TextBlock,
 )
 from hames.providers.anthropic.models import PROVIDER, Claude, claude
-from hames.providers.call_ids import CallNames
+from hames.providers.call_ids import CallNames, plain
 from hames.providers.pictures import picture_url
 
 WEB_SEARCH = "web_search_20250305"
 """The form every model that searches understands. Later ones bring a code interpreter along."""
 WEB_SEARCHES = 8
+NAME_CHARS = 128
 CACHED = {"type": "ephemeral"}
 
 BUDGETS = {"low": 8_000, "medium": 16_000, "high": 32_000}
@@ -142,7 +143,8 @@ def _block(block: Block, names: CallNames, *, reasoning: bool) -> Iterator[dict[
             if provider == PROVIDER and isinstance(opaque, list):
                 yield from opaque
         case CallBlock(call=call):
-            yield {"type": "tool_use", "id": names.call(call.id), "name": call.name, "input": _object(call.arguments)}
+            name = plain(call.name)[:NAME_CHARS] or "_"  # the service refuses any other, in every later request as well
+            yield {"type": "tool_use", "id": names.call(call.id), "name": name, "input": _object(call.arguments)}
         case ResultBlock():
             yield _result(block, names)
 
