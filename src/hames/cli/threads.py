@@ -7,9 +7,10 @@
   hames threads fork ID                  a copy, to try something else
   hames threads archive ID               unarchive ID brings it back
   hames threads rm ID                    delete it; asks first, unless --yes is given
+  hames threads check                    look for damaged logs; --repair mends what can be mended
 
 ID can be the beginning of an id, or `last` for the newest thread (for unarchive: the newest archived one).
-Exit code: 0, 1 if it failed, 2 for a bad option.
+Exit code: 0, 1 if it failed or `check` found damage, 2 for a bad option.
 """
 
 import sys
@@ -27,9 +28,10 @@ from hames.cli.paint import Paint
 from hames.cli.wrapping import columns
 from hames.client.appserver.client import AppServerClient
 from hames.domain.display import printable, visible
+from hames.domain.errors import InvalidCommand
 from hames.protocols.flint import messages as m
 
-ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm")
+ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm", "check")
 PAGE = 100
 TITLE_CELLS = 60
 LEAST_TITLE_CELLS = 16
@@ -47,10 +49,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--format", choices=("markdown", "json"), default="markdown", help="format of an export")
     parser.add_argument("--yes", action="store_true", help="delete without asking")
+    parser.add_argument("--repair", action="store_true", help="with check: mend what can be mended")
     flags.add_shared(parser, flags.THREADS)
 
 
 def run(args: Namespace) -> int:
+    if args.repair and args.action != "check":
+        raise InvalidCommand("--repair belongs to check: hames threads check --repair")
+    if args.action == "check":
+        from hames.cli.log_check import check_logs
+
+        return check_logs(args)
     return ask_server(args, lambda client: _run(args, client))
 
 

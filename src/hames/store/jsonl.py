@@ -40,6 +40,7 @@ from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog
 
 if TYPE_CHECKING:
+    from hames.store.health import LogHealth
     from hames.store.listing import Listing
 
 DELETED = "deleted"
@@ -141,6 +142,22 @@ class JsonlStore:
                 return await to_thread.run_sync(partial(examine_log, thread_id, self._claim, at=at))
             except FileNotFoundError:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
+
+    async def check(self) -> "list[LogHealth]":
+        """What is wrong with each log, by the name of its thread."""
+        from hames.store.health import check_log
+
+        if (threads := self._threads()) is None:
+            return []
+
+        def look() -> "list[LogHealth]":
+            found: list[LogHealth] = []
+            for name in sorted(entry.name for entry in os.scandir(threads) if THREAD_ID.fullmatch(entry.name)):
+                with contextlib.suppress(ThreadNotFound), self.thread(ThreadId(name)) as at:
+                    found.append(check_log(ThreadId(name), self._claim, at=at))
+            return found
+
+        return await to_thread.run_sync(look)
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:
         from hames.store.index import PageQuery

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 
 from hames.domain.damaged_logs import close_what_is_open
-from hames.domain.events import FORMAT, Record, ThreadCreated
+from hames.domain.events import FORMAT, REPAIRED, Noticed, Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
@@ -39,6 +39,12 @@ class ScannedLog:
             "records are missing": max(0, self.missing - self.bad_lines),
         }
         return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+
+    @property
+    def damage_was_told(self) -> bool:
+        """Whether an earlier opening has said so: damaged lines stay where they are."""
+        notices = [one.event for one in self.records if isinstance(one.event, Noticed)]
+        return any(notice.name == REPAIRED and self.damage in notice.message for notice in notices)
 
 
 def scan_log(fd: int, *, live: bool = False) -> ScannedLog:

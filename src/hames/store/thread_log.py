@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import HarnessError, StorageFailed, ThreadReadOnly
-from hames.domain.events import REPAIRED, Noticed, Record, ThreadCreated
+from hames.domain.events import Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.store.lines import line, live_line, sealed_line
 from hames.store.places import LIVE, META, Claim
@@ -149,8 +149,8 @@ class JsonlLog:
                 f"an incomplete end of {self._length - found.good_bytes} bytes was cut off and saved in {TORN}"
             )
             self._length = found.good_bytes
-        if (damage := found.damage) and not _was_told(found.records, damage):
-            repaired.append(damage)
+        if found.damage and not found.damage_was_told:
+            repaired.append(found.damage)
         self.repaired = "; ".join(repaired)
         late = unsaved_records(found, self.thread_id, self._claim, self._running, at=at)
         if late:
@@ -191,11 +191,3 @@ class JsonlLog:
         """Removes half a batch: the next one would otherwise continue its last line. Raises `OSError`."""
         self._disk.truncate(self._fd, self._length)
         self._half = False
-
-
-def _was_told(records: Sequence[Record], damage: str) -> bool:
-    """Whether an earlier opening has said so: damaged lines stay where they are."""
-    return any(
-        isinstance(each.event, Noticed) and each.event.name == REPAIRED and damage in each.event.message
-        for each in records
-    )
