@@ -27,39 +27,68 @@ HEAD = """\
 # Clients of other projects
 
 Programs made for Codex that were run against Hames as they are, with their own defaults. The table is written by
-`make test-clients`. `yes`: tried, and it works. `no`: tried, and it does not. `–`: the client has nothing for it, or
-it was not tried.
+`make test-clients`: every cell was tried, except those of things that the client does not offer. `yes`: it works.
+`no`: it does not. A number: the client does not offer it, and the note below the table says why.
 
 """
-CLIENTS = (
-    "ai-sdk-provider-codex-app-server",
-    "ai-sdk-provider-codex-cli",
-    "codex-app-server-client",
-    "@openai/codex",
-    "openai-codex",
-    "@agentclientprotocol/codex-acp",
-    "@openai/codex-sdk",
-)
+NO_ANSWERS = "it starts one process for each prompt and answers no questions: whatever would ask is declined"
+ONE_PROCESS = "a running process takes no further input"
+EXEC_MODELS = "`codex exec` has no list of models"
+EXEC_PROVIDER = {
+    "reasoning": "the provider passes on text and tool calls only",
+    "approve, decline, for the session": NO_ANSWERS,
+    "plan": "the provider passes on text and tool calls only",
+    "resume": "the provider starts a new thread for each prompt",
+    "steer": ONE_PROCESS,
+    "model list": EXEC_MODELS,
+    "ephemeral": "the thread is always kept",
+}
+NOT_OFFERED: dict[str, dict[str, str]] = {
+    "@openai/codex": {},
+    "openai-codex": {},
+    "@openai/codex-sdk": {
+        "approve, decline, for the session": NO_ANSWERS,
+        "steer": ONE_PROCESS,
+        "model list": EXEC_MODELS,
+        "ephemeral": "the thread is always kept",
+    },
+    "@agentclientprotocol/codex-acp": {},
+    "ai-sdk-provider-codex-app-server": {
+        "approve, decline, for the session": "the provider answers no request of the server",
+        "plan": "the provider ignores plans",
+        "usage": "the provider reports 0 tokens, whatever the server says",
+        "ephemeral": "the thread is always kept",
+    },
+    "ai-sdk-provider-codex-cli 1.x": {},
+    "ai-sdk-provider-codex-cli 1.x, exec": EXEC_PROVIDER,
+    "ai-sdk-provider-codex-cli 2.x": {},
+    "ai-sdk-provider-codex-cli 2.x, exec": EXEC_PROVIDER,
+    "codex-app-server-client": {},
+}
+"""The columns, and why a cell is empty."""
 _results: dict[str, Mapping[str, bool]] = {}
 
 
-def note_all(client: str, *abilities: str) -> None:
-    """For a test that has come to its end: all of these work."""
-    note_result(client, dict.fromkeys(abilities, True))
-
-
 def note_result(client: str, works: Mapping[str, bool]) -> None:
-    assert set(works) <= set(ABILITIES), set(works) - set(ABILITIES)
-    assert client in CLIENTS
+    """A cell is tried or not offered, and never both."""
+    offered = set(ABILITIES) - NOT_OFFERED[client].keys()
+    assert set(works) == offered, set(works) ^ offered
     _results[client] = works
 
 
 def write_table() -> None:
     """Only a run that tried every client writes it."""
-    if set(_results) != set(CLIENTS):
+    if set(_results) != set(NOT_OFFERED):
         return
-    rows = ["| | " + " | ".join(f"`{client}`" for client in CLIENTS) + " |", "|---" * (len(CLIENTS) + 1) + "|"]
+    notes = list(dict.fromkeys(reason for reasons in NOT_OFFERED.values() for reason in reasons.values()))
+    rows = ["| | " + " | ".join(f"`{client}`" for client in NOT_OFFERED) + " |", "|---" * (len(NOT_OFFERED) + 1) + "|"]
     for ability in ABILITIES:
-        words = [{True: "yes", False: "no", None: "–"}[_results[client].get(ability)] for client in CLIENTS]
-        rows.append(f"| {ability} | " + " | ".join(words) + " |")
+        rows.append(f"| {ability} | " + " | ".join(_cell(client, ability, notes) for client in NOT_OFFERED) + " |")
+    rows += ["", *(f"{number}. {note}" for number, note in enumerate(notes, start=1))]
     PAGE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def _cell(client: str, ability: str, notes: list[str]) -> str:
+    if (reason := NOT_OFFERED[client].get(ability)) is not None:
+        return str(notes.index(reason) + 1)
+    return "yes" if _results[client][ability] else "no"
