@@ -110,6 +110,12 @@ class Place(NamedTuple):
     def has(self, name: str) -> bool:
         return (self.workspace / name).exists()
 
+    def deleted(self, thread: dict[str, Any]) -> bool:
+        """Whether an ephemeral thread was answered and is gone, now that its client is."""
+        names: list[str] = thread.get("saved", [])
+        gone = not any(self.has(f".harness/threads/{name}") for name in names)
+        return thread.get("text") == "Hello from Hames." and gone
+
     @property
     def decided(self) -> bool:
         """Whether each of the three decisions had its effect; the one for the session, twice in one thread."""

@@ -1,7 +1,11 @@
 """What works with which client: noted by the tests, written to docs/reference/clients.md by `make test-clients`."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from client_support import PIXEL, Place
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "clients.md"
 ABILITIES = (
@@ -74,6 +78,30 @@ def note_result(client: str, works: Mapping[str, bool]) -> None:
     offered = set(ABILITIES) - NOT_OFFERED[client].keys()
     assert set(works) == offered, set(works) ^ offered
     _results[client] = works
+
+
+def texts(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: got.get("text") for name, got in told.items() if isinstance(got, dict)}
+
+
+def common(told: dict[str, Any], here: Place) -> dict[str, bool]:
+    """What nearly every client offers. The drivers tell it in the same words."""
+    text = texts(told)
+    return {
+        "text": text["text"] == "Hello from Hames.",
+        "command, default policy": text["command"] == "The file is there." and here.has("made-by-agent"),
+        "file change": text["file"] == "The note is written." and here.has("note.txt"),
+        "read and list": text["read"] == "It says: a note." and here.asked("Read the note", "made-by-agent"),
+        "image": text["image"] == "A pixel." and here.asked(PIXEL),
+        "instructions": text["instructions"] == "Hello from Hames." and here.asked("You are a lighthouse."),
+        "the client's MCP server": text["mcp"] == "It is forty-two." and here.asked("mcp__test__add", "42"),
+    }
+
+
+def settle(client: str, works: dict[str, bool], told: dict[str, Any]) -> None:
+    note_result(client, works)
+    broken = [name for name, worked in works.items() if not worked]
+    assert not broken, f"{client}: {broken}\n{json.dumps(told)}"
 
 
 def write_table() -> None:
