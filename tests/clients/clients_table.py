@@ -68,6 +68,14 @@ NOT_OFFERED: dict[str, dict[str, str]] = {
     "ai-sdk-provider-codex-cli 2.x": {},
     "ai-sdk-provider-codex-cli 2.x, exec": EXEC_PROVIDER,
     "codex-app-server-client": {},
+    "openai-codex-sdk": {
+        "approve, decline, for the session": NO_ANSWERS,
+        "steer": ONE_PROCESS,
+        "instructions": "the SDK passes on no settings but its own few",
+        "the client's MCP server": "the SDK passes on no settings but its own few",
+        "model list": EXEC_MODELS,
+        "ephemeral": "the thread is always kept",
+    },
 }
 """The columns, and why a cell is empty."""
 _results: dict[str, Mapping[str, bool]] = {}
@@ -87,15 +95,18 @@ def texts(told: dict[str, Any]) -> dict[str, Any]:
 def common(told: dict[str, Any], here: Place) -> dict[str, bool]:
     """What nearly every client offers. The drivers tell it in the same words."""
     text = texts(told)
-    return {
+    works = {
         "text": text["text"] == "Hello from Hames.",
         "command, default policy": text["command"] == "The file is there." and here.has("made-by-agent"),
         "file change": text["file"] == "The note is written." and here.has("note.txt"),
         "read and list": text["read"] == "It says: a note." and here.asked("Read the note", "made-by-agent"),
         "image": text["image"] == "A pixel." and here.asked(PIXEL),
-        "instructions": text["instructions"] == "Hello from Hames." and here.asked("You are a lighthouse."),
-        "the client's MCP server": text["mcp"] == "It is forty-two." and here.asked("mcp__test__add", "42"),
     }
+    if "instructions" in told:
+        works["instructions"] = text["instructions"] == "Hello from Hames." and here.asked("You are a lighthouse.")
+    if "mcp" in told:
+        works["the client's MCP server"] = text["mcp"] == "It is forty-two." and here.asked("mcp__test__add", "42")
+    return works
 
 
 def settle(client: str, works: dict[str, bool], told: dict[str, Any]) -> None:
