@@ -56,7 +56,10 @@ NOT_OFFERED: dict[str, dict[str, str]] = {
         "model list": EXEC_MODELS,
         "ephemeral": "the thread is always kept",
     },
-    "@agentclientprotocol/codex-acp": {},
+    "@agentclientprotocol/codex-acp": {
+        "schema": "the Agent Client Protocol has no output schema",
+        "ephemeral": "a session of an editor is always kept",
+    },
     "ai-sdk-provider-codex-app-server": {
         "approve, decline, for the session": "the provider answers no request of the server",
         "plan": "the provider ignores plans",
