@@ -35,6 +35,12 @@ Programs made for Codex that were run against Hames as they are, with their own 
 `no`: it does not. A number: the client does not offer it, and the note below the table says why.
 
 """
+CHOSEN = """\
+Where a client has settings for it, these were chosen for single cells: Codex's terminal has `--sandbox workspace-write`,
+as in a directory that its user trusts, and `show_raw_agent_reasoning=true` for the thoughts (Ctrl+T shows them); its
+instructions and ephemeral threads are those of `/side`. For MCP servers the AI SDK's providers have `autoApprove` or
+the policy `never`, because nobody answers them there. The plan is one of the raw chunks of `ai-sdk-provider-codex-cli`.
+"""
 NO_ANSWERS = "it starts one process for each prompt and answers no questions: whatever would ask is declined"
 ONE_PROCESS = "a running process takes no further input"
 EXEC_MODELS = "`codex exec` has no list of models"
@@ -48,7 +54,10 @@ EXEC_PROVIDER = {
     "ephemeral": "the thread is always kept",
 }
 NOT_OFFERED: dict[str, dict[str, str]] = {
-    "@openai/codex": {},
+    "@openai/codex": {
+        "schema": "the terminal asks for no output schema",
+        "the client's MCP server": "with `--remote` the terminal uses the MCP servers of the server",
+    },
     "openai-codex": {},
     "@openai/codex-sdk": {
         "approve, decline, for the session": NO_ANSWERS,
@@ -126,7 +135,7 @@ def write_table() -> None:
     rows = ["| | " + " | ".join(f"`{client}`" for client in NOT_OFFERED) + " |", "|---" * (len(NOT_OFFERED) + 1) + "|"]
     for ability in ABILITIES:
         rows.append(f"| {ability} | " + " | ".join(_cell(client, ability, notes) for client in NOT_OFFERED) + " |")
-    rows += ["", *(f"{number}. {note}" for number, note in enumerate(notes, start=1))]
+    rows += ["", *(f"{number}. {note}" for number, note in enumerate(notes, start=1)), "", CHOSEN.rstrip()]
     PAGE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
 
 
