@@ -1,4 +1,4 @@
-"""What every client is run against: `hames` where it expects `codex`, and a scripted model on the loopback interface."""
+"""What every client is run against: `hames` where it expects `codex`, and a scripted model on loopback."""
 
 import base64
 import json

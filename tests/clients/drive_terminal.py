@@ -2,9 +2,9 @@
 
     drive_terminal.py STEPS PROGRAM ARGUMENTS…
 
-STEPS is a JSON list: {"see": text} waits for text to be on the screen, with "times": that often; {"type": text} types it,
-{"keep": name} keeps the screen as it is. The kept screens are printed as JSON; exit code 0: all was seen. With exit code
-1 the last screen is printed.
+STEPS is a JSON list: {"see": text} waits for text to be on the screen, with "times": that often; {"type": text} types
+it, {"keep": name} keeps the screen as it is. The kept screens are printed as JSON; exit code 0: all was seen. With exit
+code 1 the last screen is printed.
 """
 
 import fcntl

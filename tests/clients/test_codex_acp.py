@@ -167,7 +167,9 @@ async def test_an_acp_editor_works_with_the_defaults_of_codex_acp(node_modules: 
             told["replayed"] = acp.said()
             told["resume"] = await acp.prompt(session, "Still there?")
 
-        diffs = [one["content"] for one in (*told["file"]["calls"], *told["file"]["call_updates"]) if one.get("content")]
+        diffs = [
+            one["content"] for one in (*told["file"]["calls"], *told["file"]["call_updates"]) if one.get("content")
+        ]
         works = {
             **common(told, here),
             "reasoning": told["text"]["reasoning"] == "A greeting is in order.",

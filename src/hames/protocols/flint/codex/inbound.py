@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Literal
 
 from msgspec import field
-from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
@@ -27,12 +26,13 @@ from hames.domain.errors import InvalidCommand
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
-from hames.domain.policy import AgentName, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import AgentName
 from hames.protocols.flint import inbound
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
 from hames.protocols.flint.codex.injected_items import decode_injected_items
+from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
+from hames.protocols.flint.codex.raw_items import WISH
 from hames.protocols.flint.codex.unsupported import refuse_unsupported
 from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
@@ -40,6 +40,7 @@ from hames.protocols.flint.wire import Wire
 EFFORT_OPTION = "reasoning_effort"
 
 ELEMENTS = "text_elements"
+THREAD_NOTES = ("approvalsReviewer", "serviceName", "threadSource", "sessionStartSource", WISH)
 TURN_NOTES = (
     "approvalsReviewer",
     "summary",
@@ -242,7 +243,7 @@ def _part(part: CodexInput) -> wire.UserInput:
 
 def _thread_start(params: Params) -> CreateThread:
     given = read(params, ThreadStart)
-    meta = _logged(params, given.meta, "approvalsReviewer", "serviceName", "threadSource", "sessionStartSource")
+    meta = _logged(params, given.meta, *THREAD_NOTES)
     return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral), meta=meta)
 
 

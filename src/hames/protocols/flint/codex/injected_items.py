@@ -3,10 +3,11 @@
 from typing import Literal
 
 from hames.codecs.jsonrpc_peer import Params
-from hames.domain.commands import AddHistory, PastMessage, PastTurn
+from hames.domain.commands import TURN_NAME, AddHistory, PastMessage, PastTurn
 from hames.domain.errors import InvalidCommand
 from hames.domain.items import ImageInput, TextInput
 from hames.domain.json import Json
+from hames.domain.state import Turn
 from hames.protocols.flint.inbound import read, thread_id
 from hames.protocols.flint.wire import Wire
 
@@ -19,6 +20,10 @@ _ROLES: dict[Json, Literal["user", "assistant"]] = {
 """What a client injects is never more than a message: instructions have a member of their own."""
 
 
+INJECTED = "injected"
+"""The name of a turn that is none: it holds what was injected."""
+
+
 class ThreadInjectItems(Wire):
     thread_id: str
     items: list[Json]
@@ -29,8 +34,12 @@ def decode_injected_items(params: Params) -> AddHistory:
     given = read(params, ThreadInjectItems)
     messages = tuple(_message(item, f"items[{index}]") for index, item in enumerate(given.items))
     return AddHistory(
-        thread_id=thread_id(given.thread_id), turns=(PastTurn(messages=messages),) if messages else ()
+        thread_id=thread_id(given.thread_id), turns=(PastTurn(id=INJECTED, messages=messages),) if messages else ()
     )
+
+
+def is_injected(turn: Turn) -> bool:
+    return isinstance(turn.meta, dict) and turn.meta.get(TURN_NAME) == INJECTED
 
 
 def _message(item: Json, where: str) -> PastMessage:
