@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
-from real_agent import HAMES
 
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.server import (
@@ -27,6 +26,7 @@ from hames.testing.services.server import (
 from matrix_support import MCP_SERVER
 
 HERE = Path(__file__).parent
+HAMES = str(Path(sys.executable).parent / "hames")
 MODEL = "anthropic/claude-sonnet-5-5"
 MCP = json.dumps([sys.executable, str(MCP_SERVER)])
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"

@@ -37,9 +37,10 @@ Programs made for Codex that were run against Hames as they are, with their own 
 """
 CHOSEN = """\
 Some cells need a setting of the client. Codex's terminal has `--sandbox workspace-write`, as in a directory that its
-user trusts, and `show_raw_agent_reasoning=true` for the thoughts (Ctrl+T shows them); its instructions and ephemeral threads
-are those of `/side`. For MCP servers the AI SDK's providers have `autoApprove` or the policy `never`, because nobody
-answers them there. The plan is one of the raw chunks of `ai-sdk-provider-codex-cli`.
+user trusts, and `show_raw_agent_reasoning=true` for the thoughts (Ctrl+T shows them); its instructions and ephemeral
+threads are those of `/side`. For MCP servers the AI SDK's providers have `autoApprove` or the policy `never`, because
+nobody answers them there. The plan is one of the raw chunks of `ai-sdk-provider-codex-cli`. `openai-codex` asks through
+its `CodexClient`.
 """
 NO_ANSWERS = "it starts one process for each prompt and answers no questions: whatever would ask is declined"
 ONE_PROCESS = "a running process takes no further input"

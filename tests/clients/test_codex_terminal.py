@@ -12,9 +12,8 @@ from typing import Any
 
 import anyio
 from anyio import to_thread
-from client_support import HERE, PIXEL, Place, place
+from client_support import HAMES, HERE, PIXEL, Place, place
 from clients_table import settle
-from real_agent import HAMES
 
 CONFIG = """\
 check_for_update_on_startup = false
