@@ -14,6 +14,7 @@ import anyio
 
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.server import (
+    Pause,
     ProviderServer,
     SeenRequest,
     ServerReply,
@@ -78,8 +79,16 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def reply(request: SeenRequest) -> ServerReply | ServerTalk:
-    """What the model says: it goes by the last prompt that it knows, and by whether a tool has answered since."""
+    """A new prompt is answered after a moment, as by any model: one of the clients listens for what a turn says only
+    after it has read the answer to `turn/start`, and misses what comes together with that answer."""
     messages: list[dict[str, Any]] = request.body["messages"]
+    said = _answer(messages)
+    is_first = "tool_result" not in json.dumps(messages[-1])
+    return ServerReply(parts=(Pause(seconds=0.5), *ANTHROPIC.events(said))) if is_first else said
+
+
+def _answer(messages: list[dict[str, Any]]) -> ServerTalk:
+    """It goes by the last prompt that the model knows, and by whether a tool has answered since."""
     for number in range(len(messages) - 1, -1, -1):
         text = _text(messages[number]) if messages[number]["role"] == "user" else ""
         if "generate a very short title" in text:
