@@ -71,7 +71,7 @@ THREAD_START: dict[str, Any] = {
     "developerInstructions": ELSEWHERE,
     "dynamicTools": ELSEWHERE,
     "ephemeral": Reaches(True, True, lambda state: state.ephemeral),
-    "experimentalRawEvents": Refused(True, "raw events of the model service are not sent", (False,)),
+    "experimentalRawEvents": Reaches(True, True, thread_note("experimentalRawEvents")),
     "historyMode": Refused("other", "must be 'legacy' or 'paginated'", ("legacy", "paginated")),
     "mockExperimentalField": Refused("x", "mockExperimentalField: is not supported"),
     "modelProvider": Reaches("scripted", "scripted/test", settings("model"), {"model": "test"}),

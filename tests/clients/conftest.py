@@ -1,7 +1,5 @@
-"""The real packages, pinned, installed once into `.tools/clients`; and an agent with a scripted model behind it."""
+"""The real packages, pinned, installed once into `.tools/clients`."""
 
-import json
-import shlex
 import subprocess
 import venv
 from collections.abc import Callable
@@ -9,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from clients_table import write_table
-from real_agent import HAMES, Agent
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "clients"
@@ -17,39 +14,11 @@ NPM = ("@openai/codex@0.166.0", "@agentclientprotocol/codex-acp@2.6.0")
 PYPI_ALONE = ("openai-codex==0.163.0",)
 PYPI = ("pydantic>=2.12", "packaging>=25", "pyte>=0.8.2")
 
-SCRIPT = {
-    "conversations": [
-        {"when": "Greet me", "replies": ["Hello from Hames."]},
-        {
-            "when": "Make a file",
-            "replies": [
-                [{"think": "A command will do."}, {"call": "shell", "with": {"command": "touch made-by-agent"}}],
-                "The file is there.",
-            ],
-        },
-        {"when": "Still there?", "replies": ["Still here."]},
-    ],
-    "otherwise": ["I know three prompts."],
-}
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    """A program of ours where the clients expect Codex's."""
-    workspace, script = tmp_path / "workspace", tmp_path / "script.json"
-    workspace.mkdir()
-    script.write_text(json.dumps(SCRIPT))
-    flags = ["--cwd", str(workspace), "--model", f"scripted/{script}", "--log-file", str(tmp_path / "log")]
-    command = tmp_path / "codex"
-    command.write_text(f"#!/bin/sh\nexec {shlex.join([HAMES, 'app-server', *flags])}\n")
-    command.chmod(0o755)
-    return Agent(command=str(command), workspace=workspace, flags=flags)
 
 
 @pytest.fixture(scope="session")

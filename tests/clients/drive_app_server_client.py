@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pathlib
 import sys
 
 from codex_app_server_client import CodexAppServer, EventAction
@@ -40,7 +41,13 @@ async def main():
             return await codex.start_thread(ThreadStartParams(cwd=workspace, **params))
 
         async def run(prompt, *, thread_params=None, **params):
-            return said(await (await thread(**(thread_params or {}))).run(prompt, **params))
+            talk = await thread(**(thread_params or {}))
+            heard = []
+
+            def hear(method, event):
+                heard.append(method)
+
+            return {**said(await talk.run(prompt, on_event=hear, **params)), "thread": talk.id, "heard": heard}
 
         await attempt("text", lambda: run("Greet me"))
         await attempt("command", lambda: run("Make a file"))
@@ -56,16 +63,29 @@ async def main():
         program, *args = json.loads(mcp)
         servers = {"config": {"mcp_servers": {"test": {"command": program, "args": args}}}}
         await attempt("mcp", lambda: run("Add them", thread_params=servers))
-        await attempt("ephemeral", lambda: run("Greet me", thread_params={"ephemeral": True}))
+
+        def saved():
+            return {one.name for one in pathlib.Path(workspace, ".harness", "threads").glob("ses_*")}
+
+        async def ephemeral():
+            before = saved()
+            return {**await run("Greet me", thread_params={"ephemeral": True}), "saved": sorted(saved() - before)}
+
+        await attempt("ephemeral", ephemeral)
 
         async def approvals():
-            untrusted = {"approval_policy": "untrusted", "sandbox": "workspace-write"}
-            results = []
+            talk = await thread()
             asked.clear()
-            for word in ("decline", "accept", "acceptForSession"):
+            texts = []
+            for word, prompt in (
+                ("decline", "Ask and be declined"),
+                ("accept", "Ask and be approved"),
+                ("acceptForSession", "Ask for the session"),
+                ("decline", "Ask for the session"),
+            ):
                 decision["decision"] = word
-                results.append(await run("Make another file", thread_params=untrusted))
-            return {"asked": len(asked), "items": results[-1]["items"], "statuses": [one["status"] for one in results]}
+                texts.append((await talk.run(prompt)).final_response)
+            return {"asked": len(asked), "texts": texts}
 
         await attempt("approvals", approvals)
 

@@ -1,4 +1,7 @@
-"""Drives `hames exec` with PyPI's openai-codex-sdk, which validates what it reads. Prints JSON."""
+"""Drives `hames exec` with PyPI's openai-codex-sdk, which validates what it reads: COMMAND WORKSPACE PICTURE.
+
+Prints what it handed over, as JSON, a member for each thing that was tried.
+"""
 
 import asyncio
 import json
@@ -9,25 +12,33 @@ from openai_codex_sdk import AbortController, Codex
 command, workspace, picture = sys.argv[1:]
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 OPTIONS = {"workingDirectory": workspace, "skipGitRepoCheck": True}
+told = {}
+codex = Codex({"codexPathOverride": command})
 
 
-async def main():
-    told = {}
-    codex = Codex({"codexPathOverride": command})
-    thread = codex.start_thread(OPTIONS)
-    told["greeting"] = (await thread.run("Greet me")).model_dump()
-    told["thread"] = thread.id
-    told["resumed"] = (await codex.resume_thread(thread.id, OPTIONS).run("Still there?")).model_dump()
-    told["schema"] = (await codex.start_thread(OPTIONS).run("Count", {"outputSchema": SCHEMA})).model_dump()
-    seen = [{"type": "text", "text": "Look"}, {"type": "local_image", "path": picture}]
-    told["image"] = (await codex.start_thread(OPTIONS).run(seen)).model_dump()
-    told["command"] = (
-        await codex.start_thread({**OPTIONS, "sandboxMode": "workspace-write"}).run("Make a file")
-    ).model_dump()
+def said(turn):
+    found = turn.model_dump()
+    return {**found, "text": found["final_response"]}
+
+
+async def attempt(name, work):
     try:
-        await codex.start_thread(OPTIONS).run("Fail")
-    except Exception as failure:
-        told["failed"] = str(failure)
+        told[name] = await asyncio.wait_for(work(), 60)
+    except Exception as error:
+        told[name] = {"error": f"{type(error).__name__}: {error}"[:600]}
+
+
+async def run(prompt, **options):
+    return said(await codex.start_thread(OPTIONS).run(prompt, options or None))
+
+
+async def resume():
+    thread = codex.start_thread(OPTIONS)
+    await thread.run("Greet me")
+    return said(await codex.resume_thread(thread.id, OPTIONS).run("Still there?"))
+
+
+async def interrupt():
     stop = AbortController()
     try:
         running = await codex.start_thread(OPTIONS).run_streamed("Wait", {"signal": stop.signal})
@@ -35,7 +46,21 @@ async def main():
             if event.type == "item.started":
                 stop.abort()
     except Exception as failure:
-        told["aborted"] = type(failure).__name__
+        return {"aborted": type(failure).__name__ == "AbortError"}
+    return {"aborted": False}
+
+
+async def main():
+    await attempt("text", lambda: run("Greet me"))
+    await attempt("command", lambda: run("Make a file"))
+    await attempt("file", lambda: run("Write a note"))
+    await attempt("read", lambda: run("Read the note"))
+    await attempt("plan", lambda: run("Plan"))
+    await attempt("schema", lambda: run("Count", outputSchema=SCHEMA))
+    seen = [{"type": "text", "text": "Look"}, {"type": "local_image", "path": picture}]
+    await attempt("image", lambda: run(seen))
+    await attempt("resume", resume)
+    await attempt("interrupt", interrupt)
     print(json.dumps(told))
 
 

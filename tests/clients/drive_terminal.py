@@ -2,8 +2,9 @@
 
     drive_terminal.py STEPS PROGRAM ARGUMENTS…
 
-STEPS is a JSON list: {"see": text} waits for text to be on the screen, {"type": text} types it. Exit code 0: all seen.
-The last screen is printed.
+STEPS is a JSON list: {"see": text} waits for text to be on the screen, with "times": that often; {"type": text} types
+it, {"keep": name} keeps the screen as it is. The kept screens are printed as JSON; exit code 0: all was seen. With exit
+code 1 the last screen is printed.
 """
 
 import fcntl
@@ -49,26 +50,35 @@ def pump(seconds):
     return bool(data)
 
 
-def see(text):
+def see(text, times):
     end = time.monotonic() + SECONDS
-    while text not in shown():
+    while shown().count(text) < times:
         if time.monotonic() > end or not pump(0.1):
             return False
     return True
 
 
-code = 0
+def perform(step):
+    match step:
+        case {"type": text}:
+            settled = time.monotonic() + 0.7  # what is typed at once is taken for something pasted
+            while time.monotonic() < settled:
+                pump(0.1)
+            os.write(terminal, text.encode())
+        case {"keep": name}:
+            kept[name] = shown()
+        case {"see": text}:
+            return see(text, step.get("times", 1))
+    return True
+
+
+kept, code = {}, 0
 for step in steps:
-    if "type" in step:
-        settled = time.monotonic() + 0.7  # what is typed at once is taken for something pasted
-        while time.monotonic() < settled:
-            pump(0.1)
-        os.write(terminal, step["type"].encode())
-    elif not see(step["see"]):
-        print(f"never seen: {step['see']!r}", file=sys.stderr)
+    if not perform(step):
+        print(f"it stayed at {step}", file=sys.stderr)
         code = 1
         break
-print(shown())
+print(shown() if code else json.dumps(kept))
 os.kill(child, signal.SIGTERM)
 os.close(terminal)
 os.waitpid(child, 0)

@@ -1,35 +1,32 @@
 """Codex's official Python SDK, which checks everything it reads, drives our agent."""
 
 import json
-import subprocess
 from pathlib import Path
 
-from clients_table import note_all
-from real_agent import Agent
-
-DRIVER = Path(__file__).parent / "drive_python_sdk.py"
+from client_support import HERE, MCP, MODEL, answers, place
+from clients_table import common, settle, texts
 
 
-def test_the_python_sdk_talks_approves_and_resumes(agent: Agent, client_python: str) -> None:
-    done = subprocess.run(
-        [client_python, str(DRIVER), agent.command, str(agent.workspace)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-
-    assert told["greeting"]["text"] == "Hello from Hames."
-    assert told["greeting"]["items"] == ["userMessage", "agentMessage"]
-    assert told["greeting"]["tokens"] > 0
-    assert told["asked"] == []  # its default is on-request: what stays in the sandbox needs no question
-    assert told["command"]["items"] == ["userMessage", "reasoning", "commandExecution", "agentMessage"]
-    assert agent.made
-    assert told["threads"] == [told["thread"]]
-    assert told["resumed"]["text"] == "Still here."
-    assert told["turns"] == 3
-    assert told["name"] == "A name"
-    assert any(model.startswith("anthropic/") for model in told["models"])
-    note_all("openai-codex", "text", "reasoning", "command, default policy", "usage", "resume", "model list")
+async def test_the_python_sdk_works_with_its_defaults(client_python: str, tmp_path: Path) -> None:
+    driver = str(HERE / "drive_python_sdk.py")
+    async with place(tmp_path) as here:
+        told = await answers(client_python, driver, here.codex, str(here.workspace), str(here.picture), MCP)
+        text, resumed = texts(told), told["resume"]
+        works = {
+            **common(told, here),
+            "reasoning": told["text"].get("items") == ["userMessage", "reasoning", "agentMessage"],
+            "approve, decline, for the session": len(told["approvals"].get("asked", ())) == 3 and here.decided,
+            "plan": text["plan"] == "That is the plan." and "turn/plan/updated" in told["plan"]["methods"],
+            "usage": told["text"].get("tokens", 0) > 0,
+            "interrupt": told["interrupt"].get("status") == "interrupted",
+            "resume": text["resume"] == "Still here." and (resumed["turns"], resumed["name"]) == (2, "A name"),
+            "steer": text["steer"] == "I sang." and here.asked("Take your time", "Also sing"),
+            "schema": json.loads(text["schema"] or "null") == {"n": 1},
+            "model list": told["models"].get("defaults") == [MODEL],
+            "ephemeral": here.deleted(told["ephemeral"]),
+        }
+        works["command, default policy"] &= "commandExecution" in told["command"]["items"]
+        works["file change"] &= "fileChange" in told["file"]["items"]
+        works["instructions"] &= here.asked("You are a whale.")
+        works["resume"] &= told["kept"].get("thread") in told["kept"].get("listed", ())
+    settle("openai-codex", works, told)

@@ -13,8 +13,9 @@ from jsonschema import Draft7Validator
 
 from codex_members import THREAD_START, TURN_START
 from flint_support import talking
-from hames.domain.events import Record
+from hames.domain.events import ItemCompleted, Record, ToolCalled
 from hames.protocols.flint.codex.dialect import CodexDialect
+from hames.protocols.flint.codex.raw_items import raw_call, raw_item
 from hames.protocols.flint.dialect import About
 from hames.protocols.flint.outbound import project
 from hames.protocols.rpc_session import Ask, Notify
@@ -70,7 +71,10 @@ class Schemas:
         self._check(self._said[message["method"]], message)
 
     def check_result(self, method: str, result: Any) -> None:
-        self._check(Draft7Validator(json.loads((self._folder / f"{RESULTS[method]}.json").read_text())), result)
+        self.check_form(RESULTS[method], result)
+
+    def check_form(self, name: str, value: Any) -> None:
+        self._check(Draft7Validator(json.loads((self._folder / f"{name}.json").read_text())), value)
 
     def members(self, name: str) -> set[str]:
         return set(json.loads((self._folder / "v2" / f"{name}.json").read_text())["properties"])
@@ -103,6 +107,24 @@ def test_whatever_happens_is_told_as_codex_would_tell_it(history: list[Record], 
                 also = {"id": message.approval_id} if isinstance(message, Ask) else {}
                 told = {"method": message.method, "params": message.params, **also}
                 schemas.check_said(msgspec.json.decode(msgspec.json.encode(told)))
+
+
+@settings(max_examples=40)
+@given(history=st.shared(histories(), key="history"))
+def test_raw_items_have_the_form_of_codexs(history: list[Record], schemas: Schemas) -> None:
+    for record in history:
+        match record.event:
+            case ItemCompleted(item=item):
+                raw = raw_item(item)
+            case ToolCalled() as event:
+                raw = raw_call(event)
+            case _:
+                continue
+        if raw is not None:
+            params = {"threadId": "t", "turnId": "u", "item": raw}
+            schemas.check_form(
+                "v2/RawResponseItemCompletedNotification", msgspec.json.decode(msgspec.json.encode(params))
+            )
 
 
 async def test_every_answer_has_the_form_of_codexs(schemas: Schemas) -> None:

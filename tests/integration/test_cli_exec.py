@@ -260,6 +260,18 @@ def test_settings_reach_the_model_or_are_named(shell: Shell) -> None:
     assert "KEY=VALUE" in bad.stderr
 
 
+def test_what_started_a_thread_is_saved_with_it(shell: Shell) -> None:
+    words = ("exec", "--json", "go", "--thread-source", "a-bot", "--cyber-access-program", "standard")
+    told = events(shell.hames(*words, "--enable", "shell_tool", "-m", "scripted/hello").stdout)
+    assert [item["message"] for item in items(told) if item["type"] == "error"] == [
+        "the setting 'features.shell_tool' of Codex has no counterpart here and is ignored"
+    ]
+    (log,) = shell.folder.glob("**/.harness/threads/*/events.jsonl")
+    assert '"threadSource":"a-bot"' in log.read_text()
+    refused = shell.hames("exec", "--json", "go", "--cyber-access-program", "other", "-m", "scripted/hello")
+    assert refused.returncode == 2
+
+
 def test_codex_settings_are_translated() -> None:
     found = read_settings(
         [

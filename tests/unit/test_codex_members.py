@@ -9,6 +9,7 @@ import pytest
 from codex_members import ELSEWHERE, THREAD_START, TURN_START, Reaches, Refused
 from flint_support import SELECTORS, Talk, talking
 from hames.core.engine import Engine
+from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.state import ThreadState
 from hames.testing.fakes.model import OneModel, ScriptedModel, say
 from support import engine
@@ -83,7 +84,6 @@ def test_every_row_says_where_the_member_goes() -> None:
         ("thread/start", {"modelProvider": "openai"}, "modelProvider: 'scripted/test' is not a model of 'openai'"),
         ("thread/start", {"modelProvider": "openai", "model": "scripted/test"}, "is not a model of 'openai'"),
         ("thread/start", {"model": "model-of-nobody"}, "no model 'model-of-nobody'"),
-        ("thread/start", {"runtimeWorkspaceRoots": ["/tmp"]}, "need the sandbox workspace-write"),
         ("thread/start", {"runtimeWorkspaceRoots": ["tmp"], "sandbox": "workspace-write"}, "must be absolute paths"),
         ("thread/start", {"permissions": ":workspace", "sandbox": "read-only"}, "cannot be combined with sandbox"),
         ("thread/resume", {"threadId": "t", "history": []}, "history: is not supported"),
@@ -107,6 +107,28 @@ async def test_what_makes_no_sense_here_is_refused_with_a_sentence(
         also = {"threadId": await talk.start(), "input": TEXT} if method == "turn/start" else {}
         answer = await talk.answer(method, **{**also, **params})
         assert sentence in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "found"),
+    [
+        ("workspace-write", WorkspaceWrite(writable_roots=("/tmp",))),
+        ("read-only", ReadOnly()),
+        ("danger-full-access", DangerFullAccess()),
+    ],
+)
+async def test_workspace_roots_extend_the_sandbox_that_the_thread_has(sandbox: str, found: SandboxPolicy) -> None:
+    """Codex's terminal names them with a side conversation, and neither a directory nor a sandbox beside them."""
+    async with client(ScriptedModel()) as (the_engine, talk):
+        thread_id = await talk.start(sandbox=sandbox)
+        thread = the_thread(the_engine)
+        cwd = thread.settings.cwd
+        forked = await talk.call("thread/fork", threadId=thread_id, runtimeWorkspaceRoots=[cwd, "/tmp"], ephemeral=True)
+        answer = await talk.call("thread/fork", threadId=thread_id, runtimeWorkspaceRoots=[cwd], ephemeral=True)
+        await talk.call("thread/settings/update", threadId=thread_id, runtimeWorkspaceRoots=[cwd, "/tmp"])
+        assert the_engine._threads.loaded[thread.id].thread.state.settings.sandbox == found
+    assert forked["sandbox"].get("writableRoots", []) == list(getattr(found, "writable_roots", ()))
+    assert answer["sandbox"].get("writableRoots", []) == []
 
 
 async def test_an_option_that_the_model_does_not_have_is_reported_once() -> None:

@@ -73,6 +73,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--skip-git-repo-check", action="store_true", help="allowed and not needed: hames runs in any directory"
     )
+    parser.add_argument("--thread-source", metavar="NAME", help="saved with a new thread: what started it")
+    parser.add_argument(
+        "--cyber-access-program", choices=("standard",), help="accepted for Codex's clients: there is no other one"
+    )
+    for name in ("--enable", "--disable"):
+        parser.add_argument(
+            name, metavar="FEATURE", action="append", default=[], help="Codex's feature flags: reported"
+        )
     parser.add_argument("--color", choices=("always", "never", "auto"), default="auto", help="colours on stderr")
     flags.add_shared(parser)
 
@@ -87,7 +95,8 @@ def run(args: Namespace) -> int:
     wanted = read_schema(args.output_schema)
     parts: list[UserInput] = [TextInput(text=_prompt(words))]
     parts += [LocalImageInput(path=str(existing_file(name))) for name in read_image_list(args.image)]
-    notices = [ignored(name) for name in settings.unknown]
+    features = [f"features.{name}" for name in (*args.enable, *args.disable)]
+    notices = [ignored(name) for name in (*settings.unknown, *features)]
     view: RunView
     if args.json:
         view = CodexEventsView(sys.stdout, notices=notices, schema=wanted is not None)

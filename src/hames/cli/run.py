@@ -215,7 +215,11 @@ class PromptRun:
                 await client.change_settings(opened.thread.id, approval_policy=policy, sandbox_policy=sandbox)
         else:
             where = str(self._options.cwd)
-            opened = await client.start_thread(model=model, cwd=where, approval_policy=policy, sandbox=sandbox)
+            source = getattr(args, "thread_source", None)  # only `hames exec` has it
+            meta = {"threadSource": source} if source else msgspec.UNSET
+            opened = await client.start_thread(
+                model=model, cwd=where, approval_policy=policy, sandbox=sandbox, meta=meta
+            )
         self._view.opened(opened)
         self._thread_id = opened.thread.id
         self._price = await self._price_of(client, opened.model)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand
 from hames.domain.options import Overrides, Settings, without_values
-from hames.domain.policy import WorkspaceWrite
+from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.ports import Models, Workspace
 
 
@@ -22,6 +22,8 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
         if isinstance(overrides.sandbox, WorkspaceWrite):
             for root in overrides.sandbox.writable_roots:
                 await workspace.resolve_directory(root)
+    if overrides.workspace_roots:
+        changes["sandbox"] = await _extended(replace(settings, **changes), overrides.workspace_roots, workspace)
     if overrides.agent is not None:
         changes["agent"] = overrides.agent
     for name in ("instructions", "base_instructions", "mode_instructions", "personality", "client_tools"):
@@ -32,6 +34,18 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
     if overrides.options is not None:
         changes["options"] = {**settings.options, **_options(overrides.options, models)}
     return replace(settings, **changes) if changes else settings
+
+
+async def _extended(settings: Settings, roots: tuple[str, ...], workspace: Workspace) -> SandboxPolicy:
+    """The sandbox with further directories to write to; one that forbids writing stays as it is."""
+    resolved = [await workspace.resolve_directory(root) for root in roots]
+    if not isinstance(settings.sandbox, WorkspaceWrite):
+        return settings.sandbox
+    known = settings.sandbox.writable_roots
+    return replace(
+        settings.sandbox,
+        writable_roots=tuple(dict.fromkeys((*known, *(root for root in resolved if root != settings.cwd)))),
+    )
 
 
 def _options(options: dict[str, str], models: Models) -> dict[str, str]:

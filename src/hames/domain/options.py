@@ -107,6 +107,8 @@ class Overrides(Value):
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None
+    workspace_roots: tuple[str, ...] | None = None
+    """Directories that belong to the workspace beside `cwd`: commands may write there if they may write at all."""
     agent: AgentName | None = None
     options: dict[str, str] | None = None
     instructions: str | None = None

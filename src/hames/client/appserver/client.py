@@ -66,6 +66,8 @@ class ThreadOptions(TypedDict, total=False):
     developer_instructions: str | None
     base_instructions: str | None
     personality: Personality | None
+    meta: Json
+    """Saved with the thread. Nothing depends on it."""
 
 
 class AppServerClient(AppServerConnection):

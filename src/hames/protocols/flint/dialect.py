@@ -16,7 +16,7 @@ from hames.domain import items as domain
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Command, ThreadSummary
 from hames.domain.errors import HarnessError
-from hames.domain.events import ItemDelta, Noticed, TurnEnded, UsageReported
+from hames.domain.events import ItemDelta, Noticed, ToolCalled, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import Item
 from hames.domain.json import Json
@@ -109,7 +109,7 @@ class FlintDialect:
         return replace(
             self.listed_thread(summary(state)),
             status=parts.THREAD_STATUS[state.standing],
-            turns=[self.turn(turn) for turn in state.turns] if turns else [],
+            turns=[self.turn(turn) for turn in self.shown_turns(state.turns)] if turns else [],
             forked_from_id=state.forked_from,
             instruction_sources=[file.path for file in state.notes],
         )
@@ -336,6 +336,14 @@ class FlintDialect:
     def before_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:  # noqa: ARG002
         """What is said before a new item."""
         return []
+
+    def shown_turns(self, turns: Sequence[Turn]) -> Sequence[Turn]:
+        """Those that a client is told of."""
+        return turns
+
+    def tool_call(self, change: Change, event: ToolCalled) -> list[Notify]:  # noqa: ARG002
+        """What is said of a call before it runs."""
+        return []  # told when it runs, as an item
 
     def after_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:  # noqa: ARG002
         """What is said after a completed item."""

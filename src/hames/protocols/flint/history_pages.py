@@ -12,12 +12,12 @@ PAGE = 50
 
 
 def turns_page(state: ThreadState, dialect: FlintDialect, params: m.ThreadTurnsListParams) -> Json:
-    return _page([(turn.id, dialect.turn(turn)) for turn in state.turns], params)
+    return _page([(turn.id, dialect.turn(turn)) for turn in dialect.shown_turns(state.turns)], params)
 
 
 def items_page(state: ThreadState, dialect: FlintDialect, params: m.ThreadTurnsListParams) -> Json:
     entries: list[tuple[str, Json]] = []
-    for turn in state.turns:
+    for turn in dialect.shown_turns(state.turns):
         for shown in msgspec.to_builtins(dialect.turn_items(turn)):
             told = {"turnId": turn.id, "item": shown, "startedAtMs": None, "completedAtMs": None}
             entries.append((shown["id"], told))

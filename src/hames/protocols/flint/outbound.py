@@ -43,6 +43,8 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
     event, thread_id = record.event, dialect.thread_id(record.thread_id)
     if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
         return _delta(record.thread_id, event, state, dialect)
+    if _is_hidden(change, dialect):
+        return []
     match event:
         case ThreadCreated():
             return thread_started(state, dialect)
@@ -64,7 +66,7 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
             more = [*_plan(thread_id, turn_id, item, dialect), *dialect.after_item(change, turn_id, item)]
             return [*unseen, *done, *more]
         case ToolCalled():
-            return []  # told when it runs, as an item
+            return list(dialect.tool_call(change, event))
         case StepVoided(turn_id=turn_id, step=step):
             return _discarded_reply(state, turn_id, step, dialect)
         case ApprovalRequested(approval=approval):
@@ -92,6 +94,19 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
             ]
         case _ as never:
             assert_never(never)
+
+
+def _is_hidden(change: Change, dialect: FlintDialect) -> bool:
+    """Whether this belongs to a turn that the client is not told of."""
+    match change.record.event:
+        case TurnStarted(turn_id=turn_id) | ItemStarted(turn_id=turn_id) | ItemCompleted(turn_id=turn_id):
+            pass
+        case TurnEnded(turn_id=turn_id):
+            pass
+        case _:
+            return False
+    turn = change.after.turn(turn_id)
+    return turn is not None and not dialect.shown_turns((turn,))
 
 
 def thread_started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:

@@ -8,6 +8,7 @@ their `dynamicToolCall`; a plan is told as `turn/plan/updated` alone, as Codex d
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
@@ -16,7 +17,7 @@ from hames.domain import servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Command, ThreadSummary
 from hames.domain.errors import HarnessError
-from hames.domain.events import ItemDelta, Noticed, TurnEnded, UsageReported
+from hames.domain.events import ItemDelta, Noticed, ToolCalled, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import Item, reason_of
 from hames.domain.json import Json
@@ -28,6 +29,7 @@ from hames.protocols.flint import elicitation, errors, parts
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.codex import inbound, uuids
 from hames.protocols.flint.codex.diffs import turn_diff
+from hames.protocols.flint.codex.injected_items import is_injected
 from hames.protocols.flint.codex.members import (
     APPROVAL_WORDS,
     DELTAS,
@@ -45,6 +47,8 @@ from hames.protocols.flint.codex.members import (
     model_members,
     sandbox,
 )
+from hames.protocols.flint.codex.raw_items import METHOD as RAW_ITEM
+from hames.protocols.flint.codex.raw_items import raw_call, raw_item, wants_raw_items
 from hames.protocols.flint.codex.review import entered_review, exited_review
 from hames.protocols.flint.dialect import FlintDialect
 from hames.protocols.flint.inbound import Local
@@ -84,7 +88,7 @@ class CodexDialect(FlintDialect):
             "reasoningEffort": state.settings.options.get("reasoning_effort"),
             "status": parts.THREAD_STATUS[state.standing],
             "forkedFromId": None if state.forked_from is None else self.thread_id(state.forked_from),
-            "turns": [self.turn(turn) for turn in state.turns] if turns else [],
+            "turns": [self.turn(turn) for turn in self.shown_turns(state.turns)] if turns else [],
         }
 
     def listed_thread(self, thread: ThreadSummary) -> Members:
@@ -277,9 +281,9 @@ class CodexDialect(FlintDialect):
                 return "item/fileChange/requestApproval", {**where, "grantRoot": None, "changes": shown}
             case CallMcp(server=server, tool=tool, arguments=arguments):
                 # Codex asks about MCP by other means; every client of its knows how to ask about a command.
-                words = f"{server}.{tool} {arguments}"
+                words = f"{server}.{tool} {_json(arguments)}"
             case UseTool(name=name, arguments=arguments):
-                words = f"{name} {arguments}"
+                words = f"{name} {_json(arguments)}"
             case Elicit() as elicit:
                 told = elicitation.codex_question(approval.id, elicit)
                 return elicitation.METHOD, {"threadId": where["threadId"], "turnId": approval.turn_id, **told}
@@ -325,12 +329,25 @@ class CodexDialect(FlintDialect):
         first = turn is not None and isinstance(item, domain.UserMessage) and turn.items[0].id == item.id
         return self._whole_item(change, turn_id, entered_review(turn)) if turn is not None and first else []
 
+    def shown_turns(self, turns: Sequence[Turn]) -> Sequence[Turn]:
+        """Codex tells nobody of what was injected."""
+        return [turn for turn in turns if not is_injected(turn)]
+
+    def tool_call(self, change: Change, event: ToolCalled) -> list[Notify]:
+        return self._raw(change, event.turn_id, raw_call(event))
+
     def after_item(self, change: Change, turn_id: TurnId, item: Item) -> list[Notify]:
-        turn = change.after.turn(turn_id)
+        raw, turn = self._raw(change, turn_id, raw_item(item)), change.after.turn(turn_id)
         if turn is None or not isinstance(item, domain.FileChange) or item.status != "completed":
+            return raw
+        where = {"threadId": self.thread_id(change.after.id), "turnId": turn_id}
+        return [*raw, Notify(method="turn/diff/updated", params={**where, "diff": turn_diff(turn)})]
+
+    def _raw(self, change: Change, turn_id: TurnId, item: Json | None) -> list[Notify]:
+        if item is None or not wants_raw_items(change.after):
             return []
         where = {"threadId": self.thread_id(change.after.id), "turnId": turn_id}
-        return [Notify(method="turn/diff/updated", params={**where, "diff": turn_diff(turn)})]
+        return [Notify(method=RAW_ITEM, params={**where, "item": item})]
 
     def before_end(self, change: Change, event: TurnEnded) -> list[Notify]:
         turn = change.after.turn(event.turn_id)
@@ -349,6 +366,10 @@ class CodexDialect(FlintDialect):
             Notify(method="item/started", params={**where, "startedAtMs": change.record.at_ms}),
             Notify(method="item/completed", params={**where, "completedAtMs": change.record.at_ms}),
         ]
+
+
+def _json(arguments: Json) -> str:
+    return msgspec.json.encode(arguments).decode()
 
 
 def _noted(meta: Json, name: str) -> str | None:

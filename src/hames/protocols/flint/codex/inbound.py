@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Literal
 
 from msgspec import field
-from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
@@ -27,11 +26,13 @@ from hames.domain.errors import InvalidCommand
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides
-from hames.domain.policy import AgentName, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import AgentName
 from hames.protocols.flint import inbound
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.codex.injected_items import decode_injected_items
 from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
+from hames.protocols.flint.codex.raw_items import WISH
 from hames.protocols.flint.codex.unsupported import refuse_unsupported
 from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
@@ -39,6 +40,7 @@ from hames.protocols.flint.wire import Wire
 EFFORT_OPTION = "reasoning_effort"
 
 ELEMENTS = "text_elements"
+THREAD_NOTES = ("approvalsReviewer", "serviceName", "threadSource", "sessionStartSource", WISH)
 TURN_NOTES = (
     "approvalsReviewer",
     "summary",
@@ -174,7 +176,8 @@ def _overrides(given: ThreadStart | ThreadResume | ThreadFork) -> Overrides:
         model=given.model,
         cwd=directory(given.cwd),
         approval_policy=approval_policy(given.approval_policy),
-        sandbox=with_roots(sandbox_policy(given.sandbox, given.permissions, member="sandbox"), given),
+        sandbox=sandbox_policy(given.sandbox, given.permissions, member="sandbox"),
+        workspace_roots=_roots(given),
     )
 
 
@@ -192,23 +195,19 @@ def _changes(given: SettingsUpdate) -> Overrides:
         model=model,
         cwd=directory(given.cwd),
         approval_policy=approval_policy(given.approval_policy),
-        sandbox=with_roots(sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"), given),
+        sandbox=sandbox_policy(given.sandbox_policy, given.permissions, member="sandboxPolicy"),
+        workspace_roots=_roots(given),
         options={**(options or {}), EFFORT_OPTION: effort} if effort else options,
         agent=profile,
         mode_instructions=instructions,
     )
 
 
-def with_roots(sandbox: SandboxPolicy | None, given: _Chosen) -> SandboxPolicy | None:
-    """Codex's workspace roots beside the working directory are directories that may be written."""
-    roots = [root for root in given.runtime_workspace_roots or () if root != given.cwd]
-    if not roots:
-        return sandbox
-    if any(not root.startswith("/") or "\0" in root for root in roots):
+def _roots(given: _Chosen) -> tuple[str, ...] | None:
+    roots = given.runtime_workspace_roots
+    if roots and any(not root.startswith("/") or "\0" in root for root in roots):
         raise InvalidCommand("runtimeWorkspaceRoots: must be absolute paths")
-    if not isinstance(sandbox, WorkspaceWrite):
-        raise InvalidCommand("runtimeWorkspaceRoots: other roots than cwd need the sandbox workspace-write beside them")
-    return replace(sandbox, writable_roots=tuple(dict.fromkeys((*sandbox.writable_roots, *roots))))
+    return tuple(roots) if roots else None
 
 
 def _logged(params: Params, given: Json, *names: str) -> Json:
@@ -244,7 +243,7 @@ def _part(part: CodexInput) -> wire.UserInput:
 
 def _thread_start(params: Params) -> CreateThread:
     given = read(params, ThreadStart)
-    meta = _logged(params, given.meta, "approvalsReviewer", "serviceName", "threadSource", "sessionStartSource")
+    meta = _logged(params, given.meta, *THREAD_NOTES)
     return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral), meta=meta)
 
 
@@ -328,7 +327,7 @@ def _fixed(result: Json) -> Callable[[Params], Fixed]:
 
 _NONE: Json = {"data": [], "nextCursor": None}
 
-FIXED: dict[str, Callable[[Params], Fixed]] = {
+FIXED: dict[str, Callable[[Params], Command | Local]] = {
     "account/read": _fixed({"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None}),
     "account/rateLimits/read": _fixed(
         {
@@ -376,6 +375,7 @@ FIXED: dict[str, Callable[[Params], Fixed]] = {
     "plugin/list": _fixed({"marketplaces": [], "marketplaceLoadErrors": [], "featuredPluginIds": []}),
     "thread/goal/get": _fixed({"goal": None}),
     "thread/backgroundTerminals/list": _fixed(_NONE),
+    "thread/inject_items": decode_injected_items,
 }
 """What Codex's clients ask on their way in. Answered for everyone: the answers are true for everyone."""
 

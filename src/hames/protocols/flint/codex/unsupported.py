@@ -22,7 +22,7 @@ UNSUPPORTED: Final[dict[str, tuple[tuple[Json, ...], str]]] = {
     "environments": ((), "are not supported: a thread runs on the machine of its server, in cwd"),
     "experimentalDisablePredictionMcp": ((False,), _NO_PREDICTIONS),
     "experimentalPredictionMode": ((False,), _NO_PREDICTIONS),
-    "experimentalRawEvents": ((False,), "raw events of the model service are not sent"),
+    "experimentalRawEvents": ((False, True), "must be true or false"),
     "history": ((), "is not supported: the history of a thread is the one that is saved"),
     "historyMode": (("legacy", "paginated"), "must be 'legacy' or 'paginated'"),
     "mockExperimentalField": ((), "is not supported"),
