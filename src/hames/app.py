@@ -352,21 +352,11 @@ def enabled_servers(options: Options) -> tuple[str, ...]:
 
 def mcp_servers(options: Options) -> "list[McpServerSettings]":
     """The configured MCP servers that are not disabled."""
-    from hames.tools.mcp.servers import McpServerSettings
+    from hames.tools.mcp.settings import thread_server
 
-    found = {name: options.mcp_servers[name] for name in enabled_servers(options)}
-    return [
-        McpServerSettings(
-            name=name,
-            command=server.command,
-            args=server.args,
-            env=server.env,
-            url=server.url,
-            headers=server.headers,
-            start_seconds=server.startup_timeout_sec,
-        )
-        for name, server in found.items()
-    ]
+    names = enabled_servers(options)
+    found = [thread_server(options.mcp_servers[name].named(name), options.environment) for name in names]
+    return [replace(server, configured=True) for server in found]
 
 
 def check_plugins(options: Options) -> tuple[list[str], list[str]]:

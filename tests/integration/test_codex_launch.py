@@ -94,10 +94,12 @@ def test_an_mcp_server_on_the_command_line_is_a_server_of_the_threads(shell: She
         shell,
         *("app-server", "-m", shell.script("Hello."), "-c", f"mcp_servers.mine.command={sys.executable}"),
         *("-c", f'mcp_servers.mine.args=["{server}"]', "-c", "mcp_servers.mine.tool_timeout_sec=5"),
+        *("-c", "mcp_servers.mine.scopes=[]"),
         also=(ask,),
     )
     assert [one["name"] for one in said[3]["result"]["data"]] == ["mine"]
-    assert "'mcp_servers.mine.tool_timeout_sec'" in problems
+    assert "'mcp_servers.mine.scopes'" in problems
+    assert "tool_timeout_sec" not in problems
 
 
 @pytest.mark.parametrize(
