@@ -202,7 +202,7 @@ def test_a_call_whose_effects_nobody_knows_is_asked_about_by_its_own_method(
     assert wire(params)[member]
     asked, params = CODEX.ask(state, approval, 5)
     assert asked == "item/commandExecution/requestApproval"  # the only question that Codex's clients know for it
-    assert "{'a': 1}" in params["command"]
+    assert '{"a":1}' in params["command"]
 
 
 # --- models -------------------------------------------------------------------

@@ -35,6 +35,7 @@ from hames.domain.items import (
 from hames.domain.json import Json
 from hames.domain.state import Change, apply, blank
 from hames.protocols.sse import encoder as stream
+from hames.protocols.sse import messages as m
 from hames.protocols.sse.outbound import pending, project
 from hames.testing.generators.histories import changes, check_each_item_once, histories
 
@@ -202,9 +203,23 @@ def test_each_tool_is_called_once_and_answered_once(history: list[Record]) -> No
         history,
         project,
         started=lambda event: [ids[event.id]] if event.__class__.__name__ == "ToolCall" and event.id in ids else [],
-        completed=lambda event: [ids[event.id]] if event.__class__.__name__ in ("ToolResult", "ToolSkipped") else [],
+        completed=lambda event: (
+            [ids[event.id]] if isinstance(event, m.ToolResult | m.ToolSkipped) and event.id in ids else []
+        ),
         shown=lambda item: bool(getattr(item, "call_id", "")),
     )
+
+
+@given(histories())
+def test_every_call_that_was_told_is_answered_before_its_turn_ends(history: list[Record]) -> None:
+    waiting: set[str] = set()
+    for change in changes(history):
+        for event in project(change):
+            if isinstance(event, m.ToolCall):
+                waiting.add(event.id)
+            elif isinstance(event, m.ToolResult | m.ToolSkipped):
+                waiting.discard(event.id)
+        assert not (waiting and isinstance(change.record.event, TurnEnded))
 
 
 def _tool(change: Change) -> CommandExecution | ToolCall | None:
