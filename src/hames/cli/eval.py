@@ -30,7 +30,10 @@ from hames.cli import flags
 from hames.domain.errors import InvalidCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hames.evals.results import TrialResult
+    from hames.evals.tasks import EvalTask
     from hames.evals.trial import Contender
 
 TERMS = ("--model", "--agent", "--sandbox", "--log-file", "--log-level")
@@ -46,6 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="save results.json and the trajectories here")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--keep", action="store_true", help="keep the workspaces and print where they are")
+    parser.add_argument("--export-harbor", metavar="DIR", help="write the tasks in Harbor's layout here and stop")
     parser.add_argument("--list", action="store_true", help="list the tasks and stop")
     flags.add_shared(parser, TERMS)
 
@@ -62,10 +66,12 @@ def run(args: Namespace) -> int:
         width = max(len(task.name) for task in tasks)
         print("\n".join(f"{task.name.ljust(width)}  {task.category}".rstrip() for task in tasks))
         return 0
+    if args.export_harbor:
+        return _export(tasks, _output_folder(args.export_harbor))
     contender = _contender(args)
     options = flags.options(args)
     _set_up_logs(args)
-    out = _output_folder(args.out)
+    out = _output_folder(args.out) if args.out else None
     folder = Path(tempfile.mkdtemp(prefix="hames-eval-"))
     plan = EvalPlan(contender=contender, tasks=tuple(tasks), repeat=args.repeat, jobs=args.jobs, budget=args.budget)
     total = len(tasks) * args.repeat
@@ -121,9 +127,7 @@ def _set_up_logs(args: Namespace) -> None:
         logging.getLogger().addHandler(logging.NullHandler())
 
 
-def _output_folder(name: str | None) -> Path | None:
-    if name is None:
-        return None
+def _output_folder(name: str) -> Path:
     folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,6 +136,14 @@ def _output_folder(name: str | None) -> Path | None:
     if not os.access(folder, os.W_OK):
         raise InvalidCommand(f"cannot write to {name!r}")
     return folder
+
+
+def _export(tasks: "Sequence[EvalTask]", folder: Path) -> int:
+    from hames.evals.harbor.export import export_task
+
+    for task in tasks:
+        print(export_task(task, folder))
+    return 0
 
 
 def _copy(source: Path, target: Path, names: tuple[str, ...]) -> None:
