@@ -13,6 +13,7 @@ does not run is named in the table, with the reason.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,10 @@ class Peer:
 
     name = ""
     dialect: Any = ANTHROPIC
+
+    def __init__(self) -> None:
+        self.offered: dict[str, frozenset[str]] = {}
+        """The tools of the last request, with the names of their arguments."""
 
     def version(self) -> str:
         """Raises `FileNotFoundError` when it is not there."""
@@ -107,16 +112,23 @@ class Hames(Peer):
         return words, {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": url}
 
     def shell(self, command: str) -> tuple[str, Json]:
-        return "shell", {"command": command}
+        return self._call(("shell", "bash", "Bash"), command=command)
 
     def read(self, path: Path, **more: Json) -> tuple[str, Json]:
-        return "read", {"path": path.name, **more}
+        name, given = self._call(("read", "Read"), path=path.name)
+        return name, {**given, **more}
 
     def write(self, path: Path, content: str) -> tuple[str, Json]:
-        return "write", {"path": path.name, "content": content}
+        return self._call(("write", "Write"), path=path.name, content=content)
 
     def edit(self, path: Path, old: str, new: str) -> tuple[str, Json]:
-        return "edit", {"path": path.name, "old_string": old, "new_string": new}
+        return self._call(("edit", "Edit"), path=path.name, old_string=old, new_string=new)
+
+    def _call(self, names: tuple[str, ...], **given: Json) -> tuple[str, Json]:
+        """By the names that it offers to this model."""
+        name = next((one for one in names if one in self.offered), names[0])
+        known = self.offered.get(name, frozenset())
+        return name, {"file_path" if key == "path" and "file_path" in known else key: one for key, one in given.items()}
 
     def questions(self, output: str) -> int:
         return output.count('"type":"approval.needed"')
@@ -493,20 +505,33 @@ def judge_twelve_calls(stage: Stage, code: int) -> Ending:
     return Ending(ran == 11, f"{ran} of 11 other calls executed, {results} of 12 results told")
 
 
+REPETITION = re.compile(
+    r"[^.\n]*\b(repeat|identical|same (call|command|tool|error|arguments)|in a row|loop)[^.\n]*", re.I
+)
+
+
 def same_failure(stage: Stage) -> Brain:
-    told: list[str] = []
     for _ in range(10):
-        use = stage.use(stage.peer.shell("ls no-such-file-anywhere"))
-        yield [use]
-        told.append(stage.result(use))
-    shapes = {len(text) // 40 for text in told}
-    stage.happened.append("the model is told" if len(shapes) > 1 else "nothing said")
+        yield [stage.use(stage.peer.shell("ls no-such-file-anywhere"))]
+        found = REPETITION.search(_latest(stage.body))
+        if found and not stage.happened:
+            stage.happened.append(f"told: {found[0].strip()[:100]}")
+    if not stage.happened:
+        stage.happened.append("nothing said")
     yield "Done."
+
+
+def _latest(body: Json) -> str:
+    """The text of everything since the last call."""
+    parts = body.get("messages") or body.get("input") or []
+    calls = ("function_call", "custom_tool_call", "reasoning")
+    said = [n for n, part in enumerate(parts) if part.get("role") == "assistant" or part.get("type") in calls]
+    return "\n".join(_text(part) for part in parts[max(said, default=-1) + 1 :])
 
 
 def judge_same_failure(stage: Stage, code: int) -> Ending:
     said = stage.happened[0] if stage.happened else "the run ended before the tenth call"
-    return Ending(said == "the model is told", said)
+    return Ending(said.startswith("told"), said)
 
 
 def cut_call(stage: Stage) -> Brain:
@@ -536,9 +561,12 @@ WINDOW_BYTES = 110_000
 
 def window(stage: Stage) -> Brain:
     """The server refuses requests that are more than `WINDOW_BYTES` longer than the first one."""
-    path = stage.file("long.txt", "".join(f"{number:05} {'word ' * 12}\n" for number in range(300)))
-    for _ in range(5):
-        yield [stage.use(stage.peer.read(path)), stage.use(stage.peer.read(path))]
+    files = [
+        stage.file(f"long-{place}.txt", "".join(f"{place}{number:05} {'word ' * 12}\n" for number in range(300)))
+        for place in range(10)
+    ]
+    for place in range(0, 10, 2):  # two at a time: a summary of everything is too long as well, then
+        yield [stage.use(stage.peer.read(path)) for path in files[place : place + 2]]
     yield [stage.use(stage.peer.shell("touch whole"))]
     yield "Done."
 
@@ -631,6 +659,7 @@ class Server:
             return talk("So far a long file was read several times, as planned. Go on with the plan.")
         self.main.append(seen)
         self._stage.body = body
+        self._stage.peer.offered = _offered(body)
         try:
             reply = self._brain.send(body) if self._begun else next(self._brain)
         except StopIteration:
@@ -639,6 +668,12 @@ class Server:
         if isinstance(reply, str):
             return talk(reply)
         return self._stage.peer.reply(reply) if isinstance(reply, list) else reply
+
+
+def _offered(body: Json) -> dict[str, frozenset[str]]:
+    tools = [tool.get("function", tool) for tool in body["tools"]]
+    schemas = {tool.get("name", ""): tool.get("input_schema") or tool.get("parameters") or {} for tool in tools}
+    return {name: frozenset(schema.get("properties", {})) for name, schema in schemas.items()}
 
 
 def _asks_for_summary(body: Json) -> bool:
