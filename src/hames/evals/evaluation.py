@@ -31,13 +31,14 @@ class EvalPlan(Value):
 async def evaluate(
     plan: EvalPlan, options: Options, folder: Path, *, on_result: Callable[[TrialResult], None] = lambda _: None
 ) -> EvalReport:
-    """`folder` is where the trials work; each gets `TASK-NUMBER` below it. Raises `Misconfigured`.
+    """`folder` is where the trials work; each gets `TASK-NUMBER` below it. Raises `Misconfigured`,
+    `UnknownModel`.
 
     The configuration's models, keys and limits apply. What would make results differ from one user to the next does
     not: the user's project notes, MCP servers and list of threads.
     """
     options = replace(options, state_dir=folder / "state", notes_dir=folder / "state", mcp_servers={})
-    _check_budget(plan, options)
+    _check_plan(plan, options)
     budget = Budget(plan.budget)
     started = time.monotonic()
     found: dict[tuple[int, int], TrialResult] = {}
@@ -61,13 +62,17 @@ async def evaluate(
     return report(plan.contender.name, __version__, results, repeat=plan.repeat, seconds=seconds)
 
 
-def _check_budget(plan: EvalPlan, options: Options) -> None:
-    """A limit that cannot be kept is refused."""
-    if plan.budget is None or plan.contender.scripted is not None:
+def _check_plan(plan: EvalPlan, options: Options) -> None:
+    """Nothing is begun with a model that nobody knows, or with a limit that cannot be kept."""
+    if plan.contender.scripted is not None:
         return
     if plan.contender.command:
-        raise Misconfigured("--budget cannot be kept with --command: what another program spends is not known here")
+        if plan.budget is not None:
+            raise Misconfigured("--budget cannot be kept with --command: what another program spends is not known here")
+        return
     models = catalogue(options)
     card = models.find(plan.contender.model or options.model or models.default)
-    if card.price is None:
+    if not card.usable:
+        raise Misconfigured(f"the model {card.id!r} cannot be used: its provider has no key. Run `hames setup`")
+    if plan.budget is not None and card.price is None:
         raise Misconfigured(f"--budget cannot be kept: the price of {card.id!r} is not known")
