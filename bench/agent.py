@@ -777,7 +777,10 @@ def install() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *NPM], check=True)
     uv = str(Path(sys.executable).parent / "uv")
-    subprocess.run([uv, "venv", "-q", "--python", "3.12", str(TOOLS / "vibe")], check=False)
+    named = [shutil.which(name) or "" for name in ("python3.14", "python3.13", "python3.12")]
+    known = sorted(map(str, Path.home().glob(".pyenv/versions/3.1[2-9]*/bin/python")), reverse=True)
+    python = next((one for one in [*named, *known] if one and not subprocess.call([one, "-c", ""])), "3.12")
+    subprocess.run([uv, "venv", "-q", "--clear", "--python", python, str(TOOLS / "vibe")], check=False)
     subprocess.run([uv, "pip", "install", "-q", "--python", str(TOOLS / "vibe/bin/python"), VIBE], check=False)
 
 

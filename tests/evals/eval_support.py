@@ -158,9 +158,9 @@ async def through_terminal(play: Play) -> None:
 
 
 def play_ending(task: EvalTask) -> str:
-    """The first words of the last thing that the oracle says."""
+    """The end of the last thing that the oracle says."""
     last = json.loads(script(task, "oracle"))[-1]
-    return " ".join(str(last).split()[:3])
+    return " ".join(str(last).split()[-2:])
 
 
 SURFACES: dict[str, Callable[[Play], Any]] = {
