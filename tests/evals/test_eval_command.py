@@ -76,6 +76,7 @@ def test_tasks_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        ([], "which tasks?"),
         (["nowhere"], "no folder 'nowhere'"),
         ([str(TASKS), "--only", "zzz"], "no task is named like zzz"),
         ([str(TASKS), "--agent", "oracle", "--model", "scripted/hello"], "plays a script and has no model"),

@@ -40,7 +40,7 @@ TERMS = ("--model", "--agent", "--sandbox", "--log-file", "--log-level")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("tasks", nargs="+", metavar="DIR", help="a task, or a folder of tasks")
+    parser.add_argument("tasks", nargs="*", metavar="DIR", help="a task, or a folder of tasks")
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only tasks with names like this")
     parser.add_argument("--command", metavar="CMD", help="use this agent program; {prompt} is the prompt, else stdin")
     parser.add_argument("--repeat", metavar="N", type=flags.positive, default=1, help="trials per task (default: 1)")
@@ -61,6 +61,8 @@ def run(args: Namespace) -> int:
     from hames.evals.results import as_json, failures, table
     from hames.evals.tasks import find_tasks
 
+    if not args.tasks:
+        raise InvalidCommand("which tasks? Name a task or a folder of tasks: hames eval DIR")
     tasks = find_tasks([Path(name) for name in args.tasks], only=args.only)
     if args.list:
         width = max(len(task.name) for task in tasks)
