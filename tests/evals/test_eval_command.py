@@ -1,6 +1,11 @@
 """`hames eval` as a command: its table, its JSON, its files, its exit codes."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +67,35 @@ def test_nothing_is_left_behind_unless_asked_for(
     assert hames(str(TASKS / "fix-rounding"), "--agent", "oracle", "--keep") == 0
     kept = capsys.readouterr().err.removeprefix("kept: ").strip()
     assert "divmod" in (Path(kept) / "fix-rounding-1" / "workspace" / "money.py").read_text()
+
+
+def test_what_had_ended_before_an_interrupt_is_shown(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    for name, replies in (
+        ("a", ["Done."]),
+        ("b", [[{"call": "shell", "with": {"command": "true"}}], [{"hang": True}]]),
+    ):
+        (tasks / name / "workspace").mkdir(parents=True)
+        (tasks / name / "task.toml").write_text('prompt = "Do it."\n')
+        (tasks / name / "check.sh").write_text("true\n")
+        (tasks / name / "oracle.json").write_text(json.dumps(replies))
+    words = [sys.executable, "-m", "hames", "eval", str(tasks), "--agent", "oracle", "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        until = time.monotonic() + 60
+        while not any(
+            "tool_called" in log.read_text() for log in tmp_path.glob("hames-eval-*/b-1/data/threads/*/*.jsonl")
+        ):
+            assert time.monotonic() < until, "the second task never began"
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out.splitlines()[1].split()[:2] == ["a", "1/1"]
+    assert "interrupted: 1 of 2 trials ended" in err
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["trials"] == 1
+    assert list(tmp_path.glob("hames-eval-*")) == []
 
 
 def test_tasks_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,13 @@ Agents that need no model: `oracle` plays the solution, `perturbed` the solution
 
 With --out the folder gets results.json and, for each trial, the trajectory (in ATIF, Harbor's format) and what the
 check said.
-Exit code: 0 if every trial passed, 1 if not, 2 for a bad option.
+Exit code: 0 if every trial passed, 1 if not, 2 for a bad option, 130 interrupted (what had ended is shown).
 """
 
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -27,15 +28,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hames.cli import flags
-from hames.domain.errors import InvalidCommand
+from hames.domain.errors import HarnessError, InvalidCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from hames.evals.results import TrialResult
+    from hames.evals.results import EvalReport, TrialResult
     from hames.evals.tasks import EvalTask
     from hames.evals.trial import Contender
 
+INTERRUPTED = 130
 TERMS = ("--model", "--agent", "--sandbox", "--log-file", "--log-level")
 
 
@@ -79,7 +81,7 @@ def run(args: Namespace) -> int:
     total = len(tasks) * args.repeat
     progress = _Progress(total)
     try:
-        found = anyio.run(partial(evaluate, plan, options, folder, on_result=progress.show))
+        found = anyio.run(_run_until_stopped, partial(evaluate, plan, options, folder, on_result=progress.show))
         if out is not None:
             (out / "results.json").write_text(as_json(found) + "\n", encoding="utf-8")
             for result in found.results:
@@ -92,7 +94,35 @@ def run(args: Namespace) -> int:
     print(as_json(found) if args.json else table(found))
     if not args.json and (lines := failures(found)):
         print("\nnot passed:\n" + "\n".join(f"  {line}" for line in lines))
+    if found.trials < total:
+        print(f"\ninterrupted: {found.trials} of {total} trials ended", file=sys.stderr)
+        return INTERRUPTED
     return 0 if found.passed == found.trials else 1
+
+
+async def _run_until_stopped(run: "Callable[..., Awaitable[EvalReport]]") -> "EvalReport":
+    """What had ended before Ctrl+C or SIGTERM is reported: it may have cost money."""
+    import anyio
+
+    stop = anyio.CancelScope()
+
+    async def watch() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                stop.cancel()
+
+    ended: EvalReport | HarnessError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        try:
+            ended = await run(stop=stop)
+        except HarnessError as problem:  # alone, not in a group of errors
+            ended = problem
+        tasks.cancel_scope.cancel()
+    if isinstance(ended, HarnessError):
+        raise ended
+    assert ended is not None
+    return ended
 
 
 def _contender(args: Namespace) -> "Contender":

@@ -20,7 +20,8 @@ from hames.domain.usage import Usage
 SCHEMA = "ATIF-v1.7"
 
 
-def trajectory(state: ThreadState, price_of: Callable[[str], Price | None]) -> Json:
+def trajectory(state: ThreadState, price_of: Callable[[str], Price | None], *, model: str = "") -> Json:
+    """`model` is its name where the thread has a meaningless one, such as the path of a script."""
     steps: list[dict[str, Json]] = []
     for turn in state.turns:
         steps += _turn_steps(turn)
@@ -29,7 +30,7 @@ def trajectory(state: ThreadState, price_of: Callable[[str], Price | None]) -> J
     return {
         "schema_version": SCHEMA,
         "session_id": state.id,
-        "agent": {"name": "hames", "version": __version__, "model_name": state.settings.model},
+        "agent": {"name": "hames", "version": __version__, "model_name": model or state.settings.model},
         "steps": steps,
         "final_metrics": _metrics(state, price_of, len(steps)),
     }

@@ -101,7 +101,7 @@ class Trial:
             done = await self._agent()
             worked = time.monotonic() - started
             checked = await self._files.check(self._task)
-        except TaskBroken as problem:
+        except HarnessError as problem:
             return replace(result, ending="broken", why=str(problem), seconds=time.monotonic() - started)
         self._save(done, checked)
         passed = checked.exit_code == 0
@@ -209,7 +209,8 @@ class Trial:
         """What can be looked at afterwards, next to the workspace."""
         (self._folder / "check.txt").write_text(checked.output, encoding="utf-8")
         if done.state is not None:
-            told: Json = trajectory(done.state, self._price_of)
+            model = self._contender.name if self._contender.scripted is not None else ""
+            told: Json = trajectory(done.state, self._price_of, model=model)
             (self._folder / "trajectory.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2))
 
 
