@@ -506,7 +506,7 @@ def judge_twelve_calls(stage: Stage, code: int) -> Ending:
 
 
 REPETITION = re.compile(
-    r"[^.\n]*\b(repeat|identical|same (call|command|tool|error|arguments)|in a row|loop)[^.\n]*", re.IGNORECASEGNORECASE
+    r"[^.\n]*\b(repeat|identical|same (call|command|tool|error|arguments)|in a row|loop)[^.\n]*", re.IGNORECASE
 )
 
 
