@@ -8,19 +8,23 @@ import anyio
 import jsonschema
 import pytest
 from eval_support import options
+from hypothesis import given
 
 from hames.domain.errors import Misconfigured
+from hames.domain.events import Record
 from hames.domain.usage import Usage
 from hames.evals.evaluation import EvalPlan, evaluate
 from hames.evals.results import EvalReport, TrialResult
 from hames.evals.tasks import EvalTask, find_tasks, load_task
+from hames.evals.trajectory import trajectory
 from hames.evals.trial import Contender
+from hames.testing.generators.histories import folded, histories
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.server import ProviderServer, ServerTalk, Words, talk
 
 pytestmark = pytest.mark.needs("bwrap")
 ORACLE = Contender(name="oracle", scripted="oracle")
-ATIF = Path(__file__).parent / "atif.schema.json"
+SCHEMA = json.loads((Path(__file__).parent / "atif.schema.json").read_text())
 MODEL = Contender(name="a model", model="anthropic/claude-sonnet-4-5")
 
 
@@ -165,7 +169,7 @@ async def test_a_trajectory_matches_the_schema_of_harbor(tmp_path: Path) -> None
     ]
     await one(tmp_path, make_task(tmp_path, check="true", oracle=json.dumps(replies)))
     told = json.loads((tmp_path / "work" / "task-1" / "trajectory.json").read_text())
-    jsonschema.validate(told, json.loads(ATIF.read_text()))
+    jsonschema.validate(told, SCHEMA)
     steps = told["steps"]
     assert [step["step_id"] for step in steps] == [1, 2, 3, 4, 5]
     assert [step["source"] for step in steps] == ["user", *["agent"] * 4]
@@ -210,3 +214,16 @@ def test_a_folder_without_tasks_a_check_or_a_workspace_is_refused(tmp_path: Path
     (folder / "check.sh").unlink()
     with pytest.raises(Misconfigured, match="has no check"):
         load_task(folder)
+
+
+@given(histories())
+def test_every_history_is_a_trajectory_of_harbor(history: list[Record]) -> None:
+    told = trajectory(folded(history), lambda _: None)
+    if told["steps"]:  # Harbor wants one at least
+        jsonschema.validate(told, SCHEMA)
+    for number, step in enumerate(told["steps"], start=1):
+        assert step["step_id"] == number
+        calls = [call["tool_call_id"] for call in step.get("tool_calls", [])]
+        assert len(set(calls)) == len(calls)
+        assert [one["source_call_id"] for one in step.get("observation", {}).get("results", [])] == calls
+        assert step["source"] == "agent" or not step.keys() & {"tool_calls", "reasoning_content", "metrics"}

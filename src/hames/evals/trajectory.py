@@ -6,12 +6,30 @@ step of its own. Replies that broke off are left out, as the model never saw the
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import assert_never
 
 import msgspec
 
 from hames import __version__
 from hames.domain.cost import cost
-from hames.domain.items import AgentMessage, Call, Compaction, Item, Reasoning, TextInput, ToolItem, UserMessage
+from hames.domain.ids import CallId
+from hames.domain.items import (
+    AgentMessage,
+    Artifact,
+    Call,
+    CommandExecution,
+    Compaction,
+    FileChange,
+    Item,
+    McpToolCall,
+    Plan,
+    Reasoning,
+    TextInput,
+    ToolCall,
+    ToolItem,
+    UserMessage,
+    WebSearch,
+)
 from hames.domain.json import Json
 from hames.domain.models import Price
 from hames.domain.state import ThreadState, Turn
@@ -57,6 +75,9 @@ def _reply(items: list[Item], calls: list[Call]) -> dict[str, Json]:
     thought = "\n\n".join(
         item.text or item.summary for item in items if isinstance(item, Reasoning) and (item.text or item.summary)
     )
+    done = {_call_id(item): item for item in items if isinstance(item, ToolItem)}
+    # An agent with a loop of its own reports what it did, and not how its model asked for it.
+    calls += [_reported(item) for call_id, item in done.items() if call_id not in {call.id for call in calls}]
     if not (said or thought or calls):
         return {}
     step: dict[str, Json] = {"source": "agent", "message": said, "llm_call_count": 1}
@@ -64,9 +85,35 @@ def _reply(items: list[Item], calls: list[Call]) -> dict[str, Json]:
         step["reasoning_content"] = thought
     if calls:
         step["tool_calls"] = [_call(call) for call in calls]
-        results = {item.call_id: item for item in items if isinstance(item, ToolItem)}
-        step["observation"] = {"results": [_result(call, results.get(call.id)) for call in calls]}
+        step["observation"] = {"results": [_result(call, done.get(call.id)) for call in calls]}
     return step
+
+
+def _call_id(item: ToolItem) -> CallId:
+    return item.call_id or CallId(item.id)
+
+
+def _reported(item: ToolItem) -> Call:
+    """A call that would have led to this item."""
+    arguments: Json
+    match item:
+        case CommandExecution(command=command):
+            name, arguments = "shell", {"command": command}
+        case FileChange(changes=changes):
+            name, arguments = "file_change", {"paths": [change.path for change in changes]}
+        case McpToolCall(server=server, tool=tool, arguments=arguments):
+            name = f"{server}/{tool}"
+        case WebSearch(query=query):
+            name, arguments = "web_search", {"query": query}
+        case Plan(entries=entries):
+            name, arguments = "plan", {"entries": msgspec.to_builtins(entries)}
+        case ToolCall(name=name, arguments=arguments):
+            pass
+        case Artifact(path=path):
+            name, arguments = "artifact", {"path": path}
+        case _ as never:
+            assert_never(never)
+    return Call(id=_call_id(item), name=name, arguments=msgspec.json.encode(arguments or {}).decode())
 
 
 def _call(call: Call) -> Json:
@@ -81,7 +128,9 @@ def _call(call: Call) -> Json:
 
 
 def _result(call: Call, item: ToolItem | None) -> Json:
-    text = item.result.text if item is not None and item.result is not None else "not executed"
+    text = "not executed"
+    if item is not None:
+        text = item.result.text if item.result is not None else getattr(item, "output", "")
     return {"source_call_id": call.id, "content": text, "extra": {"status": item.status if item else "skipped"}}
 
 

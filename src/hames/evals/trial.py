@@ -18,6 +18,7 @@ from hames.app import open_engine
 from hames.config.load import Options
 from hames.domain.errors import HarnessError
 from hames.domain.events import TurnEnded, UsageReported
+from hames.domain.items import ToolItem
 from hames.domain.json import Json
 from hames.domain.models import Price
 from hames.domain.state import ThreadState
@@ -196,10 +197,14 @@ class Trial:
         turns, used = done.state.turns, done.state.usage
         replies = {(turn.id, item.step) for turn in turns for item in turn.items if item.step > 0}
         replies |= {(turn.id, called.step) for turn in turns for called in turn.calls}
+        calls = sum(len(turn.calls) for turn in turns)
+        works = sum(isinstance(item, ToolItem) for turn in turns for item in turn.items)
+        # An agent with a loop of its own tells what it did, and not how often it asked its model.
+        own_loop = works and not calls
         return replace(
             result,
-            steps=len(replies),
-            calls=sum(len(turn.calls) for turn in turns),
+            steps=None if own_loop else len(replies),
+            calls=calls or works,
             input_tokens=prompt_tokens(used),
             output_tokens=used.output_tokens,
             cost_usd=thread_cost(done.state, self._price_of),
