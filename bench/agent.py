@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import anyio
 from msgspec.structs import replace
@@ -395,39 +395,72 @@ class Ending(NamedTuple):
 Script = Callable[[Stage], Brain]
 Judge = Callable[[Stage, int], Ending]
 
+
+class NearMiss(NamedTuple):
+    """An edit as a model makes it that remembers a file wrongly, and as it should have been."""
+
+    name: str
+    text: str
+    remembered: tuple[str, str]
+    right: tuple[str, str]
+
+    def outcome(self, now: str) -> Literal["unchanged", "meant", "otherwise"]:
+        """Both ways of writing the new line are what was meant, as long as the file still makes sense."""
+        old, new = self.right
+        good = {self.text.replace(old, new), self.text.replace(old, self.remembered[1])}
+        if now == self.text:
+            return "unchanged"
+        try:
+            compile(now, self.name, "exec")
+        except SyntaxError:
+            return "otherwise"
+        return "meant" if now in good else "otherwise"
+
+
 NEAR_MISSES = (
-    # file, its text, the text that the model remembers, what it should become, the right text
-    ("spaces.py", "def a():\n    return  1\n", "    return 1", "    return 2", "    return  1"),
-    ("tabs.py", "def b():\n\treturn 1\n", "    return 1", "\treturn 2", "\treturn 1"),
-    ("quotes.py", "name = 'Ann'\n", 'name = "Ann"', "name = 'Bob'", "name = 'Ann'"),
-    ("typo.py", "# recieve it\nvalue = 1\n", "# receive it\nvalue = 1", "# it\nvalue = 2", "# recieve it\nvalue = 1"),
-    ("trailing.py", "x = 1   \ny = 2\n", "x = 1\ny = 2", "x = 1\ny = 3", "x = 1   \ny = 2"),
-    ("indent.py", "if a:\n        go()\n", "if a:\n    go()", "if a:\n        stop()", "if a:\n        go()"),
+    NearMiss(
+        "spaces.py", "def a():\n    return  1\n", ("    return 1", "    return 2"), ("    return  1", "    return 2")
+    ),
+    NearMiss(
+        "tabs.py", "def b():\n\tx = 0\n\treturn 1\n", ("    return 1", "    return 2"), ("\treturn 1", "\treturn 2")
+    ),
+    NearMiss("quotes.py", "name = 'Ann'\n", ('name = "Ann"', 'name = "Bob"'), ("name = 'Ann'", "name = 'Bob'")),
+    NearMiss(
+        "typo.py",
+        "# recieve it\nvalue = 1\n",
+        ("# receive it\nvalue = 1", "# receive it\nvalue = 2"),
+        ("# recieve it\nvalue = 1", "# recieve it\nvalue = 2"),
+    ),
+    NearMiss(
+        "trailing.py", "x = 1   \ny = 2\n", ("x = 1\ny = 2", "x = 1\ny = 3"), ("x = 1   \ny = 2", "x = 1   \ny = 3")
+    ),
+    NearMiss(
+        "indent.py",
+        "if a:\n        go()\n        on()\n",
+        ("if a:\n    go()", "if a:\n    stop()"),
+        ("if a:\n        go()", "if a:\n        stop()"),
+    ),
 )
 
 
 def near_miss(stage: Stage) -> Brain:
-    files = [stage.file(name, text) for name, text, *_ in NEAR_MISSES]
+    files = [stage.file(miss.name, miss.text) for miss in NEAR_MISSES]
     yield [stage.use(stage.peer.read(path)) for path in files]
-    for path, (_, text, wrong, new, right) in zip(files, NEAR_MISSES, strict=True):
-        use = stage.use(stage.peer.edit(path, wrong, new))
+    for path, miss in zip(files, NEAR_MISSES, strict=True):
+        use = stage.use(stage.peer.edit(path, *miss.remembered))
         yield [use]
-        if path.read_text() == text and all(line in stage.result(use) for line in right.split("\n")):
-            yield [stage.use(stage.peer.edit(path, right, new))]  # repaired from the error alone
-            if path.read_text() != text:
+        if path.read_text() == miss.text and all(line in stage.result(use) for line in miss.right[0].split("\n")):
+            yield [stage.use(stage.peer.edit(path, *miss.right))]  # repaired from the error alone
+            if path.read_text() != miss.text:
                 stage.happened.append("repaired")
     yield "Done."
 
 
 def judge_near_miss(stage: Stage, code: int) -> Ending:
-    done = broken = 0
-    for name, text, _, new, right in NEAR_MISSES:
-        now = (stage.workspace / name).read_text()
-        done += now == text.replace(right, new)
-        broken += now not in (text, text.replace(right, new))
-    total, repaired = len(NEAR_MISSES), len(stage.happened)
-    words = f"{done - repaired} applied as meant, {repaired} repaired from the error, {broken} files changed otherwise"
-    return Ending(done == total, f"{words}, of {total}")
+    found = [miss.outcome((stage.workspace / miss.name).read_text()) for miss in NEAR_MISSES]
+    done, total, repaired = found.count("meant"), len(NEAR_MISSES), len(stage.happened)
+    words = f"{done - repaired} applied as meant, {repaired} repaired from the error"
+    return Ending(done == total, f"{words}, {found.count('otherwise')} files changed otherwise, of {total}")
 
 
 TWICE = "def first():\n    x = 1\n    return x\n\n\ndef second():\n    x = 1\n    return x\n"
