@@ -24,6 +24,9 @@ bench = load_bench()
 pytestmark = pytest.mark.needs("bwrap")
 RECOVERS = ("ambiguous place", f"{bench.EDITS} edits in a row")
 
+REWRITTEN = ("window exceeded", "reply cut inside a call", "empty reply")
+"""After these the model need not be shown everything that was sent before: a summary, or a reply left out."""
+
 
 @pytest.mark.parametrize("name", bench.BRAINS)
 async def test_a_model_that_errs_breaks_nothing(name: str) -> None:
@@ -34,7 +37,7 @@ async def test_a_model_that_errs_breaks_nothing(name: str) -> None:
         assert row.recovered == "yes", row
     if name == "near-miss edits":
         assert "0 files changed otherwise" in row.words, row
-    if name != "window exceeded" and row.requests > 1:
+    if name not in REWRITTEN and row.requests > 1:
         kept, of = row.prefix.split("/")
         assert kept == of, f"a request did not begin with the one before: {row}"
 
