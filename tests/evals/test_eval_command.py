@@ -56,6 +56,19 @@ def test_results_and_trajectories_are_saved(tmp_path: Path, capsys: pytest.Captu
     assert (out / "fix-rounding-1" / "check.txt").exists()
 
 
+def test_a_saved_thread_is_exported_as_a_trajectory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["--data-dir", str(tmp_path / "data")]
+    assert main(["run", "Greet me", "--model", "scripted/hello", "--quiet", *data]) == 0
+    capsys.readouterr()
+    assert main(["threads", "export", "last", "--format", "trajectory", *data]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema_version"] == "ATIF-v1.7"
+    assert [(step["source"], step["message"][:8]) for step in told["steps"]] == [
+        ("user", "Greet me"),
+        ("agent", "Hello. I"),
+    ]
+
+
 def test_nothing_is_left_behind_unless_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,11 +85,10 @@ async def test_pipes_and_links_that_an_agent_leaves_do_not_hold_up_the_check(tmp
 
 
 async def test_a_time_limit_ends_the_agent_and_the_check_still_decides(tmp_path: Path) -> None:
-    slow = [[{"call": "shell", "with": {"command": "touch made"}}], [{"hang": True}]]
-    task = make_task(tmp_path, limit=3, check="[ -e made ]", oracle=json.dumps(slow))
+    task = make_task(tmp_path, limit=1, setup="touch made", check="[ -e made ]", oracle='[[{"hang": true}]]')
     result = await one(tmp_path, task)
     assert result.ending == "timeLimit"
-    assert result.passed, "what was done in time counts"
+    assert result.passed, "what is there counts"
 
 
 async def test_a_task_whose_setup_fails_is_called_broken(tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ async def test_any_program_can_be_the_agent(tmp_path: Path, words: tuple[str, ..
 
 async def test_an_agent_program_is_ended_with_its_children_at_the_time_limit(tmp_path: Path) -> None:
     words = ("sh", "-c", "echo $$ > group; sleep 600 & sleep 600")
-    task = make_task(tmp_path, limit=2, check="false")
+    task = make_task(tmp_path, limit=5, check="false")
     result = await one(tmp_path, task, contender=Contender(name="slow", command=words))
     assert (result.ending, result.why) == ("timeLimit", "the time limit is over")
     group = int((tmp_path / "work" / "task-1" / "workspace" / "group").read_text())
