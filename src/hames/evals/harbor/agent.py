@@ -1,7 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """Hames as an agent of Harbor. `harbor` itself is not a dependency of ours: it imports this module, not we it.
 
-    harbor run -d terminal-bench@2.0 --agent-import-path hames.evals.harbor.agent:HamesAgent -m PROVIDER/MODEL
+    harbor run -d terminal-bench@2.0 --agent hames.evals.harbor.agent:HamesAgent --model PROVIDER/MODEL
 
 The container is the sandbox, so Hames adds none of its own (`externalSandbox`) and asks nothing.
 """
@@ -14,9 +14,11 @@ from typing import Any
 from harbor.agents.capabilities import AgentCapabilities
 from harbor.agents.installed.base import BaseInstalledAgent, with_prompt_template
 from harbor.agents.model_connection import ModelConnectionSpec
+from harbor.agents.options import InstalledAgentOptions
 from harbor.environments.base import BaseEnvironment
 from harbor.models.agent.context import AgentContext
 from harbor.models.trajectories import Trajectory
+from pydantic import Field
 
 from hames import __version__
 
@@ -24,15 +26,20 @@ PATH = 'export PATH="$HOME/.local/bin:$PATH"'
 EVENTS, TRAJECTORY, DATA = "hames.jsonl", "trajectory.json", "hames-threads"
 
 
+class HamesOptions(InstalledAgentOptions):
+    package: str | None = Field(
+        default=None, description="What is installed in the container: a requirement, or a wheel to upload"
+    )
+
+
 class HamesAgent(BaseInstalledAgent):
-    """`package` (`--agent-kwarg package=…`) is what is installed in the container: a requirement, or a wheel on this
-    machine, which is uploaded."""
+    options_model = HamesOptions
 
     capabilities = AgentCapabilities(atif=True)
     MODEL_CONNECTION = ModelConnectionSpec(passthrough=True)
 
-    def __init__(self, *args: Any, package: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, package: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, package=package, **kwargs)
         self._package = package or f"hames=={self._version or __version__}"
         self._is_wheel = Path(self._package).is_file()
 
