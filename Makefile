@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 
 .PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
-	test-clients test-live e2e spec-mutants docs release clean
+	test-clients test-live eval e2e spec-mutants docs release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-clients: setup ## test with the real clients of other projects
 
 test-live: setup ## test with a real local model, without network
 	$(PYTEST) tests/live
+
+eval: setup ## play the solutions of all evaluation tasks through every client, and check them with Harbor
+	$(PYTEST) tests/evals -n $(WORKERS)
 
 spec-mutants: setup ## break every promise of specs/ on purpose and check that its test fails (JOBS=n)
 	$(BIN)/python scripts/spec_mutants.py --jobs $${JOBS:-2}

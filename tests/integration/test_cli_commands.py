@@ -172,6 +172,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         "setup": ["--model"],
         "mcp": ["--cwd"],
         "sandbox": ["--cwd"],
+        "eval": ["--model", "--agent", "--sandbox", "--log-file", "--log-level"],
     }
 
 

@@ -20,6 +20,7 @@ FIXED = {
     "approval_policy": ("never", "onRequest", "unlessTrusted", "always"),
     "sandbox": ("readOnly", "workspaceWrite", "dangerFullAccess", "externalSandbox"),
     "agent": ("codex",),
+    "hames eval agent": ("oracle", "perturbed", "nothing", "codex"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 LOOKED_UP = {
@@ -94,8 +95,8 @@ def _complete(parser: ArgumentParser) -> None:
                 _complete(command)
             continue
         kind = LOOKED_UP.get(f"{parser.prog} {action.dest}", LOOKED_UP.get(action.dest, ""))
-        if action.dest in FIXED:
-            action.choices = FIXED[action.dest]
+        if choices := FIXED.get(f"{parser.prog} {action.dest}", FIXED.get(action.dest, ())):
+            action.choices = choices
         elif kind:
             ask = f"(hames completion --values {kind} 2>/dev/null)"
             _set_completion(action, {"bash": f"_hames_{kind}", "zsh": f"_hames_{kind}", "fish": ask})

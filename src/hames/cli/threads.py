@@ -3,7 +3,7 @@
   hames threads                          the latest, newest first
   hames threads list --search cart --json
   hames threads show last
-  hames threads export last > notes.md   or --format json
+  hames threads export last > notes.md   or --format json, or --format trajectory (ATIF, for Harbor's tools)
   hames threads fork ID                  a copy, to try something else
   hames threads archive ID               unarchive ID brings it back
   hames threads rm ID                    delete it; asks first, unless --yes is given
@@ -32,6 +32,7 @@ from hames.domain.errors import InvalidCommand
 from hames.protocols.flint import messages as m
 
 ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm", "check")
+FORMATS = ("markdown", "json", "trajectory")
 PAGE = 100
 TITLE_CELLS = 60
 LEAST_TITLE_CELLS = 16
@@ -47,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--search", metavar="WORDS", help="list threads that contain these words")
     parser.add_argument("--limit", metavar="N", type=flags.positive, default=20, help="how many (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--format", choices=("markdown", "json"), default="markdown", help="format of an export")
+    parser.add_argument("--format", choices=FORMATS, default="markdown", help="format of an export")
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     parser.add_argument("--repair", action="store_true", help="with check: mend what can be mended")
     flags.add_shared(parser, flags.THREADS)
@@ -68,6 +69,10 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
         return await _list(args, client)
     thread_id = await find(client, args.thread, archived=args.action == "unarchive")
     match args.action:
+        case "export" if args.format == "trajectory":
+            from hames.evals.saved_threads import saved_trajectory
+
+            print(await saved_trajectory(flags.options(args), thread_id))
         case "show" | "export":
             thread = await client.read_thread(thread_id)
             if args.json or (args.action == "export" and args.format == "json"):

@@ -20,6 +20,8 @@ from hames.sandbox.walls.view.system import system_mounts
 
 _KERNEL = ("/dev", "/proc", "/sys")
 _HOMES = ("/home", "/Users", "/var/home", "/root")
+_SHARED = ("/dev/shm", "/run", "/tmp", "/var/tmp")
+"""Everybody's, and empty inside: a repository that somebody made there is not the one of a workspace below."""
 
 _MOMENT_SECONDS = 2.0
 _MOST_KNOWN = 64
@@ -141,7 +143,7 @@ def _forbidden(home: str) -> Callable[[str], bool]:
 
     def forbidden(path: str) -> bool:
         parent = path.rpartition("/")[0]
-        whole_home = path in ("", "/", *_HOMES) or parent in _HOMES[:3] or is_inside(home, path)
+        whole_home = path in ("", "/", *_HOMES, *_SHARED) or parent in _HOMES[:3] or is_inside(home, path)
         return whole_home or any(is_inside(secret, path) for secret in secrets)
 
     return forbidden

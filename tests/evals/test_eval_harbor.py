@@ -1,0 +1,105 @@
+"""Harbor's own code reads what we write: trajectories, tasks, and the agent. Installed once into `.tools/harbor`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from eval_support import TASKS
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / ".tools" / "harbor"
+HARBOR = "harbor==0.24.0"
+PYTHONS = ("python3.14", "python3.13", "python3.12")
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("bwrap")]
+
+READ_ALL = """
+import json, pathlib, sys
+from harbor.models.task.task import Task
+from harbor.models.trajectories import Trajectory
+for path in pathlib.Path(sys.argv[1]).glob("*/trajectory.json"):
+    print("trajectory", len(Trajectory.model_validate(json.loads(path.read_text())).steps) > 1)
+for path in pathlib.Path(sys.argv[2]).iterdir():
+    print("task", bool(Task(path).instruction))
+"""
+RUN_AGENT = """
+import asyncio, os, pathlib, sys
+from harbor.environments.base import ExecResult
+from harbor.models.agent.context import AgentContext
+from hames.evals.harbor.agent import HamesAgent
+
+class Here:
+    default_user = None
+
+    async def exec(self, command, cwd=None, env=None, **_):
+        process = await asyncio.create_subprocess_shell(
+            command, cwd=cwd or sys.argv[2], env={**os.environ, **(env or {})}, stdout=-1, stderr=-1,
+            executable="/bin/bash")
+        out, err = await process.communicate()
+        return ExecResult(stdout=out.decode(), stderr=err.decode(), return_code=process.returncode)
+
+logs = pathlib.Path(sys.argv[1])
+agent = HamesAgent(logs_dir=logs, model_name=sys.argv[3])
+agent.environment_logs_dir = pathlib.PurePosixPath(logs)
+context = AgentContext()
+asyncio.run(agent.run("Say 'hello' & leave.", Here(), context))
+agent.populate_context_post_run(context)
+print(context.n_input_tokens > 0, context.n_output_tokens > 0)
+"""
+
+
+@pytest.fixture(scope="session")
+def harbor_python() -> str:
+    """A Python with Harbor; it needs 3.12."""
+    python, mark = HOME / "bin" / "python", HOME / "installed"
+    if not mark.exists() or mark.read_text() != HARBOR:
+        versions = sorted(map(str, Path.home().glob(".pyenv/versions/3.1[2-9]*/bin/python")), reverse=True)
+        found = next(filter(_runs, [*(shutil.which(name) or "" for name in PYTHONS), *versions]), None)
+        if found is None:
+            pytest.skip("Harbor needs Python 3.12, which this machine does not have")
+        uv = str(Path(sys.executable).parent / "uv")
+        for words in (
+            [uv, "venv", "-q", "--clear", "--python", found, str(HOME)],
+            [uv, "pip", "install", "-q", "--python", str(python), HARBOR],
+        ):
+            done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
+            assert done.returncode == 0, done.stderr
+        mark.write_text(HARBOR)
+    return str(python)
+
+
+def _runs(path: str) -> bool:
+    """A version manager has names for versions that are not installed."""
+    return bool(path) and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+def in_harbor(python: str, program: str, *words: str) -> list[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [python, "-c", program, *words], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_harbor_reads_every_trajectory_and_every_task(harbor_python: str, tmp_path: Path) -> None:
+    hames = [sys.executable, "-m", "hames", "eval", str(TASKS)]
+    out, tasks = tmp_path / "out", tmp_path / "tasks"
+    subprocess.run([*hames, "--agent", "perturbed", "--jobs", "3", "--out", str(out)], check=True, timeout=300)
+    subprocess.run([*hames, "--export-harbor", str(tasks)], check=True, timeout=60)
+    told = in_harbor(harbor_python, READ_ALL, str(out), str(tasks))
+    assert told == ["trajectory True"] * 30 + ["task True"] * 30
+
+
+def test_harbor_runs_hames_and_counts_its_tokens(harbor_python: str, tmp_path: Path) -> None:
+    logs, workspace = tmp_path / "logs", tmp_path / "workspace"
+    logs.mkdir()
+    workspace.mkdir()
+    told = in_harbor(harbor_python, RUN_AGENT, str(logs), str(workspace), "scripted/hello")
+    assert told == ["True True"]
+    assert "Say 'hello' & leave." in (logs / "trajectory.json").read_text()
+    assert '"type":"result"' in (logs / "hames.jsonl").read_text().replace(" ", "")
