@@ -6,7 +6,7 @@ Rooms implement these and import no other room; `app.py` joins them.
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
-from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
+from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import (
     Ask,
@@ -29,6 +29,7 @@ __all__ = [
     "Agent",
     "AgentThread",
     "Ask",
+    "BackgroundProcess",
     "ClientToolCall",
     "Clock",
     "Compact",
@@ -55,6 +56,7 @@ __all__ = [
     "Store",
     "Task",
     "Tell",
+    "TerminalSize",
     "Tool",
     "ToolClient",
     "ToolFailed",
