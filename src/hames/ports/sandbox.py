@@ -1,7 +1,7 @@
 """The sandbox that starts programs, and the judgement which commands need no question."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hames.domain.policy import SandboxPolicy
 from hames.domain.rulings import Verdict
@@ -61,6 +61,7 @@ class Process(Protocol):
         ...
 
 
+@runtime_checkable
 class BackgroundProcess(Process, Protocol):
     """A program that was launched with `background`."""
 

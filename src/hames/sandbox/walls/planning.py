@@ -144,7 +144,7 @@ def plan_bubblewrap(
         contained=True,
         tmp="/tmp",
         private_home=view.private_home,
-        files=[filter_fd, reader, status.writer, *files.values(), *([gate] if gate is not None else []), *(joined or ())],
+        files=[filter_fd, reader, status.writer, *files.values(), *([] if gate is None else [gate]), *(joined or ())],
         kept=[writer],
         sockets=frozenset(mount.path for mount in layers if mount.how == "masked"),
         began=status.began,
@@ -179,9 +179,7 @@ def launcher_command(launch: Launch, argv: Sequence[str], joined: tuple[int, int
     return script_command(launcher_program.__file__, *words, *argv)
 
 
-def _begin(
-    after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount], *, background: bool = False
-) -> Check:
+def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount], *, background: bool = False) -> Check:
     """Also looks at a repository beside the roots that a linked worktree writes to."""
     beside = [mount.path for mount in guarded if mount.how == "write"]
     beside = [path for path in beside if not any(is_inside(path, root) for root in access.roots)]
