@@ -18,7 +18,6 @@ from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, Works
 from hames.sandbox.local import LocalSandbox
 from hames.tools.background import BackgroundLimits
 from hames.tools.registry import STANDARD, ToolLimits
-
 from toolbench import Workshop, workshop
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -106,7 +105,12 @@ async def test_a_terminal_is_resized_and_interrupted(tmp_path: Path) -> None:
         )
         assert "did not appear" not in sized.text
         await shop.do(
-            "process", action="write", process=1, input="echo go; sleep 1000\n", until="\ngo", timeout_seconds=60
+            "process",
+            action="write",
+            process=1,
+            input="sh -c 'echo go; exec sleep 1000'\n",
+            until="\ngo",
+            timeout_seconds=60,
         )
         await shop.do("process", action="write", process=1, input="\x03")
         after = await shop.do(
@@ -117,7 +121,7 @@ async def test_a_terminal_is_resized_and_interrupted(tmp_path: Path) -> None:
 
 async def test_without_a_terminal_input_is_a_pipe_that_can_be_closed(tmp_path: Path) -> None:
     async with shop_behind(tmp_path / "w") as shop:
-        await shop.do("shell", command="sort; test -t 0 || echo pipe", background=True)
+        await shop.do("shell", command="echo up; sort; test -t 0 || echo pipe", background=True)
         await shop.do("process", action="write", process=1, input="b\na\n")
         done = await shop.do("process", action="write", process=1, close_input=True, until="pipe", timeout_seconds=60)
         assert done.text.startswith("a\nb\npipe\n")
@@ -133,9 +137,10 @@ async def test_signals_reach_the_program_and_not_its_sandbox(tmp_path: Path) -> 
     async with shop_behind(tmp_path / "w") as shop:
         await shop.do("shell", command=command, background=True)
         await shop.do("process", action="wait", process=1, until="ready", timeout_seconds=60)
-        await shop.do("process", action="signal", process=1, signal="USR1")
-        waited = await shop.do("process", action="wait", process=1, until="got usr1", timeout_seconds=60)
-        assert "is running" in waited.text or "got usr1" in waited.text
+        sent = await shop.do("process", action="signal", process=1, signal="USR1")
+        if "got usr1" not in sent.text:
+            sent = await shop.do("process", action="wait", process=1, until="got usr1", timeout_seconds=60)
+        assert "got usr1" in sent.text and "is running" in sent.text
         await shop.do("process", action="signal", process=1, signal="TERM")
         last = await shop.do("process", action="wait", process=1, timeout_seconds=60)
         assert "ended with exit code 3" in last.text
@@ -144,7 +149,9 @@ async def test_signals_reach_the_program_and_not_its_sandbox(tmp_path: Path) -> 
 async def test_all_of_them_end_with_the_thread(tmp_path: Path) -> None:
     async with shop_behind(tmp_path / "w") as shop:
         for _ in range(3):
-            await shop.do("shell", command="sleep 4242.5 & sleep 4242.5", background=True, timeout_seconds=500)
+            await shop.do(
+                "shell", command="sleep 4242.5 & echo up; sleep 4242.5; :", background=True, timeout_seconds=500
+            )
         with anyio.fail_after(60):
             while len(left("sleep 4242.5")) < 6:
                 await anyio.sleep(0.01)
@@ -185,10 +192,10 @@ async def test_one_that_ends_at_once_is_told_like_a_command(tmp_path: Path) -> N
 
 async def test_input_is_judged_like_a_command_and_looking_is_not(tmp_path: Path) -> None:
     async with shop_behind(tmp_path / "w") as shop:
-        await shop.do("shell", command="cat", background=True)
+        await shop.do("shell", command="echo up; cat", background=True)
         write = await shop.prepare("process", action="write", process=1, input="rm -rf /\n")
         assert write.intent == RunCommand(
-            command="rm -rf /\n", cwd=str(tmp_path / "w"), repeatable=False, process="process 1: cat"
+            command="rm -rf /\n", cwd=str(tmp_path / "w"), repeatable=False, process="process 1: echo up; cat"
         )
         assert (await shop.prepare("process", action="poll", process=1)).intent == Harmless()
         shop.place = replace(shop.place, sandbox=ReadOnly())
@@ -198,7 +205,7 @@ async def test_input_is_judged_like_a_command_and_looking_is_not(tmp_path: Path)
 
 async def test_a_process_outside_the_sandbox_says_so_when_it_gets_input(tmp_path: Path) -> None:
     async with shop_behind(tmp_path / "w") as shop:
-        work = await shop.prepare("shell", command="cat", background=True)
+        work = await shop.prepare("shell", command="echo up; cat", background=True)
         await shop.run(work, DangerFullAccess())
         write = await shop.prepare("process", action="write", process=1, input="x\n")
         assert isinstance(write.intent, RunCommand) and write.intent.unsandboxed

@@ -60,9 +60,10 @@ class RunningCommand:
         self._dropped = 0
         self._plain = PlainOutput()
         self._spool = OutputSpool(files, limits.told_bytes)
-        self._spool_was_told = False
         self.bytes_seen = 0
         self.code: int | None = None
+        self.first_words: str | None = None
+        """What was told when it was started. Whoever waits for something first does not wait for what was there."""
         self.changed = anyio.Event()
 
     @property
@@ -110,8 +111,8 @@ class RunningCommand:
         self._wake()
 
     def has(self, text: str) -> bool:
-        """Whether it is in what the model has not read yet."""
-        return text in self._text(bytes(self._unread))
+        """Whether it is in what the model has not read yet, or was told when it was started and nothing since."""
+        return text in plain(bytes(self._unread)).decode("utf-8", "replace") or text in (self.first_words or "")
 
     def take(self) -> str:
         """What the model has not read yet, within bounds."""
@@ -126,9 +127,6 @@ class RunningCommand:
         if (dropped or brief.omitted_bytes) and (note := self._spool.note()):
             self.notes.append(note)
         return text.replace("\0", "␀")
-
-    def _text(self, raw: bytes) -> str:
-        return plain(raw).decode("utf-8", "replace")
 
     def _wake(self) -> None:
         self.changed.set()

@@ -159,6 +159,7 @@ class _Write:
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:  # noqa: ARG002
         one, data, facts = self._one, self._text.encode(), list[str]()
+        one.first_words = None
         taken = await one.process.write(data) if data else 0
         if taken < len(data):
             facts.append(f"it took {taken:,} of {len(data):,} bytes: it does not read its input")
@@ -199,6 +200,7 @@ async def _resize(one: RunningCommand, size: TerminalSize) -> str:
 def _told(one: RunningCommand, facts: Sequence[str]) -> tuple[str, ToolResult]:
     status = one.status()
     text = one.take()
+    one.first_words = None
     notes, one.notes[:] = list(one.notes), []
     one.end_was_told = one.end_was_told or not status.running
     if status.running:

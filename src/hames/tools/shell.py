@@ -41,7 +41,7 @@ from hames.tools.script_files import ScriptFiles, is_plain_word, script_files
 from hames.tools.works import off_the_loop
 
 LAST_WORDS_SECONDS = 5
-FIRST_WORDS_SECONDS = 2.0
+FIRST_WORDS_SECONDS = 1.5
 FIRST_QUIET_SECONDS = 0.3
 """How long a start in the background waits for output, and for a pause in it."""
 
@@ -264,7 +264,10 @@ class _BackgroundCommand(_Command):
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
         started = self._clock.monotonic()
-        number = self._background.reserve()
+        try:
+            number = self._background.reserve()
+        except ToolFailed as error:
+            return self._not_started(str(error))
         try:
             process = await self._sandbox.spawn(replace(self._launch, policy=policy))
             if not isinstance(process, BackgroundProcess):
@@ -286,6 +289,7 @@ class _BackgroundCommand(_Command):
             self._background.release()
         await one.settle(quiet=FIRST_QUIET_SECONDS, most=FIRST_WORDS_SECONDS)
         ended, text = not one.running, one.take()
+        one.first_words = text
         if text:
             await tell(text)
         if ended and one.code is not None:
