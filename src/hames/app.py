@@ -22,7 +22,6 @@ from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.domain.errors import HarnessError, Misconfigured
-from hames.domain.guardrails import SOCKET
 from hames.domain.ids import ItemId
 from hames.domain.items import UserInput
 from hames.domain.models import ModelCard
@@ -241,9 +240,9 @@ def sandbox_settings(options: Options) -> "SandboxSettings":
 
 
 def hidden_paths(options: Options) -> tuple[str, ...]:
-    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, other threads.
+    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, threads.
 
-    Threads in the workspace's own `.harness` can be read, as ever, and not changed.
+    The sandbox itself hides the workspace's own `.harness`.
     """
     config = Path(user_config(options.environment))
     # A directory of our own holds nothing else; one that was named may.
@@ -252,7 +251,7 @@ def hidden_paths(options: Options) -> tuple[str, ...]:
         if "HAMES_CONFIG" in options.environment
         else [config.parent]
     )
-    data = [options.data_dir / SOCKET] if options.data_dir == options.cwd / DATA else [options.data_dir]
+    data = [] if options.data_dir == options.cwd / DATA else [options.data_dir]
     log = [Path(options.log_file).absolute()] if options.log_file else []
     if options.state_dir.is_relative_to(options.cwd):
         # A directory that does not exist could be made by a command, and would be believed.

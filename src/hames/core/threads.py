@@ -85,7 +85,8 @@ class LoadedThread:
 
     @property
     def can_unload(self) -> bool:
-        """Nothing runs, also not in the background, nobody watches, nothing is about to start: it is on the disk as it is here."""
+        """Nothing runs, also not in the background, nobody watches, nothing is about to start: it is on the disk as it
+        is here."""
         state = self.thread.state
         waits = bool(state.queue) and not state.queue_held
         works = self.processes is not None and self.processes.is_any_running()

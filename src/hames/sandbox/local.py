@@ -17,7 +17,6 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.domain.errors import SandboxUnavailable
-from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits, ToolFailed
@@ -31,6 +30,7 @@ from hames.sandbox.trust.commands.hardening import READING
 from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
+from hames.sandbox.walls.hidden_paths import own_data
 from hames.sandbox.walls.launch_plan import LaunchPlan
 from hames.sandbox.walls.mounts import writable_roots
 from hames.sandbox.walls.overlays import Overlays
@@ -277,7 +277,7 @@ class LocalSandbox:
         # A root that holds the home directory holds its caches, too, and is too large to look through.
         surveyed = [root for root in workspaces if not is_inside(self._home, root)]
         seen = tuple(self._surveys.setdefault(root, WorkspaceSurvey(root)).look() for root in surveyed)
-        hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
+        hidden = (*self._settings.hidden, *own_data((launch.workspace, *roots)))
         reach = CommandAccess(
             roots=tuple(roots),
             network=network,
@@ -372,11 +372,6 @@ class LocalSandbox:
             return Walls(kind="landlock", degraded=True, sentence=sentence, version=str(landlock.abi()))
         sentence = f"bubblewrap {found.version} with a system-call filter"
         return Walls(kind="bubblewrap", degraded=False, sentence=sentence, path=found.path, version=found.version)
-
-
-def _own_sockets(directories: Sequence[str]) -> tuple[str, ...]:
-    """Where a server of ours listens if one runs there. Its path may be too long to stand in the kernel's list."""
-    return tuple(f"{directory}/.harness/{SOCKET}" for directory in directories)
 
 
 def _named_roots(policy: SandboxPolicy) -> tuple[str, ...]:
