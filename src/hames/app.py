@@ -231,6 +231,7 @@ def sandbox_settings(options: Options) -> "SandboxSettings":
 
     return SandboxSettings(
         extra_path=options.extra_path,
+        user_path=True,
         extra_read=options.extra_read,
         extra_cache=options.extra_cache,
         allow_degraded=options.allow_degraded,
@@ -305,8 +306,14 @@ class Toolbox:
 
         options = self._options
         sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
-        limits, search = tool_limits(options), options.search_command
-        return offered_tools(options, BuiltinTools(sandbox, self._clock, limits=limits, search_command=search)), sandbox
+        own = BuiltinTools(
+            sandbox,
+            self._clock,
+            limits=tool_limits(options),
+            search_command=options.search_command,
+            output_directory=str(options.state_dir / "outputs"),
+        )
+        return offered_tools(options, own), sandbox
 
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)

@@ -21,7 +21,7 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, San
 from hames.domain.value import Value
 from hames.ports import Launch, Limits, ToolFailed
 from hames.sandbox.paths import is_inside
-from hames.sandbox.processes.environment import child_environment, safe_directories
+from hames.sandbox.processes.environment import child_environment, safe_directories, safe_user_path
 from hames.sandbox.processes.guardian import Guardian
 from hames.sandbox.processes.limits import memory_limit, readable
 from hames.sandbox.processes.local_process import LocalProcess, start
@@ -52,6 +52,8 @@ class SandboxSettings(Value):
     """Landlock instead of bubblewrap where there is no bubblewrap. Weaker, and therefore never silent."""
     extra_path: tuple[str, ...] = ()
     """Directories before the system's on PATH; those that others or the agent can write to are left out."""
+    user_path: bool = False
+    """Children get the user's own PATH, as far as it is safe and they can see it, and not only the system's."""
     inherit: tuple[str, ...] = ()
     """Names of environment variables that children get beside the usual few."""
     extra_read: tuple[str, ...] = ()
@@ -234,6 +236,7 @@ class LocalSandbox:
             home=self._home,
             job=job,
             extra_path=self._path(launch),
+            user_path=self._user_path(launch, plan),
             inherit=self._settings.inherit,
             tmp=plan.tmp,
             private_home=plan.private_home,
@@ -245,6 +248,12 @@ class LocalSandbox:
         writable = (launch.workspace, *_named_roots(launch.policy))
         named = [self._expand_home(path) for path in self._settings.extra_path]
         return safe_directories(named, writable=[os.path.realpath(path) for path in writable])
+
+    def _user_path(self, launch: Launch, plan: LaunchPlan) -> tuple[str, ...]:
+        if not self._settings.user_path:
+            return ()
+        writable = [os.path.realpath(path) for path in (launch.workspace, *_named_roots(launch.policy))]
+        return safe_user_path(self._environ.get("PATH", ""), writable=writable, is_shown=plan.is_shown)
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> LaunchPlan:
         if not Path(launch.cwd).is_dir():

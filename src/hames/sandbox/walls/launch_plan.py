@@ -37,6 +37,8 @@ class LaunchPlan:
     """Gives a started program its network. It has not begun before that. Raises `SandboxUnavailable`."""
     child: Callable[[], tuple[int, int] | None] | None = None
     """The first process inside and its network namespace. Waits for it."""
+    is_shown: Callable[[str], bool] = lambda _: True
+    """Whether the program can see a directory, given by its real path."""
     closing: Callable[[], Sequence[str]] = tuple
     inspect: Callable[[], Sequence[str]] = tuple
     """Looks at what a program in the background left so far, and returns notes."""

@@ -152,6 +152,7 @@ def plan_bubblewrap(
         environment=network.environment if network is not None else dict,
         connect=partial(_connect, network, status) if network is not None else None,
         child=status.child,
+        is_shown=Layers(layers).shows,
         closing=closing,
         inspect=check.inspect if check is not None else tuple,
     )
@@ -299,6 +300,7 @@ def _plan_without_mounts(
         tmp=tmp,
         variables=variables,
         files=[*files],
+        is_shown=lambda path: any(is_inside(path, shown) for shown in _readable(launch, access)),
         closing=closing,
         inspect=check.inspect if check is not None else tuple,
     )
