@@ -15,7 +15,6 @@ from hames.core.threads import IDLE_SECONDS, KEPT
 from hames.domain.approvals import RunCommand
 from hames.domain.commands import ArchiveThread, DeleteThread, ListProcesses, ResolveApproval
 from hames.domain.errors import InvalidCommand
-from hames.domain.events import ApprovalRequested
 from hames.domain.ids import ThreadId
 from hames.domain.items import CommandExecution
 from hames.domain.options import Settings
@@ -28,7 +27,7 @@ from hames.testing.fakes.clock import FakeClock
 from hames.testing.fakes.model import ScriptedModel, call, say
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
-from support import OneModel, created, started, turn_end
+from support import OneModel, created, question, started, turn_end
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -145,21 +144,17 @@ async def test_input_that_needs_a_word_waits_for_it(tmp_path: Path) -> None:
         watcher = await engine.watch(thread.id)
         await started(engine, thread.id)
         asked: list[RunCommand] = []
-        with anyio.fail_after(60):
-            async for change in watcher:
-                event = change.record.event
-                if isinstance(event, ApprovalRequested):
-                    assert isinstance(event.approval.intent, RunCommand)
-                    asked.append(event.approval.intent)
-                    decision = "once" if len(asked) == 1 else "reject"
-                    await engine.execute(ResolveApproval(approval_id=event.approval.id, decision=decision))
-                if change.after.running is None and len(asked) == 2:
-                    break
+        for decision in ("once", "reject"):
+            approval = (await question(watcher)).approval
+            assert isinstance(approval.intent, RunCommand)
+            asked.append(approval.intent)
+            await engine.execute(ResolveApproval(approval_id=approval.id, decision=decision))
+        ended = (await turn_end(watcher))[-1].after
         assert [(one.command, one.process) for one in asked] == [
             ("echo up; exec bash", ""),
             ("touch planted\n", "process 1: echo up; exec bash"),
         ]
-        item = [one for one in watcher.state.turns[-1].items if isinstance(one, CommandExecution)][-1]
+        item = [one for one in ended.turns[-1].items if isinstance(one, CommandExecution)][-1]
         assert item.status == "declined"
     assert not (tmp_path / "planted").exists()
     sandbox.close()

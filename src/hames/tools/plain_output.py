@@ -12,6 +12,8 @@ _ESCAPES = re.compile(
     rb"|\x1b[ -/]*[0-~]?"
 )
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]{0,2000}|[ -/]*)?\Z")
+_TO_LINE_START = re.compile(rb"\x1b\[(?:[01]?G|2K)")
+"""What spinners do instead of a carriage return."""
 _BELL = b"\x07"
 _LONGEST_LINE = 64 * 1024
 
@@ -23,7 +25,7 @@ def plain(output: bytes) -> bytes:
     """
     if not any(mark in output for mark in (b"\x1b", b"\r", b"\b", _BELL)):
         return output
-    text = _ESCAPES.sub(b"", output).replace(_BELL, b"")
+    text = _ESCAPES.sub(b"", _TO_LINE_START.sub(b"\r", output)).replace(_BELL, b"")
     return b"\n".join(map(_last_state, text.split(b"\n")))
 
 
