@@ -41,14 +41,14 @@ async def test_commands_do_not_find_the_threads_own_log(tmp_path: Path, policy: 
 async def test_a_committed_harness_directory_does_not_look_deleted(tmp_path: Path) -> None:
     async with shop_with_a_log(tmp_path, WorkspaceWrite()) as shop:
         for words in (["init", "-q"], ["add", "-A", "-f"]):
-            subprocess.run(["git", *words], cwd=tmp_path, check=True)  # noqa: S607
+            subprocess.run(["git", *words], cwd=tmp_path, check=True)
         status = await shop.do("shell", command="git status --porcelain")
         assert "AD" not in status.told and "A  .harness/threads/ses_1/events.jsonl" in status.told
 
 
 async def test_searching_tools_leave_out_git_and_the_log(tmp_path: Path) -> None:
     async with shop_with_a_log(tmp_path, WorkspaceWrite()) as shop:
-        subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)  # noqa: S607
+        subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
         (tmp_path / ".gitignore").write_text("*.log\n")
         (tmp_path / "noise.log").write_text("needle\n")
         for pattern in ("*", "**", "**/*"):

@@ -171,7 +171,8 @@ async def main():
     async with workshop(Path({root!r}), walls=LocalSandbox()) as shop:
         for policy in (WorkspaceWrite(), DangerFullAccess()):
             for how in ("background", "terminal"):
-                await shop.run(await shop.prepare("shell", command="echo up; setsid sleep {marker} & sleep {marker}", **{{how: True}}), policy)
+                command = "echo up; setsid sleep {marker} & sleep {marker}"
+                await shop.run(await shop.prepare("shell", command=command, **{{how: True}}), policy)
         print("up", flush=True)
         await anyio.sleep(600)
 anyio.run(main)
