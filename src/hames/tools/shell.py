@@ -290,14 +290,16 @@ class _BackgroundCommand(_Command):
         await one.settle(quiet=FIRST_QUIET_SECONDS, most=FIRST_WORDS_SECONDS)
         ended, text = not one.running, one.take()
         one.first_words = text
-        if text:
-            await tell(text)
+        going_on = f"running in the background as process {number}"
+        if text or not ended:
+            gap = "\n" if text and not text.endswith("\n") else ""
+            await tell(text if ended else f"{text}{gap}[{going_on}]\n")
         if ended and one.code is not None:
             one.end_was_told = True
             self._notes = tuple(one.notes)
             self._note_for_model(text.encode())
             return self._ended(one.code, self._clock.monotonic() - started, policy)
-        facts = [f"running in the background as process {number}; go on with the tool `process`", *one.notes]
+        facts = [f"{going_on}; go on with the tool `process`", *one.notes]
         one.notes.clear()
         words = [text.rstrip("\n") or "(no output yet)", *(f"[{fact}]" for fact in facts)]
         return replace(self.item, status="completed", result=ToolResult(text="\n".join(words)))

@@ -174,6 +174,8 @@ class LocalProcess:
     def _close_descriptors(self) -> None:
         """Closes descriptors, unless the reader still waits on them: it would wait for ever."""
         if self._finished and not self._reading:
+            if self._input is not None:
+                self._input.stop_waiting()
             self._pipe.close()
             if self._child.stdin is not None:
                 self._child.stdin.close()

@@ -12,6 +12,8 @@ from hames.ports import TerminalSize
 
 _END_OF_INPUT = b"\x04"
 _MOST_CELLS = 10_000
+_PATIENCE_SECONDS = 5.0
+"""How long a program may leave its input unread before what is left of it is given up."""
 
 
 class ProcessInput:
@@ -21,10 +23,11 @@ class ProcessInput:
         self._file = file
         self._terminal = terminal
         self._turn = anyio.Lock()
+        self._waiting = anyio.CancelScope()
         os.set_blocking(file.fileno(), False)
 
     async def write(self, data: bytes) -> int:
-        """How much was taken. It waits for a program that does not read; cancel it to stop waiting."""
+        """How much was taken. It waits a while for a program that does not read."""
         taken = 0
         async with self._turn:
             while taken < len(data) and not self._file.closed:
@@ -35,17 +38,21 @@ class ProcessInput:
                     pass
                 except OSError:  # it has ended, or closed its input
                     break
-                try:
-                    with anyio.fail_after(_PATIENCE_SECONDS):
-                        await anyio.wait_writable(self._file)
-                except (TimeoutError, anyio.ClosedResourceError):
+                with anyio.move_on_after(_PATIENCE_SECONDS) as self._waiting:
+                    await anyio.wait_writable(self._file)
+                if self._waiting.cancelled_caught:
                     break
         return taken
+
+    def stop_waiting(self) -> None:
+        """Before the descriptor is closed: nobody may wait on a number that means something else by then."""
+        self._waiting.cancel()
 
     def close(self) -> None:
         if self._file.closed:
             return
         if not self._terminal:
+            self.stop_waiting()
             self._file.close()
             return
         try:
@@ -57,10 +64,6 @@ class ProcessInput:
         if not self._terminal or self._file.closed:
             raise OSError("it has no terminal")
         set_size(self._file.fileno(), size)
-
-
-_PATIENCE_SECONDS = 5.0
-"""How long a program may leave its input unread before what is left of it is given up."""
 
 
 def open_terminal(size: TerminalSize) -> tuple[io.FileIO, int]:
