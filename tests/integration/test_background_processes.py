@@ -244,3 +244,23 @@ async def test_private_files_of_long_output_are_gone_with_the_thread(tmp_path: P
         assert (await shop.do("read", path=str(Path(path).parent / ".lock"))).failed
     assert not Path(path).parent.exists()
     assert path.startswith(tempfile.gettempdir())
+
+
+PROXY = "port=${HTTP_PROXY##*:}; (exec 3<>/dev/tcp/127.0.0.1/$port) && echo open $port"
+
+
+async def test_each_command_in_a_shared_network_has_a_proxy_of_its_own(tmp_path: Path) -> None:
+    policy = WorkspaceWrite(network_access=True)
+    async with shop_behind(tmp_path / "w", policy) as shop:
+        first = await shop.do("shell", command=f"{PROXY}; cat", background=True)
+        if "open" not in first.text:
+            first = await shop.do("process", action="wait", process=1, until="open", timeout_seconds=60)
+        ports = [re.search(r"open (\d+)", first.text)]
+        for _ in range(2):
+            ports.append(re.search(r"open (\d+)", (await shop.do("shell", command=PROXY)).text))
+        assert all(ports) and len({port[1] for port in ports if port}) == 3
+        assert ports[0]
+        reach = f"(exec 3<>/dev/tcp/127.0.0.1/{ports[0][1]}) && echo open"
+        assert "open" in (await shop.do("shell", command=reach)).told
+        walled = await shop.run(await shop.prepare("shell", command=reach), WorkspaceWrite())
+        assert "open" not in walled.told
