@@ -294,11 +294,12 @@ class _BackgroundCommand(_Command):
         if text or not ended:
             gap = "\n" if text and not text.endswith("\n") else ""
             await tell(text if ended else f"{text}{gap}[{going_on}]\n")
-        if ended and one.code is not None:
+        if ended:
+            code = one.code if one.code is not None else -signal.SIGKILL
             one.end_was_told = True
             self._notes = tuple(one.notes)
             self._note_for_model(text.encode())
-            return self._ended(one.code, self._clock.monotonic() - started, policy)
+            return self._ended(code, self._clock.monotonic() - started, policy)
         facts = [f"{going_on}; go on with the tool `process`", *one.notes]
         one.notes.clear()
         words = [text.rstrip("\n") or "(no output yet)", *(f"[{fact}]" for fact in facts)]

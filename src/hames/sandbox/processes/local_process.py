@@ -145,6 +145,8 @@ class LocalProcess:
         """The processes of the program itself: a wrapper and its helper are not among them."""
         if self._finished or self._poll() is not None:
             return set()
+        if not Path("/proc/self").is_dir():
+            return {self.pid}
         if not self._contained:
             return process_tree.tree(self.pid)
         wrapper = {self.pid, *process_tree.children(self.pid)}
