@@ -22,7 +22,6 @@ from hames.config.paths import DATA, user_config
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.domain.errors import HarnessError, Misconfigured
-from hames.domain.guardrails import SOCKET
 from hames.domain.ids import ItemId
 from hames.domain.items import UserInput
 from hames.domain.models import ModelCard
@@ -232,6 +231,7 @@ def sandbox_settings(options: Options) -> "SandboxSettings":
 
     return SandboxSettings(
         extra_path=options.extra_path,
+        user_path=True,
         extra_read=options.extra_read,
         extra_cache=options.extra_cache,
         allow_degraded=options.allow_degraded,
@@ -241,9 +241,9 @@ def sandbox_settings(options: Options) -> "SandboxSettings":
 
 
 def hidden_paths(options: Options) -> tuple[str, ...]:
-    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, other threads.
+    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, threads.
 
-    Threads in the workspace's own `.harness` can be read, as ever, and not changed.
+    The sandbox itself hides the workspace's own `.harness`.
     """
     config = Path(user_config(options.environment))
     # A directory of our own holds nothing else; one that was named may.
@@ -252,7 +252,7 @@ def hidden_paths(options: Options) -> tuple[str, ...]:
         if "HAMES_CONFIG" in options.environment
         else [config.parent]
     )
-    data = [options.data_dir / SOCKET] if options.data_dir == options.cwd / DATA else [options.data_dir]
+    data = [] if options.data_dir == options.cwd / DATA else [options.data_dir]
     log = [Path(options.log_file).absolute()] if options.log_file else []
     if options.state_dir.is_relative_to(options.cwd):
         # A directory that does not exist could be made by a command, and would be believed.
@@ -306,8 +306,14 @@ class Toolbox:
 
         options = self._options
         sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
-        limits, search = tool_limits(options), options.search_command
-        return offered_tools(options, BuiltinTools(sandbox, self._clock, limits=limits, search_command=search)), sandbox
+        own = BuiltinTools(
+            sandbox,
+            self._clock,
+            limits=tool_limits(options),
+            search_command=options.search_command,
+            output_directory=str(options.state_dir / "outputs"),
+        )
+        return offered_tools(options, own), sandbox
 
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)

@@ -64,6 +64,7 @@ CALLS: dict[str, Json] = {
     "write": {"path": "b.txt", "content": "new"},
     "patch": {"patch": "*** Begin Patch\n*** Add File: c.txt\n+c\n*** End Patch\n"},
     "shell": {"command": "echo hello"},
+    "process": {"action": "list"},
     "plan": {"entries": [{"step": "one", "status": "pending"}]},
     "artifact": {"path": "a.txt"},
 }

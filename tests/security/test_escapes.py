@@ -83,6 +83,12 @@ async def escapes(policy_name: str, bubblewrap: str) -> list[str]:
     return [finding.attempt for finding in findings if finding.escaped]
 
 
+async def background_escapes(policy_name: str, how: str) -> list[str]:
+    sys.executable = interpreter() or sys.executable
+    findings = await prove(policy(policy_name), neighbour=how == "shared network", terminal=how == "terminal")
+    return [finding.attempt for finding in findings if finding.escaped]
+
+
 def test_there_are_enough_attempts() -> None:
     assert len(ATTEMPTS) >= 115
 
@@ -97,6 +103,14 @@ def test_nothing_gets_out_but_what_is_documented(name: str, bubblewrap: str, use
     text, documented = POLICIES[name]
     escaped: list[Any] = as_user(user, "test_escapes:escapes", text, bubblewrap)
     assert set(escaped) - documented == set()
+
+
+@pytest.mark.parametrize("user", users())
+@pytest.mark.parametrize("how", ["shared network", "terminal"])
+def test_nothing_gets_out_of_a_shared_network_or_a_terminal(how: str, user: str) -> None:
+    escaped: list[Any] = as_user(user, "test_escapes:background_escapes", '{"type": "workspaceWrite"}', how)
+    own = {"open_the_terminal"} if how == "terminal" else set[str]()  # which is its own
+    assert set(escaped) == own
 
 
 @pytest.mark.parametrize("user", users())

@@ -440,3 +440,26 @@ async def test_a_prompt_from_the_command_line_that_is_refused_stays_in_the_compo
     async with staged(ScriptedModel([say("Here.")]), prompt="first words", new_settings=new_settings) as stage:
         await stage.shows("no directory '/nowhere/at/all'")
         await stage.until(lambda: stage.app.composer.text == "first words", "the prompt")
+
+
+@pytest.mark.needs("bwrap")
+async def test_background_processes_are_listed_and_ended(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    model = ScriptedModel([call("shell", command="echo up; exec sleep 6161", background=True)], [say("Done.")])
+    async with (
+        real_engine(model, tmp_path) as the_engine,
+        staged(the_engine, size=(90, 50), cwd=tmp_path / "ws") as stage,
+    ):
+        await stage.says("/approvals never")
+        await stage.shows("never ask")
+        await stage.says("/ps")
+        await stage.shows("The agent has started no background process")
+        await stage.says("go")
+        await stage.shows("running in the background as process 1", "Done.")
+        await stage.until(lambda: not stage.app.talk.running)
+        await stage.says("/ps")
+        await stage.shows("1  running for")
+        await stage.says("/ps 1")
+        await stage.shows("1  ended: exit code 1")
+        await stage.says("/ps all")
+        await stage.shows("/ps NUMBER ends one")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hames.sandbox.processes.environment import SYSTEM_PATH, child_environment, safe_directories
+from hames.sandbox.processes.environment import SYSTEM_PATH, child_environment, safe_directories, safe_user_path
 
 PARENT = {
     "ANTHROPIC_API_KEY": "sk-secret",
@@ -75,3 +75,18 @@ def test_a_directory_that_others_or_the_agent_can_write_to_is_not_put_on_the_pat
     link.symlink_to(inside)
     asked = [str(path) for path in (mine, shared, inside, missing, link)] + ["relative/bin", f"{mine}:{shared}"]
     assert safe_directories(asked, writable=[str(tmp_path / "workspace")]) == (str(mine),)
+
+
+def test_the_users_path_is_kept_in_its_order_as_far_as_it_is_safe_and_visible(tmp_path: Path) -> None:
+    tools, hidden, shared, workspace = (tmp_path / name for name in ("tools", "hidden", "shared", "work"))
+    for directory in (tools, hidden, shared, workspace / "bin"):
+        directory.mkdir(parents=True)
+    shared.chmod(0o777)
+    path = ":".join(
+        map(str, (workspace / "bin", "/usr/bin", "", ".", tools, shared, hidden, tmp_path / "none", "/bin"))
+    )
+    found = safe_user_path(path, writable=[str(workspace)], is_shown=lambda seen: seen != str(hidden))
+    assert found == ("/usr/bin", str(tools), "/bin")
+    child = child_environment({"PATH": path}, home="/h", job="j", extra_path=("/opt/x",), user_path=found)
+    assert child["PATH"].startswith(f"/opt/x:/usr/bin:{tools}:/bin:")
+    assert sorted(child["PATH"].split(":")) == sorted({"/opt/x", str(tools), *SYSTEM_PATH})

@@ -22,7 +22,7 @@ async def test_every_tool_describes_itself_in_valid_schema_and_closes_it(tmp_pat
 
     async with workshop(tmp_path / "w") as shop:
         assert list(shop.tools) == [
-            *("shell", "read", "write", "edit", "patch"),
+            *("shell", "process", "read", "write", "edit", "patch"),
             *("grep", "glob", "list", "plan", "artifact"),
         ]
         for name, tool in shop.tools.items():

@@ -7,8 +7,8 @@
 With networkAccess a command can reach public addresses through a proxy (named by HTTP_PROXY and HTTPS_PROXY), but not
 this machine or its local network.
 
-The command gets no input, a small environment, a fixed PATH and the limits in your configuration. Its output goes
-to stdout, notes go to stderr.
+The command gets no input, a small environment, the visible part of your PATH and the limits in your configuration.
+Its output goes to stdout, notes go to stderr.
 Exit code: that of the command, 128 + the signal number if a signal ended it, 2 for a bad option, 1 without a sandbox.
 """
 

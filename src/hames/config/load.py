@@ -67,7 +67,7 @@ class Options(Value):
     log_level: str = "warning"
     """How much is logged: `debug`, `info`, `warning` or `error`."""
     extra_path: tuple[str, ...] = ()
-    """Directories added to the fixed PATH of commands."""
+    """Directories in front of the PATH of commands."""
     extra_read: tuple[str, ...] = ()
     """More files and directories that commands in the sandbox can read, beside the system and the usual tools."""
     extra_cache: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from hames.domain.commands import (
     DropPrompt,
     ForkThread,
     InterruptTurn,
+    ListProcesses,
     ListServers,
     ListThreads,
     ProgramEnded,
@@ -40,11 +41,12 @@ from hames.domain.commands import (
 )
 from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
+from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
 from hames.ports import Agent, Clock, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ProgramEnded | None
 
 
 class Engine:
@@ -154,6 +156,8 @@ class Engine:
                 return await turns.add_history(command)
             case ListServers(thread_id=thread_id):
                 return await turns.servers(thread_id)
+            case ListProcesses(thread_id=thread_id, end=number):
+                return await threads.processes(thread_id, end=number)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):

@@ -1,7 +1,7 @@
 """Our own agent: the loop of `core/loop.py` with the thread's tools, behind the same port as every other agent."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as changed
 from typing import NamedTuple, Self
 
@@ -25,7 +25,7 @@ from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note, complaint
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.state import ThreadState
-from hames.ports import Ability, Compact, Place, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
+from hames.ports import Ability, Compact, Place, ProcessTable, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
 
 log = logging.getLogger(__name__)
 
@@ -190,10 +190,12 @@ class LoopThread:
         scope, closed = anyio.CancelScope(), anyio.Event()
         try:
             async with self._agent.tools.open(place, self._note_server) as tools:
+                self._loaded.processes = _process_table(tools)
                 task_status.started(OpenedTools(tools=list(tools), servers=place.servers, scope=scope, closed=closed))
                 with scope:
                     await self._loaded.closed.wait()
         finally:
+            self._loaded.processes = None
             closed.set()
 
     def _place(self, turn_id: TurnId, settings: Settings) -> Place:
@@ -222,6 +224,11 @@ class LoopThread:
                 await thread.emit(event)
             except HarnessError:  # the disk failed: the running turn fails for the same reason
                 log.exception("notice.not_stored", extra={"thread_id": thread.id, "server": status.name})
+
+
+def _process_table(tools: Sequence[Tool]) -> ProcessTable | None:
+    tables = (getattr(tool, "processes", None) for tool in tools)
+    return next((table for table in tables if isinstance(table, ProcessTable)), None)
 
 
 def _reviewing(turn: LoopTurn) -> LoopTurn:

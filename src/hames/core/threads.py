@@ -49,10 +49,11 @@ from hames.domain.foreign import disarmed
 from hames.domain.grants import changed_servers, without_servers
 from hames.domain.ids import ThreadId
 from hames.domain.options import Overrides, Settings, ThreadServer, without_values
+from hames.domain.processes import ProcessList
 from hames.domain.project_notes import Note, NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
 from hames.domain.value import Value
-from hames.ports import AgentThread, Clock, Ids, Models, Notes, Store, Workspace
+from hames.ports import AgentThread, Clock, Ids, Models, Notes, ProcessTable, Store, Workspace
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -86,15 +87,19 @@ class LoadedThread:
         """Those whose problems have been reported."""
         self.warned = False
         """Whether this thread has been told what is wrong with the configuration."""
+        self.processes: ProcessTable | None = None
+        """What its tools started in the background, while they are open."""
         self.closed = anyio.Event()
         self.used_at = 0.0
 
     @property
     def can_unload(self) -> bool:
-        """Nothing runs, nobody watches, nothing is about to start: it is on the disk as it is here."""
+        """Nothing runs, also not in the background, nobody watches, nothing is about to start: it is on the disk as it
+        is here."""
         state = self.thread.state
         waits = bool(state.queue) and not state.queue_held
-        return not (self.busy or self.turn or waits or self.thread.watched or self.thread.failure)
+        works = self.processes is not None and self.processes.is_any_running()
+        return not (works or self.busy or self.turn or waits or self.thread.watched or self.thread.failure)
 
     @property
     def busy(self) -> bool:
@@ -305,7 +310,16 @@ class Threads:
         loaded = await self.writable(command.thread_id)
         if loaded.thread.state.archived != command.archived:
             await loaded.thread.emit(ThreadArchived(archived=command.archived))
+        if command.archived and loaded.processes is not None:
+            await loaded.processes.end_all()
         return loaded.thread.state
+
+    async def processes(self, thread_id: ThreadId, *, end: int | None = None) -> ProcessList:
+        """Raises `InvalidCommand` when there is none to end."""
+        table = (await self.open(thread_id)).processes
+        if end is not None and (table is None or not await table.end(end)):
+            raise InvalidCommand(f"thread {thread_id!r} runs no process {end}")
+        return ProcessList(processes=table.statuses() if table is not None else ())
 
     async def rename(self, command: RenameThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)

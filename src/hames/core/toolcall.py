@@ -118,7 +118,8 @@ async def _judge(turn: LoopTurn, intent: RunCommand) -> Verdict:
 async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
     intent = prepared.intent
     verdict = Verdict(trusted=False)
-    if isinstance(intent, RunCommand) and depends_on_trust(turn.settings.approval_policy, turn.place.sandbox):
+    trust_matters = depends_on_trust(turn.settings.approval_policy, turn.place.sandbox)
+    if isinstance(intent, RunCommand) and not intent.process and trust_matters:
         verdict = await _judge(turn, intent)
     return decide(
         intent,

@@ -26,6 +26,8 @@ class RunCommand(Value, tag="run_command"):
     """The files that decide what it does."""
     repeatable: bool = True
     """False: it names more such files than can be remembered, so it is asked about every time."""
+    process: str = ""
+    """It is no command but input for this process, which runs already. Nothing is known about what it does."""
 
 
 class ChangeFiles(Value, tag="change_files"):

@@ -179,6 +179,13 @@ class ListServers(Value):
     thread_id: ThreadId | None = None
 
 
+class ListProcesses(Value):
+    """The processes that a thread runs in the background, and the last that ended. `end`: end that one first."""
+
+    thread_id: ThreadId
+    end: int | None = None
+
+
 class RunProgram(Value):
     """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
 
@@ -218,6 +225,7 @@ Command = (
     | ChangeSettings
     | AddHistory
     | ListServers
+    | ListProcesses
     | RunProgram
 )
 

@@ -83,11 +83,16 @@ def _command(
         if policy == "never":
             why = "Blocked: approvals are off (`never`), so commands can't leave the sandbox"
             return Ruling(action="deny", sandbox=sandbox, reason=why)
+        if intent.process:
+            why = f"is input for {intent.process}, which runs outside the sandbox"
+            return Ruling(action="ask", sandbox=DangerFullAccess(), reason=why)
         why = f": {intent.why}" if intent.why else ""
         again = f" ({changed})" if changed else ""
         return Ruling(action="ask", sandbox=DangerFullAccess(), reason=f"runs outside the sandbox{again}{why}")
     if policy == "never" or granted or (policy == "onRequest" and _isolated(sandbox)):
         return Ruling(action="allow", sandbox=sandbox)
+    if intent.process:
+        return Ruling(action="ask", sandbox=sandbox, reason=f"is input for {intent.process}")
     reason = changed or verdict.reason or "you chose to be asked about every command"
     if policy != "always" and verdict.trusted:
         if walled or not verdict.sandbox_only:

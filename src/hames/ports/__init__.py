@@ -6,7 +6,7 @@ Rooms implement these and import no other room; `app.py` joins them.
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
-from hames.ports.sandbox import Launch, Limits, Process, Sandbox, Trust, Verdict
+from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import (
     Ask,
@@ -14,6 +14,7 @@ from hames.ports.tool import (
     HostTool,
     Job,
     Place,
+    ProcessTable,
     Report,
     Tell,
     Tool,
@@ -29,6 +30,7 @@ __all__ = [
     "Agent",
     "AgentThread",
     "Ask",
+    "BackgroundProcess",
     "ClientToolCall",
     "Clock",
     "Compact",
@@ -47,6 +49,7 @@ __all__ = [
     "Notes",
     "Place",
     "Process",
+    "ProcessTable",
     "Prompt",
     "Provider",
     "Report",
@@ -55,6 +58,7 @@ __all__ = [
     "Store",
     "Task",
     "Tell",
+    "TerminalSize",
     "Tool",
     "ToolClient",
     "ToolFailed",

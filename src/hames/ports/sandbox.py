@@ -1,7 +1,7 @@
 """The sandbox that starts programs, and the judgement which commands need no question."""
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, runtime_checkable
 
 from hames.domain.policy import SandboxPolicy
 from hames.domain.rulings import Verdict
@@ -19,6 +19,11 @@ class Limits(Value):
     """Of one file."""
 
 
+class TerminalSize(Value):
+    rows: int = 24
+    columns: int = 120
+
+
 class Launch(Value):
     """A program to start. `workspace` is what `workspaceWrite` makes writable, beside its roots."""
 
@@ -27,6 +32,13 @@ class Launch(Value):
     workspace: str
     policy: SandboxPolicy
     limits: Limits = Limits()
+    background: bool = False
+    """It goes on when the call that started it has ended. Its input stays open."""
+    terminal: TerminalSize | None = None
+    """Input and output are a terminal of its own, which signals it and can be resized."""
+    thread: str = ""
+    """Programs of one thread and one policy reach each other's ports while one of them runs in the background.
+    Empty: it is alone."""
 
 
 class Process(Protocol):
@@ -46,6 +58,31 @@ class Process(Protocol):
 
     async def kill(self) -> None:
         """Ends the program and every descendant within two seconds. Safe to call again."""
+        ...
+
+
+@runtime_checkable
+class BackgroundProcess(Process, Protocol):
+    """A program that was launched with `background`."""
+
+    async def write(self, data: bytes) -> int:
+        """Gives it input, and returns how much it took before it was cancelled or the program ended."""
+        ...
+
+    def close_input(self) -> None:
+        """Its input ends here. A terminal gets the character that says so."""
+        ...
+
+    def resize(self, size: TerminalSize) -> None:
+        """Raises `OSError` when it has no terminal."""
+        ...
+
+    async def send_signal(self, number: int) -> None:
+        """To every process of the program, and not to its sandbox."""
+        ...
+
+    async def inspect(self) -> Sequence[str]:
+        """Looks at what it left behind so far, as is done at the end of every command. Returns notes."""
         ...
 
 

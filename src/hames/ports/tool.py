@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.ids import ItemId, ThreadId, TurnId
@@ -10,6 +10,7 @@ from hames.domain.items import Call, Stream, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.options import ThreadServer
 from hames.domain.policy import SandboxPolicy
+from hames.domain.processes import ProcessStatus
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
 from hames.ports.workspace import Workspace
@@ -71,7 +72,8 @@ class Work(Protocol):
 
     `item` is what people see from the start; `intent` is what is judged.
     `run` carries it out and returns the item as it ended, `result` set; the core fills
-    its streams from what was told. It may be cancelled at any await, and nothing it started outlives that.
+    its streams from what was told. It may be cancelled at any await, and nothing it started outlives that, except what
+    was asked to run in the background: that ends with the tools.
     `policy` is the sandbox this run gets, which may be tighter than the thread's.
     """
 
@@ -143,6 +145,27 @@ class Report(Protocol):
     """Hears how an MCP server is doing, whenever that changes. It raises nothing."""
 
     def __call__(self, status: ServerStatus) -> Awaitable[None]: ...
+
+
+@runtime_checkable
+class ProcessTable(Protocol):
+    """The processes that a thread's tools started in the background. A tool that has one offers it as `processes`."""
+
+    def statuses(self) -> tuple[ProcessStatus, ...]:
+        """Those that run and the last that ended, oldest first."""
+        ...
+
+    def is_any_running(self) -> bool: ...
+
+    def take_ended(self) -> tuple[ProcessStatus, ...]:
+        """Those that ended and of whose end the model has not been told. Each is returned once."""
+        ...
+
+    async def end(self, number: int) -> bool:
+        """False: there is none of that number that runs."""
+        ...
+
+    async def end_all(self) -> None: ...
 
 
 class Tools(Protocol):

@@ -22,13 +22,14 @@ from hames.domain.commands import Command, ProgramEnded, ThreadPage
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.domain.json import Json
+from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.value import Value
 from hames.ports import ClientToolCall
 from hames.protocols.broadcast import Encoder, ListEncoder
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ProgramEnded | None
 
 
 class Defer(Value):

@@ -17,12 +17,11 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.domain.errors import SandboxUnavailable
-from hames.domain.guardrails import SOCKET
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 from hames.ports import Launch, Limits, ToolFailed
 from hames.sandbox.paths import is_inside
-from hames.sandbox.processes.environment import child_environment, safe_directories
+from hames.sandbox.processes.environment import child_environment, safe_directories, safe_user_path
 from hames.sandbox.processes.guardian import Guardian
 from hames.sandbox.processes.limits import memory_limit, readable
 from hames.sandbox.processes.local_process import LocalProcess, start
@@ -31,6 +30,7 @@ from hames.sandbox.trust.commands.hardening import READING
 from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
+from hames.sandbox.walls.hidden_paths import own_data
 from hames.sandbox.walls.launch_plan import LaunchPlan
 from hames.sandbox.walls.mounts import writable_roots
 from hames.sandbox.walls.overlays import Overlays
@@ -42,6 +42,7 @@ from hames.sandbox.walls.workspace_survey import BUDGET_SECONDS, SurveyResult, W
 if TYPE_CHECKING:
     from hames.sandbox.walls.network.access import CommandNetwork, NetworkAccess
     from hames.sandbox.walls.network.outside import OutsideNetwork
+    from hames.sandbox.walls.network.shared_networks import NetworkKey, SharedNetworks
 
 
 class SandboxSettings(Value):
@@ -51,6 +52,8 @@ class SandboxSettings(Value):
     """Landlock instead of bubblewrap where there is no bubblewrap. Weaker, and therefore never silent."""
     extra_path: tuple[str, ...] = ()
     """Directories before the system's on PATH; those that others or the agent can write to are left out."""
+    user_path: bool = False
+    """Children get the user's own PATH, as far as it is safe and they can see it, and not only the system's."""
     inherit: tuple[str, ...] = ()
     """Names of environment variables that children get beside the usual few."""
     extra_read: tuple[str, ...] = ()
@@ -106,6 +109,7 @@ class LocalSandbox:
         self._outside = outside
         self._network: NetworkAccess | None = None
         self._network_turn = threading.Lock()
+        self._shared: SharedNetworks | None = None
         self._surveys: dict[str, WorkspaceSurvey] = {}
         self._overlays = Overlays(self._can_overlay)
         self._visible_paths = VisiblePaths(self._home, self._overlays.can_cover)
@@ -132,7 +136,8 @@ class LocalSandbox:
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
         plan = await to_thread.run_sync(self._plan, launch, sockets) if walled else self._plan(launch)
-        closing = partial(self._close_plan, plan, job, launch.limits)
+        held: list[NetworkKey] = []
+        closing = partial(self._close_plan, plan, job, launch.limits, held)
         # The kernel counts nobody's processes for root, so the guardian does.
         counted = launch.limits.processes if os.geteuid() == 0 else 0
         # Before it exists: we may be killed in the next instant, and before bubblewrap has said that it dies with us.
@@ -148,6 +153,9 @@ class LocalSandbox:
                 pass_fds=plan.files,
                 release=plan.release,
                 closing=closing,
+                inspecting=plan.inspect,
+                background=launch.background,
+                terminal=launch.terminal,
             )
         except BaseException:
             closing()
@@ -156,13 +164,36 @@ class LocalSandbox:
             plan.close_files()
         if counted or memory or not plan.contained:
             self._guardian.watch(process.pid, job, processes=counted, memory_bytes=memory)
-        if plan.connect is not None:
-            try:
+        try:
+            if plan.connect is not None:
                 await to_thread.run_sync(plan.connect)
-            except BaseException:
-                await process.kill()
-                raise
+            if launch.background and launch.thread and plan.child is not None:
+                await to_thread.run_sync(self._hold_network, launch, plan, held)
+        except BaseException:
+            await process.kill()
+            raise
         return process, plan
+
+    def _hold_network(self, launch: Launch, plan: LaunchPlan, held: "list[NetworkKey]") -> None:
+        """Further commands of the thread are started in its network, until it ends."""
+        from hames.sandbox.walls.network.shared_networks import NetworkKey, SharedNetworks
+
+        assert plan.child is not None
+        with self._network_turn:
+            if self._shared is None:
+                self._shared = SharedNetworks()
+        child, key = plan.child(), NetworkKey(thread=launch.thread, policy=launch.policy)
+        if child is not None and self._shared.hold(key, child[0]):
+            held.append(key)
+
+    def _joined(self, launch: Launch, found: Bubblewrap) -> tuple[tuple[int, int] | None, int]:
+        """The namespaces that a command enters, if any, and its number there. The caller closes the descriptors."""
+        if self._shared is None or not launch.thread or found.setuid:
+            return None, 0
+        from hames.sandbox.walls.network.shared_networks import NetworkKey
+
+        joined = self._shared.find(NetworkKey(thread=launch.thread, policy=launch.policy))
+        return joined if joined is not None else (None, 0)
 
     async def walls(self) -> Walls:
         """What a policy that wants walls gets here. No walls is an answer, not an error."""
@@ -186,8 +217,10 @@ class LocalSandbox:
         if self._after.has_unfinished():
             await to_thread.run_sync(self._after.recover)
 
-    def _close_plan(self, plan: LaunchPlan, job: str, limits: Limits) -> Sequence[str]:
+    def _close_plan(self, plan: LaunchPlan, job: str, limits: Limits, held: "list[NetworkKey]") -> Sequence[str]:
         notes = plan.closing()
+        while held and self._shared is not None:
+            self._shared.release(held.pop())
         reasons = {
             "memory": f"ended: it used more than {readable(memory_limit(limits))} of memory",
             "processes": f"ended: it had more than {limits.processes:,} processes",
@@ -203,6 +236,7 @@ class LocalSandbox:
             home=self._home,
             job=job,
             extra_path=self._path(launch),
+            user_path=self._user_path(launch, plan),
             inherit=self._settings.inherit,
             tmp=plan.tmp,
             private_home=plan.private_home,
@@ -214,6 +248,12 @@ class LocalSandbox:
         writable = (launch.workspace, *_named_roots(launch.policy))
         named = [self._expand_home(path) for path in self._settings.extra_path]
         return safe_directories(named, writable=[os.path.realpath(path) for path in writable])
+
+    def _user_path(self, launch: Launch, plan: LaunchPlan) -> tuple[str, ...]:
+        if not self._settings.user_path:
+            return ()
+        writable = [os.path.realpath(path) for path in (launch.workspace, *_named_roots(launch.policy))]
+        return safe_user_path(self._environ.get("PATH", ""), writable=writable, is_shown=plan.is_shown)
 
     def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> LaunchPlan:
         if not Path(launch.cwd).is_dir():
@@ -246,7 +286,7 @@ class LocalSandbox:
         # A root that holds the home directory holds its caches, too, and is too large to look through.
         surveyed = [root for root in workspaces if not is_inside(self._home, root)]
         seen = tuple(self._surveys.setdefault(root, WorkspaceSurvey(root)).look() for root in surveyed)
-        hidden = (*self._settings.hidden, *_own_sockets((launch.workspace, *roots)))
+        hidden = (*self._settings.hidden, *own_data((launch.workspace, *roots)))
         reach = CommandAccess(
             roots=tuple(roots),
             network=network,
@@ -260,8 +300,16 @@ class LocalSandbox:
         match walls.kind:
             case "bubblewrap":
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
-                access = self._command_network(found) if network else None
-                return planning.plan_bubblewrap(found, launch, reach, self._after, self._overlays, network=access)
+                joined, number = self._joined(launch, found)
+                try:
+                    access = self._command_network(found, number) if network else None
+                    return planning.plan_bubblewrap(
+                        found, launch, reach, self._after, self._overlays, network=access, joined=joined
+                    )
+                except BaseException:
+                    for file in joined or ():
+                        os.close(file)
+                    raise
             case "landlock" if network:
                 raise SandboxUnavailable(
                     "no network for the command: Landlock cannot keep it away from the services of this machine; "
@@ -274,7 +322,7 @@ class LocalSandbox:
             case _ as never:
                 assert_never(never)
 
-    def _command_network(self, found: Bubblewrap) -> "CommandNetwork":
+    def _command_network(self, found: Bubblewrap, number: int) -> "CommandNetwork":
         if found.setuid and os.geteuid() != 0:
             raise SandboxUnavailable(
                 f"no network for the command: {found.path} has the setuid bit, so its network namespace belongs "
@@ -285,7 +333,7 @@ class LocalSandbox:
         with self._network_turn:  # plans are made in worker threads
             if self._network is None:
                 self._network = NetworkAccess(self._environ, self._outside)
-            return self._network.for_command()
+            return self._network.for_command(number)
 
     def _visible(
         self, launch: Launch, workspaces: tuple[str, ...], seen: Sequence[SurveyResult], *, again: bool = False
@@ -333,11 +381,6 @@ class LocalSandbox:
             return Walls(kind="landlock", degraded=True, sentence=sentence, version=str(landlock.abi()))
         sentence = f"bubblewrap {found.version} with a system-call filter"
         return Walls(kind="bubblewrap", degraded=False, sentence=sentence, path=found.path, version=found.version)
-
-
-def _own_sockets(directories: Sequence[str]) -> tuple[str, ...]:
-    """Where a server of ours listens if one runs there. Its path may be too long to stand in the kernel's list."""
-    return tuple(f"{directory}/.harness/{SOCKET}" for directory in directories)
 
 
 def _named_roots(policy: SandboxPolicy) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """`read`: lines of a text file, with their numbers, or a picture."""
 
 import base64
+from pathlib import Path
 
 from hames.domain.items import Picture, ToolResult
 from hames.domain.pictures import shape
@@ -10,6 +11,7 @@ from hames.ports import Job, ToolSpec, Work
 from hames.ports.workspace import NotRegular, TooLarge
 from hames.tools.files.places import PATH, Spot, locate, relative
 from hames.tools.files.texts import Text, decoded, lines_of
+from hames.tools.output_files import OutputFiles
 from hames.tools.works import Looking, Seen, off_the_loop
 
 PICTURE_BYTES = 3_750_000
@@ -26,8 +28,9 @@ class ReadLimits(Value):
 
 
 class ReadTool:
-    def __init__(self, seen: Seen, limits: ReadLimits) -> None:
+    def __init__(self, seen: Seen, limits: ReadLimits, outputs: OutputFiles | None = None) -> None:
         self._seen = seen
+        self._outputs = outputs or OutputFiles()
         self._limits = limits
         self.spec = ToolSpec(
             name="read",
@@ -57,6 +60,8 @@ class ReadTool:
         )
 
     async def prepare(self, job: Job) -> Work:
+        if output := self._outputs.find(job.arguments["path"]):
+            return Looking(job, lambda _: off_the_loop(lambda: self._read_output(job, output)))
         spot = locate(job.place, job.arguments["path"])
 
         async def look(_: SandboxPolicy) -> ToolResult:
@@ -65,6 +70,18 @@ class ReadTool:
             return result
 
         return Looking(job, look)
+
+    def _read_output(self, job: Job, path: str) -> ToolResult:
+        """Of a command, which was too long to be told."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise NotRegular(f"{path!r} cannot be read: {error.strerror}") from error
+        text = Text(body=content.decode("utf-8", "replace"))
+        return ToolResult(text=self._numbered(path, text, *self._range(job)))
+
+    def _range(self, job: Job) -> tuple[int, int]:
+        return int(job.arguments.get("offset", 1)), int(job.arguments.get("limit", self._limits.lines))
 
     def _read(self, job: Job, spot: Spot) -> tuple[bytes, ToolResult]:
         name = relative(job.place, spot.absolute)
@@ -81,8 +98,7 @@ class ReadTool:
         text = decoded(content)
         if text is None:
             raise NotRegular(f"{name!r} is not a text file ({len(content):,} bytes); use the shell to look into it")
-        first, most = int(job.arguments.get("offset", 1)), int(job.arguments.get("limit", self._limits.lines))
-        return content, ToolResult(text=self._numbered(name, text, first, most))
+        return content, ToolResult(text=self._numbered(name, text, *self._range(job)))
 
     def _numbered(self, name: str, text: Text, first: int, most: int) -> str:
         lines = lines_of(text.body)

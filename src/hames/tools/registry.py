@@ -3,13 +3,18 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
+import anyio
+
 from hames.domain.value import Value
 from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
+from hames.tools.background import BackgroundLimits, BackgroundProcesses
 from hames.tools.edit import EditTool
 from hames.tools.listing import ListTool
+from hames.tools.output_files import OutputFiles, OutputLimits
 from hames.tools.patch import PatchTool
 from hames.tools.plan import PlanTool
+from hames.tools.process import ProcessTool
 from hames.tools.read import ReadLimits, ReadTool
 from hames.tools.ripgrep import Ripgrep, SearchLimits
 from hames.tools.search import GlobTool, GrepTool
@@ -24,6 +29,8 @@ class ToolLimits(Value):
     read: ReadLimits = ReadLimits()
     search: SearchLimits = SearchLimits()
     web: WebSearchLimits = WebSearchLimits()
+    background: BackgroundLimits = BackgroundLimits()
+    output: OutputLimits = OutputLimits()
 
 
 STANDARD = ToolLimits()
@@ -33,7 +40,8 @@ class BuiltinTools:
     """Implements `ports.Tools`. What the model has seen of files is remembered for as long as a thread is open.
 
     `ripgrep` names the program; None looks for it, and an empty name is a machine without one.
-    `search_command` is the user's own way to search the web; empty: there is none.
+    `search_command` is the user's own way to search the web; empty: there is none. `output_directory` is where long
+    output is kept; empty: among the temporary files.
     """
 
     def __init__(
@@ -44,21 +52,37 @@ class BuiltinTools:
         limits: ToolLimits = STANDARD,
         ripgrep: str | None = None,
         search_command: Sequence[str] = (),
+        output_directory: str = "",
     ) -> None:
         self._sandbox = sandbox
         self._clock = clock
         self._limits = limits
         self._ripgrep = ripgrep
         self._search_command = search_command
+        self._output_directory = output_directory
 
     @asynccontextmanager
     async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool], None]:  # noqa: ARG002
+        files = OutputFiles(self._output_directory, self._limits.output)
+        tasks = await anyio.create_task_group().__aenter__()
+        try:
+            yield self._tools(BackgroundProcesses(tasks, self._clock, self._limits.background, files), files)
+        finally:
+            tasks.cancel_scope.cancel()  # ends the processes
+            try:
+                # Without the error: the group would wrap it, and whoever left with it wants it as it was.
+                await tasks.__aexit__(None, None, None)
+            finally:
+                files.close()
+
+    def _tools(self, processes: BackgroundProcesses, files: OutputFiles) -> Sequence[Tool]:
         seen = Seen()
         ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
         web = [WebSearchTool(self._sandbox, self._search_command, self._limits.web)] if self._search_command else []
-        yield (
-            ShellTool(self._sandbox, self._clock, self._limits.shell),
-            ReadTool(seen, self._limits.read),
+        return (
+            ShellTool(self._sandbox, self._clock, self._limits.shell, processes, files),
+            ProcessTool(processes),
+            ReadTool(seen, self._limits.read, files),
             WriteTool(seen),
             EditTool(seen),
             PatchTool(seen),

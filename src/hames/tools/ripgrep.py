@@ -16,9 +16,12 @@ from hames.ports import Launch, Limits, Place, Process, Sandbox, ToolFailed
 
 MAX_OUTPUT_BYTES = 1 << 20
 ALWAYS = (
-    *("--no-config", "--no-messages", "--color=never", "--no-follow", "--hidden", "--glob=!.git", "--sort=path"),
+    *("--no-config", "--no-messages", "--color=never", "--no-follow", "--hidden", "--sort=path"),
     *("--no-require-git", "--regex-size-limit=16M"),
 )
+
+LEFT_OUT = ("--glob=!.git", "--glob=!.harness")
+"""After every other pattern: the last one that matches decides."""
 
 NOTHING_FOUND = 1
 

@@ -7,9 +7,10 @@ from hames.domain.policy import SandboxPolicy
 from hames.ports import Job, ToolFailed, ToolSpec, Work
 from hames.tools.files.places import PATH, Spot, encodable, locate, named
 from hames.tools.files.refusals import shown
-from hames.tools.ripgrep import Found, Ripgrep
+from hames.tools.ripgrep import LEFT_OUT, Found, Ripgrep
 from hames.tools.works import Looking, off_the_loop
 
+_EVERYTHING = ("*", "**", "**/*")
 _WHERE = "Where to search, inside the workspace. Default: the working directory."
 
 
@@ -78,7 +79,7 @@ class GrepTool:
             options.append(f"--context={int(context)}")
         if glob := given.get("glob"):
             options.append(f"--glob={_word(glob)}")
-        return options
+        return [*options, *LEFT_OUT]
 
     def _told(self, found: Found) -> ToolResult:
         lines = found.output.decode("utf-8", "replace").replace("\0", "␀").split("\n")[:-1]
@@ -119,8 +120,10 @@ class GlobTool:
         async def look(policy: SandboxPolicy) -> ToolResult:
             await off_the_loop(lambda: _refuse_missing(spot, directory=True))
             # ripgrep anchors a pattern with a slash where it runs, so it runs in the directory that is searched.
+            # A pattern that matches everything would bring back what is ignored.
+            wanted = [] if pattern in _EVERYTHING else [f"--glob={pattern}"]
             found = await self._ripgrep.run(
-                job.place, policy, ["--files", "--null", f"--glob={pattern}", "--", "./"], cwd=spot.absolute
+                job.place, policy, ["--files", "--null", *wanted, *LEFT_OUT, "--", "./"], cwd=spot.absolute
             )
             names = found.output.split(b"\0")[:-1]
             above = "" if where == "." else f"{where}/"

@@ -2,6 +2,7 @@
 
 Nothing it started outlives the call: when the command ends, when its time is up
 and when the turn is stopped, everything below it is ended before `run` returns.
+With `background` it outlives the call, and the tool `process` goes on with it.
 """
 
 import signal
@@ -14,15 +15,36 @@ from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import CommandExecution, ToolItem, ToolResult
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.processes import ProcessStatus
 from hames.domain.value import Value
-from hames.ports import Clock, Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
+from hames.ports import (
+    BackgroundProcess,
+    Clock,
+    Job,
+    Launch,
+    Limits,
+    Process,
+    Sandbox,
+    Tell,
+    TerminalSize,
+    ToolFailed,
+    ToolSpec,
+    Work,
+)
+from hames.tools.background import BackgroundProcesses
 from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.files.places import PATH, encodable, locate, relative
 from hames.tools.headtail import HeadTail
+from hames.tools.output_files import OutputFiles, OutputSpool
+from hames.tools.plain_output import PlainOutput
 from hames.tools.script_files import ScriptFiles, is_plain_word, script_files
 from hames.tools.works import off_the_loop
 
 LAST_WORDS_SECONDS = 5
+FIRST_WORDS_SECONDS = 1.5
+FIRST_QUIET_SECONDS = 0.3
+"""How long a start in the background waits for output, and for a pause in it."""
+
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 """What Linux takes as one argument."""
 
@@ -63,8 +85,12 @@ class ShellLimits(Value):
 
 
 class ShellTool:
-    def __init__(self, sandbox: Sandbox, clock: Clock, limits: ShellLimits) -> None:
+    def __init__(
+        self, sandbox: Sandbox, clock: Clock, limits: ShellLimits, background: BackgroundProcesses, files: OutputFiles
+    ) -> None:
         self.sandbox = sandbox
+        self.background = background
+        self.files = files
         self.clock = clock
         self.limits = limits
         # Not `writes`: what a command may change is the sandbox's to say, and whoever only reads has a read-only one.
@@ -94,7 +120,10 @@ class ShellTool:
             scripts=scripts.files,
             repeatable=scripts.complete,
         )
-        seconds = min(arguments.get("timeout_seconds") or self.limits.default_seconds, self.limits.max_seconds)
+        terminal = bool(arguments.get("terminal"))
+        background = bool(arguments.get("background")) or terminal
+        default = 0 if background else self.limits.default_seconds
+        seconds = min(arguments.get("timeout_seconds") or default, self.limits.max_seconds)
         launch = Launch(
             argv=("/bin/bash", "--noprofile", "--norc", "-c", command),
             cwd=cwd,
@@ -106,8 +135,11 @@ class ShellTool:
                 memory_bytes=self.limits.memory_bytes,
                 file_bytes=self.limits.file_bytes,
             ),
+            background=background,
+            terminal=TerminalSize() if terminal else None,
+            thread=job.place.thread_id,
         )
-        return _Command(self, item, intent, launch)
+        return (_BackgroundCommand if background else _Command)(self, item, intent, launch)
 
     async def _scripts(self, command: str, cwd: str, policy: SandboxPolicy, *, unsandboxed: bool) -> ScriptFiles:
         """Behind walls only what it runs counts, so that editing a test does not ask about the tests again."""
@@ -124,8 +156,11 @@ class _Command:
         self._launch = launch
         self._sandbox = shell.sandbox
         self._clock = shell.clock
+        self._background = shell.background
         self._kept = HeadTail(limit=shell.limits.kept_bytes)
         self._brief = HeadTail(limit=shell.limits.told_bytes)
+        self._plain = PlainOutput()
+        self._spool = OutputSpool(shell.files, shell.limits.told_bytes)
         self._model_text = ""
         self._timed_out = False
         self._notes: tuple[str, ...] = ()
@@ -152,7 +187,7 @@ class _Command:
             tasks.start_soon(self._limit, process)
             try:
                 async for chunk in process.output():
-                    self._model_text += self._brief.feed(chunk)
+                    self._note_for_model(self._plain.feed(chunk))
                     if text := self._kept.feed(chunk):
                         await tell(text)
                 code = await process.wait()
@@ -162,6 +197,10 @@ class _Command:
         if failure is not None:
             raise failure
         return code
+
+    def _note_for_model(self, output: bytes) -> None:
+        self._model_text += self._brief.feed(output)
+        self._spool.feed(output)
 
     async def _limit(self, process: Process) -> None:
         await anyio.sleep(self._launch.limits.seconds)
@@ -175,9 +214,13 @@ class _Command:
             await tell(text)
 
     def _ended(self, code: int, seconds: float, policy: SandboxPolicy) -> ToolItem:
+        self._note_for_model(self._plain.finish())
+        self._spool.close()
         output = self._model_text + self._brief.finish()
         outcome = self._outcome(code)
         facts = [outcome]
+        if self._brief.omitted_bytes and (note := self._spool.note()):
+            facts.append(note)
         failed = self._timed_out or code != 0
         if failed and (wall := _wall(policy)):
             if any(sign in output.lower() for sign in WALL_SIGNS):
@@ -214,6 +257,53 @@ class _Command:
 
     def _not_started(self, why: str) -> ToolItem:
         return replace(self.item, status="failed", result=ToolResult(text=f"not started: {why}", failed=True))
+
+
+class _BackgroundCommand(_Command):
+    """Returns when it has said something and paused, or has ended; it goes on by itself."""
+
+    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
+        started = self._clock.monotonic()
+        try:
+            number = self._background.reserve()
+        except ToolFailed as error:
+            return self._not_started(str(error))
+        try:
+            process = await self._sandbox.spawn(replace(self._launch, policy=policy))
+            if not isinstance(process, BackgroundProcess):
+                await process.kill()
+                raise ToolFailed("this sandbox runs no processes in the background")
+            about = ProcessStatus(
+                number=number,
+                command=self.item.command,
+                cwd=self.item.cwd,
+                terminal=self._launch.terminal is not None,
+                running=True,
+                seconds=0,
+                output_bytes=0,
+            )
+            one = self._background.add(process, about, policy=policy, seconds=self._launch.limits.seconds)
+        except (OSError, SandboxUnavailable, ToolFailed) as error:
+            return self._not_started(str(error))
+        finally:
+            self._background.release()
+        await one.settle(quiet=FIRST_QUIET_SECONDS, most=FIRST_WORDS_SECONDS)
+        ended, text = not one.running, one.take()
+        one.first_words = text
+        going_on = f"running in the background as process {number}"
+        if text or not ended:
+            gap = "\n" if text and not text.endswith("\n") else ""
+            await tell(text if ended else f"{text}{gap}[{going_on}]\n")
+        if ended:
+            code = one.code if one.code is not None else -signal.SIGKILL
+            one.end_was_told = True
+            self._notes = tuple(one.notes)
+            self._note_for_model(text.encode())
+            return self._ended(code, self._clock.monotonic() - started, policy)
+        facts = [f"{going_on}; go on with the tool `process`", *one.notes]
+        one.notes.clear()
+        words = [text.rstrip("\n") or "(no output yet)", *(f"[{fact}]" for fact in facts)]
+        return replace(self.item, status="completed", result=ToolResult(text="\n".join(words)))
 
 
 def _directory(job: Job, cwd: str) -> str:
@@ -256,7 +346,8 @@ _DESCRIPTION = (
     "only the workspace writable, has no network or only an HTTP proxy (see HTTPS_PROXY), and shows of the home "
     "directory only tools and their downloads. `/tmp` and the home directory are private and empty in each call. "
     "Each call is a new shell: `cd` and variables do not last. "
-    "Processes left in the background end with the command. Long output is cut in the middle. "
+    "Processes that it leaves behind (`&`) end with the command; for servers, watchers, REPLs, debuggers and long "
+    "builds use `background` or `terminal`. Long output is cut in the middle and kept in a file. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
 )
 
@@ -275,8 +366,14 @@ def _schema(limits: ShellLimits) -> dict[str, object]:
                 "type": "number",
                 "exclusiveMinimum": 0,
                 "maximum": limits.max_seconds,
-                "description": f"When to stop it. Default: {limits.default_seconds:g}.",
+                "description": f"When to stop it. Default: {limits.default_seconds:g}; in the background: never.",
             },
+            "background": {
+                "type": "boolean",
+                "description": "Let it run on after this call, with an open stdin; use it with `process`. Commands of "
+                "later calls reach its ports on 127.0.0.1.",
+            },
+            "terminal": {"type": "boolean", "description": "The same with a terminal, for interactive programs."},
             "unsandboxed": {
                 "type": "boolean",
                 "description": "Ask to run outside the sandbox. Only after it failed because of the sandbox.",

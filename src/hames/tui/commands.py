@@ -55,6 +55,12 @@ ctrl+_ undoes typing in the message box."""
 THEMES = {"light": "hames-light", "dark": "hames-dark"}
 
 
+def _process_line(one: m.ThreadProcess) -> str:
+    ended = f"exit code {one.exit_code}" if (one.exit_code or 0) >= 0 else f"signal {-(one.exit_code or 0)}"
+    state = f"running for {one.seconds:.0f} s" if one.status == "running" else f"ended: {ended}"
+    return f"{one.process}  {state}  {cut(printable(one.command), 60)}"
+
+
 class Commands:
     def __init__(self, app: ConversationScreen, session: Session) -> None:
         self._app = app
@@ -319,6 +325,17 @@ class Commands:
 
     async def _mcp(self, _: str) -> None:
         self._app.note(self._app.mcp_servers(await self._session.mcp_states()))
+
+    async def _ps(self, number: str) -> None:
+        client, thread_id = self._session.connected, self._session.talk.thread_id
+        if number and not number.isdecimal():
+            self._app.note("/ps lists the background processes, /ps NUMBER ends one", meaning="warn")
+            return
+        if number and thread_id:
+            found = await client.end_process(thread_id, int(number))
+        else:
+            found = await client.processes(thread_id) if thread_id else []
+        self._app.note("\n".join(map(_process_line, found)) or "The agent has started no background process")
 
     async def _editor(self, _: str) -> None:
         self._app.edit_message()

@@ -26,6 +26,7 @@ COMMANDS = {
     "diff": "show uncommitted changes (git diff)",
     "undo": "how to undo changes",
     "mcp": "list the MCP servers",
+    "ps": "list the agent's background processes; /ps 2 ends the second",
     "queue": "send a message after the running turn: /queue MESSAGE",
     "drop": "remove queued messages: /drop 2 removes the second, /drop removes all",
     "history": "search your earlier messages",

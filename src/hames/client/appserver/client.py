@@ -247,6 +247,15 @@ class AppServerClient(AppServerConnection):
         given = m.McpServerStatusListParams(thread_id=thread_id)
         return (await self._call("mcpServerStatus/list", given, m.McpServerStatusList)).data
 
+    async def processes(self, thread_id: str) -> list[m.ThreadProcess]:
+        """What the agent runs in the background, and the last that ended."""
+        given = m.ThreadIdParams(thread_id=thread_id)
+        return (await self._call("thread/processes/list", given, m.ThreadProcesses)).data
+
+    async def end_process(self, thread_id: str, process: int) -> list[m.ThreadProcess]:
+        given = m.ThreadProcessEndParams(thread_id=thread_id, process=process)
+        return (await self._call("thread/processes/end", given, m.ThreadProcesses)).data
+
     async def set_config(self, option_id: str, value: str, *, thread_id: str | None = None) -> list[m.ConfigOption]:
         """The whole list as it is now: one choice may change another."""
         given = m.ConfigSetParams(id=option_id, value=value, thread_id=thread_id)

@@ -23,6 +23,8 @@ METHODS: tuple[str, ...] = (
     "thread/queue/list",
     "thread/queue/delete",
     "turn/steer",
+    "thread/processes/list",
+    "thread/processes/end",
     "mcpServerStatus/list",
 )
 """The requests beside the specification's."""

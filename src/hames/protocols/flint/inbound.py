@@ -23,6 +23,7 @@ from hames.domain.commands import (
     DropPrompt,
     ForkThread,
     InterruptTurn,
+    ListProcesses,
     ListServers,
     ListThreads,
     ReadThread,
@@ -371,6 +372,11 @@ def _config_set(params: Params) -> ChangeSettings | SetConfig:
     return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile))
 
 
+def _end_process(params: Params) -> ListProcesses:
+    given = read(params, m.ThreadProcessEndParams)
+    return ListProcesses(thread_id=thread_id(given.thread_id), end=given.process)
+
+
 def _servers(params: Params) -> ListServers:
     given = read(params, m.McpServerStatusListParams)
     return ListServers(thread_id=None if given.thread_id is None else thread_id(given.thread_id))
@@ -408,6 +414,8 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/queue/list": _of_thread(lambda thread_id: ReadThread(thread_id=thread_id)),
     "thread/queue/delete": _queue_delete,
     "turn/steer": _turn_steer,
+    "thread/processes/list": _of_thread(lambda thread_id: ListProcesses(thread_id=thread_id)),
+    "thread/processes/end": _end_process,
     "mcpServerStatus/list": _servers,
 }
 """Beside the specification; told in `capabilities.methods`."""

@@ -15,6 +15,7 @@ from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
+from hames.domain.processes import ProcessStatus
 from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState
 from hames.domain.usage import Usage
@@ -84,6 +85,19 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             return m.ExternalSandbox(network_access=network)
         case _ as never:
             assert_never(never)
+
+
+def background_process(one: ProcessStatus) -> m.ThreadProcess:
+    return m.ThreadProcess(
+        process=one.number,
+        command=one.command,
+        cwd=one.cwd,
+        terminal=one.terminal,
+        status="running" if one.running else "ended",
+        seconds=one.seconds,
+        output_bytes=one.output_bytes,
+        exit_code=one.exit_code,
+    )
 
 
 def server_status(server: ServerStatus) -> m.McpServerStatus:

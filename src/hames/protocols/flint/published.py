@@ -36,6 +36,8 @@ REQUESTS: dict[str, Pair] = {
     "thread/queue/list": (m.ThreadIdParams, m.ThreadQueueListResult),
     "thread/queue/delete": (m.ThreadQueueDeleteParams, m.Empty),
     "turn/steer": (m.TurnSteerParams, m.TurnSteerResult),
+    "thread/processes/list": (m.ThreadIdParams, m.ThreadProcesses),
+    "thread/processes/end": (m.ThreadProcessEndParams, m.ThreadProcesses),
     "mcpServerStatus/list": (m.McpServerStatusListParams, m.McpServerStatusList),
 }
 

@@ -5,7 +5,7 @@ Every key, token and socket address of the parent stays behind because nobody na
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hames.sandbox.paths import root_of
@@ -15,6 +15,7 @@ SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 JOB = "HAMES_JOB"
 """Marks everything a command starts, so that it can be found when the command is over."""
 
+_MOST_ENTRIES = 64
 _PASSED = ("LANG", "LANGUAGE", "LOGNAME", "TZ", "USER")
 
 
@@ -29,20 +30,22 @@ def child_environment(
     home: str,
     job: str,
     extra_path: Sequence[str] = (),
+    user_path: Sequence[str] = (),
     inherit: Sequence[str] = (),
     tmp: str = "",
     private_home: bool = False,
 ) -> dict[str, str]:
     """The whole environment of a child. `inherit` are further names a person chose, taken from `parent`.
 
-    `tmp` is the private temporary directory behind walls. Caches go to it, unless the home directory is private, too.
+    `user_path` is what the user's own PATH has, in that order. `tmp` is the private temporary directory behind walls.
+    Caches go to it, unless the home directory is private, too.
     """
     names = (*_PASSED, *inherit, *(name for name in parent if name.startswith("LC_")))
     child = {name: parent[name] for name in names if name in parent}
     child.setdefault("LANG", "C.UTF-8")
     child |= {
         "HOME": home,
-        "PATH": ":".join((*extra_path, *SYSTEM_PATH)),
+        "PATH": ":".join(dict.fromkeys((*extra_path, *user_path, *SYSTEM_PATH))),
         "SHELL": "/bin/sh",
         "TERM": "dumb",
         "TMPDIR": tmp or parent.get("TMPDIR", "/tmp"),
@@ -63,6 +66,17 @@ def safe_directories(directories: Sequence[str], *, writable: Sequence[str]) -> 
     """Those that may stand on a child's PATH: nobody else can put a program there, and neither can the agent."""
     absolute = (os.path.realpath(name) for name in directories if name.startswith("/") and ":" not in name)
     return tuple(real for real in absolute if _is_safe(real) and root_of(real, writable) is None)
+
+
+def safe_user_path(path: str, *, writable: Sequence[str], is_shown: Callable[[str], bool]) -> tuple[str, ...]:
+    """Of the user's own PATH, in its order: the system's directories, and the safe ones that the program can see."""
+    found: list[str] = []
+    for entry in path.split(":")[:_MOST_ENTRIES]:
+        if entry in SYSTEM_PATH:
+            found.append(entry)
+        else:
+            found += [real for real in safe_directories([entry], writable=writable) if is_shown(real)]
+    return tuple(found)
 
 
 def _is_safe(directory: str) -> bool:

@@ -16,8 +16,9 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from hames.ports import ToolFailed
+from hames.ports import TerminalSize, ToolFailed
 from hames.sandbox.processes import process_tree
+from hames.sandbox.processes.process_input import ProcessInput, open_terminal
 
 T = TypeVar("T")
 
@@ -36,15 +37,27 @@ class LocalProcess:
     """
 
     def __init__(
-        self, child: subprocess.Popen[bytes], *, job: str, contained: bool, closing: Callable[[], Sequence[str]]
+        self,
+        child: subprocess.Popen[bytes],
+        *,
+        job: str,
+        contained: bool,
+        closing: Callable[[], Sequence[str]],
+        output: io.FileIO | None = None,
+        source: ProcessInput | None = None,
+        inspecting: Callable[[], Sequence[str]] = tuple,
     ):
-        assert child.stdout is not None
+        """`output`: our side of its terminal. `source`: its input, where that stays open."""
+        pipe = output or child.stdout
+        assert pipe is not None
         self._child = child
+        self._input = source
+        self._inspecting = inspecting
         self._job = job
         self._contained = contained
         self._closing = closing
         self._started = anyio.current_time()
-        self._pipe = child.stdout
+        self._pipe = pipe
         os.set_blocking(self._pipe.fileno(), False)
         self._ending = _pidfd(child.pid)
         self._code: int | None = None
@@ -76,6 +89,8 @@ class LocalProcess:
                 chunk = os.read(self._pipe.fileno(), _CHUNK_BYTES)
             except BlockingIOError:
                 chunk = None
+            except OSError:  # a terminal that nobody has open any more
+                chunk = b""
             if chunk:
                 yield chunk
             elif chunk is not None:
@@ -111,6 +126,36 @@ class LocalProcess:
         with anyio.CancelScope(shield=True):
             await self._finish(kill=True)
 
+    async def write(self, data: bytes) -> int:
+        return await self._input.write(data) if self._input is not None else 0
+
+    def close_input(self) -> None:
+        if self._input is not None:
+            self._input.close()
+
+    def resize(self, size: TerminalSize) -> None:
+        if self._input is None:
+            raise OSError("it has no terminal")
+        self._input.resize(size)
+
+    async def send_signal(self, number: int) -> None:
+        await _in_worker_thread(lambda: process_tree.send_signal(self._members(), number))
+
+    def _members(self) -> set[int]:
+        """The processes of the program itself: a wrapper and its helper are not among them."""
+        if self._finished or self._poll() is not None:
+            return set()
+        if not Path("/proc/self").is_dir():
+            return {self.pid}
+        if not self._contained:
+            return process_tree.tree(self.pid)
+        wrapper = {self.pid, *process_tree.children(self.pid)}
+        return process_tree.tree(self.pid) - wrapper
+
+    async def inspect(self) -> Sequence[str]:
+        async with self._finishing:
+            return () if self._finished else await _in_worker_thread(self._inspecting)
+
     async def _finish(self, *, kill: bool = False) -> None:
         """Ends what is left of the family, then lets go of everything. The root stays unreaped until then:
         its number cannot be given to a stranger."""
@@ -131,7 +176,11 @@ class LocalProcess:
     def _close_descriptors(self) -> None:
         """Closes descriptors, unless the reader still waits on them: it would wait for ever."""
         if self._finished and not self._reading:
+            if self._input is not None:
+                self._input.stop_waiting()
             self._pipe.close()
+            if self._child.stdin is not None:
+                self._child.stdin.close()
             if self._ending is not None:
                 self._ending.close()
                 self._ending = None
@@ -178,17 +227,22 @@ def start(
     pass_fds: Sequence[int] = (),
     release: Callable[[int], None] | None = None,
     closing: Callable[[], Sequence[str]],
+    inspecting: Callable[[], Sequence[str]] = tuple,
+    background: bool = False,
+    terminal: TerminalSize | None = None,
 ) -> LocalProcess:
     """Starts a program in a session of its own, with no input, one pipe for all it says, and no other descriptor.
+    In the background it has an input; with a terminal that is its input and its output.
 
     Raises `ToolFailed` when the system will not start it. `release` lets a program begin that waits for it.
     `closing` is called after the last of the family is gone, and returns notes.
     """
+    ours, theirs = open_terminal(terminal) if terminal is not None else (None, None)
     try:
         child = subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdin=theirs if theirs is not None else subprocess.PIPE if background else subprocess.DEVNULL,
+            stdout=theirs if theirs is not None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
             close_fds=True,
@@ -198,17 +252,31 @@ def start(
             env=env,
         )
     except (OSError, ValueError) as error:
+        if ours is not None:
+            ours.close()
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         named = f" ({cwd!r})" if isinstance(error, OSError) and error.filename == cwd else ""
         raise ToolFailed(f"the command could not be started: {reason.lower()}{named}") from error
+    finally:
+        if theirs is not None:
+            os.close(theirs)
     if release is not None:
         try:
             release(child.pid)
         except OSError as error:
             child.kill()
             child.communicate()
+            if ours is not None:
+                ours.close()
             raise ToolFailed(f"the command could not be limited: {error}") from error
-    return LocalProcess(child, job=job, contained=contained, closing=closing)
+    source = None
+    if ours is not None:
+        source = ProcessInput(ours, terminal=True)
+    elif isinstance(child.stdin, io.FileIO):
+        source = ProcessInput(child.stdin, terminal=False)
+    return LocalProcess(
+        child, job=job, contained=contained, closing=closing, output=ours, source=source, inspecting=inspecting
+    )
 
 
 async def _in_worker_thread(work: Callable[[], T]) -> T:

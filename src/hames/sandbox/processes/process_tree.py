@@ -102,6 +102,11 @@ def tree(root: int) -> set[int]:
     return found
 
 
+def children(pid: int) -> set[int]:
+    """Only those directly below it."""
+    return {one for one in tree(pid) if (seen := read_process(one)) is not None and seen.parent == pid}
+
+
 def _younger(numbers: list[int], root: int) -> list[int]:
     last = _last_pid()
     if last >= root:

@@ -5,10 +5,11 @@ between being looked up and being mounted makes bubblewrap give up before the pr
 it is tried again: bubblewrap says on a descriptor of its own whether the program began.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import anyio
 
+from hames.ports import TerminalSize
 from hames.sandbox.processes.local_process import LocalProcess
 
 TRIES = 12
@@ -74,6 +75,21 @@ class RestartingProcess:
     async def kill(self) -> None:
         self._stopped = True
         await self._process.kill()
+
+    async def write(self, data: bytes) -> int:
+        return await self._process.write(data)
+
+    def close_input(self) -> None:
+        self._process.close_input()
+
+    def resize(self, size: TerminalSize) -> None:
+        self._process.resize(size)
+
+    async def send_signal(self, number: int) -> None:
+        await self._process.send_signal(number)
+
+    async def inspect(self) -> Sequence[str]:
+        return await self._process.inspect()
 
     async def _restart(self) -> bool:
         """Whether there is another process to turn to."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import SandboxPolicy
 from hames.domain.value import Value
-from hames.ports import Launch
+from hames.ports import Launch, TerminalSize
 from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.sandbox.paths import read_start
 from hames.sandbox.proof.attempts import run
@@ -33,9 +33,17 @@ class AttemptResult(Value):
 
 
 async def prove(
-    policy: SandboxPolicy, settings: SandboxSettings | None = None, *, where: str = WHERE
+    policy: SandboxPolicy,
+    settings: SandboxSettings | None = None,
+    *,
+    where: str = WHERE,
+    neighbour: bool = False,
+    terminal: bool = False,
 ) -> list[AttemptResult]:
-    """Tries everything under `policy`. Raises `SandboxUnavailable` when there are no walls to try."""
+    """Tries everything under `policy`. Raises `SandboxUnavailable` when there are no walls to try.
+
+    `neighbour`: in the network of a process that runs in the background. `terminal`: with a terminal of its own.
+    """
     python = interpreter()
     if python is None:
         return []
@@ -52,12 +60,19 @@ async def prove(
             cwd=str(stage.ws),
             workspace=str(stage.ws),
             policy=policy,
+            thread="proof" if neighbour else "",
+            background=terminal,
+            terminal=TerminalSize() if terminal else None,
         )
+        beside = replace(launch, argv=("/bin/sleep", "600"), background=True, terminal=None)
+        other = await sandbox.spawn(beside) if neighbour else None
         process = await sandbox.spawn(launch)
         try:
             said = b"".join([chunk async for chunk in process.output()]).decode(errors="replace")
         finally:
             await process.kill()
+            if other is not None:
+                await other.kill()
         claims = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
         if not claims.keys() & set(ATTEMPTS):
             raise SandboxUnavailable(f"the escape test could not be run: {said.strip()[-200:]}")

@@ -10,7 +10,8 @@ from hames.sandbox.trust.commands.doubt import Doubt
 
 
 class ShellTrust:
-    """Implements `ports.Trust` for `bash -c`, run with a fixed PATH, no rc files and an allow-listed environment."""
+    """Implements `ports.Trust` for `bash -c`, run with a PATH that the agent cannot write to, no rc files and an
+    allow-listed environment."""
 
     def judge(self, command: str, *, cwd: str, workspace: str) -> Verdict:
         # Imported when the first command is judged: no start of the harness waits for the tables.

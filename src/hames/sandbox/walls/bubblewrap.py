@@ -60,14 +60,20 @@ def options(
     filter_fd: int,
     files: Mapping[str, int] | None = None,
     gate_fd: int | None = None,
+    terminal: bool = False,
+    joins: bool = False,
 ) -> list[str]:
     """What bubblewrap is told before the command itself. `layers` are the mounts of the view, in order; `files` are
     descriptors with the content of those that are files.
 
-    The network is always a new one; `gate_fd`: the command waits until somebody has put a way out into it.
+    The network is always a new one, unless bubblewrap is started in that of another sandbox (`joins`), as somebody else
+    than us. `gate_fd`: the command waits until somebody has put a way out into it. `terminal`: the session is a new one
+    already, and its terminal is the command's own.
     """
-    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
-    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    words += ["--uid", str(os.getuid()), "--gid", str(os.getgid())] if joins else ["--unshare-net"]
+    words += ["--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL"]
+    words += [] if terminal else ["--new-session"]
     if gate_fd is not None:
         words += ["--block-fd", str(gate_fd)]
     everything = [mount.how for mount in layers if mount.path == "/"]

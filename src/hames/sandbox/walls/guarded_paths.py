@@ -96,7 +96,8 @@ class _Survey:
             return
         for parent in path.relative_to(self.root).parents[:-1]:
             self.pins.append(Mount(path=str(self.root / parent), how="write"))
-        if directory or path.exists():
+        # A file may be the placeholder of another run, which is still using it.
+        if directory or path.is_dir() or path.is_symlink():
             self.guard(path)
         else:
             self.guard_file(path)

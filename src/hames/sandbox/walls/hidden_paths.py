@@ -6,6 +6,7 @@ so each one is covered. What starts to listen in a shown directory after the pro
 """
 
 import errno
+import mmap
 import os
 import socket
 import stat
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from hames.domain.guardrails import SOCKET
 from hames.private_files import descriptor
 from hames.sandbox.paths import is_inside
 from hames.sandbox.walls.mounts import Layers, Mount, mount_points, now_and_then
@@ -55,6 +57,41 @@ def _present_secrets(home: str) -> Sequence[str]:
     except OSError:
         return HOME_SECRETS
     return [name for name in HOME_SECRETS if name.partition("/")[0] in there]
+
+
+def own_data(directories: Iterable[str]) -> list[str]:
+    """Our own data in these workspaces: the logs of threads, which would answer every search with themselves, and
+    the socket of a server. Where the repository holds `.harness`, an empty one would look like deleted files: there
+    only the socket is covered. Its path may be too long to stand in the kernel's list."""
+    return [
+        f"{directory}/.harness/{SOCKET}" if _is_committed(directory) else f"{directory}/.harness"
+        for directory in directories
+    ]
+
+
+def _is_committed(directory: str) -> bool:
+    for place in (Path(directory), *Path(directory).parents):
+        git = place / ".git"
+        try:
+            if git.is_file():
+                git = place / git.read_text().removeprefix("gitdir:").strip()
+            about = (git / "index").stat()
+        except (OSError, ValueError):
+            if git.exists():
+                return False
+            continue
+        return _index_names_us(str(git / "index"), about.st_mtime_ns, about.st_size)
+    return False
+
+
+@lru_cache(maxsize=64)
+def _index_names_us(index: str, _changed: int, _size: int) -> bool:
+    """Whatever version the index has, the first path below `.harness` has these letters in it."""
+    try:
+        with Path(index).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(b"harness/") >= 0
+    except (OSError, ValueError):
+        return False
 
 
 def socket_mounts(layers: Layers, more: Iterable[str] = ()) -> list[Mount]:

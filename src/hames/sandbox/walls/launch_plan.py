@@ -35,7 +35,13 @@ class LaunchPlan:
     """The variables that the program gets, given the usual ones."""
     connect: Callable[[], None] | None = None
     """Gives a started program its network. It has not begun before that. Raises `SandboxUnavailable`."""
+    child: Callable[[], tuple[int, int] | None] | None = None
+    """The first process inside and its network namespace. Waits for it."""
+    is_shown: Callable[[str], bool] = lambda _: True
+    """Whether the program can see a directory, given by its real path."""
     closing: Callable[[], Sequence[str]] = tuple
+    inspect: Callable[[], Sequence[str]] = tuple
+    """Looks at what a program in the background left so far, and returns notes."""
 
     def close_files(self) -> None:
         while self.files or self.kept:

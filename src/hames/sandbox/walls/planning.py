@@ -18,7 +18,7 @@ from hames.domain.value import Value
 from hames.executables import script_command
 from hames.ports import Launch, ToolFailed
 from hames.sandbox.paths import is_inside
-from hames.sandbox.processes import process_tree
+from hames.sandbox.processes import launcher_program, process_tree
 from hames.sandbox.processes.limits import limited_command, set_limits
 from hames.sandbox.walls import bubblewrap as bwrap
 from hames.sandbox.walls import hard_links, seatbelt, seccomp
@@ -65,9 +65,10 @@ def plan_bubblewrap(
     overlays: Overlays,
     *,
     network: "CommandNetwork | None" = None,
+    joined: tuple[int, int] | None = None,
 ) -> LaunchPlan:
     """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left.
-    `network`: what the command gets of it."""
+    `network`: what the command gets of it. `joined`: the namespaces of another sandbox whose network it shares."""
     held: list[tuple[Placeholders, GuardedPaths]] = []
     guarded: list[Mount] = []
     kept_notes = list(access.visible.notes)
@@ -88,7 +89,7 @@ def plan_bubblewrap(
         link_mounts, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)
         kept_notes += link_notes
         if held:
-            check = _begin(after, access, wanted_mounts)
+            check = _begin(after, access, wanted_mounts, background=launch.background)
         for placeholders, wanted in held:
             guarded += placeholders.create(wanted)
         guarded += link_mounts
@@ -112,7 +113,17 @@ def plan_bubblewrap(
         reader, writer = os.pipe()
         status = Status()
         gate = network.gate if network is not None else None
-        options = bwrap.options(found, view, layers, cwd=launch.cwd, filter_fd=filter_fd, files=files, gate_fd=gate)
+        options = bwrap.options(
+            found,
+            view,
+            layers,
+            cwd=launch.cwd,
+            filter_fd=filter_fd,
+            files=files,
+            gate_fd=gate,
+            terminal=launch.terminal is not None,
+            joins=joined is not None,
+        )
     except BaseException:
         closing()
         raise
@@ -126,20 +137,24 @@ def plan_bubblewrap(
         while rest:
             rest = rest[os.write(writer, rest) :]
 
+    wrapped = [found.path, "--json-status-fd", str(status.writer), "--args", str(reader), "--", *argv]
     return LaunchPlan(
-        argv=[found.path, "--json-status-fd", str(status.writer), "--args", str(reader), "--", *argv],
+        argv=launcher_command(launch, wrapped, joined),
         cwd="/",
         contained=True,
         tmp="/tmp",
         private_home=view.private_home,
-        files=[filter_fd, reader, status.writer, *files.values(), *([gate] if gate is not None else [])],
+        files=[filter_fd, reader, status.writer, *files.values(), *([] if gate is None else [gate]), *(joined or ())],
         kept=[writer],
         sockets=frozenset(mount.path for mount in layers if mount.how == "masked"),
         began=status.began,
         release=release,
         environment=network.environment if network is not None else dict,
         connect=partial(_connect, network, status) if network is not None else None,
+        child=status.child,
+        is_shown=Layers(layers).shows,
         closing=closing,
+        inspect=check.inspect if check is not None else tuple,
     )
 
 
@@ -156,13 +171,22 @@ def _connect(network: "CommandNetwork", status: "Status") -> None:
             raise
 
 
-def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount]) -> Check:
+def launcher_command(launch: Launch, argv: Sequence[str], joined: tuple[int, int] | None = None) -> Sequence[str]:
+    """`argv` with a terminal of its own, and in other namespaces, where it is to have them."""
+    if launch.terminal is None and joined is None:
+        return argv
+    user, network = joined or (-1, -1)
+    words = (str(int(launch.terminal is not None)), str(user), str(network))
+    return script_command(launcher_program.__file__, *words, *argv)
+
+
+def _begin(after: AfterCommand, access: CommandAccess, guarded: Sequence[Mount], *, background: bool = False) -> Check:
     """Also looks at a repository beside the roots that a linked worktree writes to."""
     beside = [mount.path for mount in guarded if mount.how == "write"]
     beside = [path for path in beside if not any(is_inside(path, root) for root in access.roots)]
     outermost = [path for path in beside if not any(path != other and is_inside(path, other) for other in beside)]
     shut = [mount.path for mount in guarded if mount.how != "write"]
-    return after.begin((*access.roots, *outermost), home=access.home, skip=shut)
+    return after.begin((*access.roots, *outermost), home=access.home, skip=shut, background=background)
 
 
 def _has_ended(pid: int) -> bool:
@@ -247,7 +271,8 @@ def plan_unconfined(launch: Launch) -> LaunchPlan:
     The environment is still a clean one, no descriptor or terminal is inherited, limits hold, and everything that the
     command starts is ended with it.
     """
-    return LaunchPlan(argv=limited_command(launch.argv, launch.limits), cwd=launch.cwd, contained=False)
+    argv = launcher_command(launch, limited_command(launch.argv, launch.limits))
+    return LaunchPlan(argv=argv, cwd=launch.cwd, contained=False)
 
 
 def _plan_without_mounts(
@@ -261,7 +286,7 @@ def _plan_without_mounts(
 ) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
     _, link_notes = hard_links.protect_shared_files(access.seen, access.roots, can_mount=False)
-    check = after.begin(access.roots, home=access.home) if access.roots else None
+    check = after.begin(access.roots, home=access.home, background=launch.background) if access.roots else None
     variables: dict[str, str] = {}
     if access.visible.private_home:
         settings = Path(tmp, ".gitconfig")
@@ -269,7 +294,15 @@ def _plan_without_mounts(
         variables["GIT_CONFIG_GLOBAL"] = str(settings)
     closing = partial(_close_without_mounts, tmp, [*access.visible.notes, *link_notes], check)
     return LaunchPlan(
-        argv=argv, cwd=launch.cwd, contained=False, tmp=tmp, variables=variables, files=[*files], closing=closing
+        argv=launcher_command(launch, argv),
+        cwd=launch.cwd,
+        contained=False,
+        tmp=tmp,
+        variables=variables,
+        files=[*files],
+        is_shown=lambda path: any(is_inside(path, shown) for shown in _readable(launch, access)),
+        closing=closing,
+        inspect=check.inspect if check is not None else tuple,
     )
 
 

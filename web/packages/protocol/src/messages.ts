@@ -270,6 +270,16 @@ export type Request =
       id: string | number;
     }
   | {
+      method: "thread/processes/list";
+      params: ThreadIdParams;
+      id: string | number;
+    }
+  | {
+      method: "thread/processes/end";
+      params: ThreadProcessEndParams;
+      id: string | number;
+    }
+  | {
       method: "mcpServerStatus/list";
       params?: McpServerStatusListParams;
       id: string | number;
@@ -1215,6 +1225,14 @@ export interface TurnSteerParams {
   expectedTurnId?: string | null;
   _meta?: unknown;
 }
+/**
+ * `process`: its number in the thread.
+ */
+export interface ThreadProcessEndParams {
+  threadId: string;
+  process: number;
+  _meta?: unknown;
+}
 export interface ReviewStartResult {
   turn: Turn;
   reviewThreadId: string;
@@ -1243,6 +1261,27 @@ export interface ThreadOpened {
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
   tokenUsage?: TokenUsage;
   approvalMode?: "onRequest";
+  _meta?: unknown;
+}
+/**
+ * A process that a thread's agent started in the background. `seconds`: how long it has run, or ran.
+ */
+export interface ThreadProcess {
+  process: number;
+  command: string;
+  cwd: string;
+  terminal: boolean;
+  status: "ended" | "running";
+  seconds: number;
+  outputBytes: number;
+  exitCode?: number | null;
+  _meta?: unknown;
+}
+/**
+ * Those that run and the last that ended, oldest first.
+ */
+export interface ThreadProcesses {
+  data: ThreadProcess[];
   _meta?: unknown;
 }
 /**
@@ -1310,6 +1349,8 @@ export interface Requests {
   "thread/queue/list": { params: ThreadIdParams; result: ThreadQueueListResult };
   "thread/queue/delete": { params: ThreadQueueDeleteParams; result: Empty };
   "turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+  "thread/processes/list": { params: ThreadIdParams; result: ThreadProcesses };
+  "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
 }
 

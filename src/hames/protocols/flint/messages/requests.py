@@ -306,6 +306,33 @@ class ConfigReadResult(Wire):
     """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
 
 
+class ThreadProcessEndParams(Wire):
+    """`process`: its number in the thread."""
+
+    thread_id: str
+    process: int
+
+
+class ThreadProcess(Wire):
+    """A process that a thread's agent started in the background. `seconds`: how long it has run, or ran."""
+
+    process: int
+    command: str
+    cwd: str
+    terminal: bool
+    status: Literal["running", "ended"]
+    seconds: float
+    output_bytes: int
+    exit_code: int | None = None
+    """Negative for a signal."""
+
+
+class ThreadProcesses(Wire):
+    """Those that run and the last that ended, oldest first."""
+
+    data: list[ThreadProcess]
+
+
 class McpServerStatusListParams(Wire):
     """Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
 

@@ -63,8 +63,11 @@ class AfterCommand:
         self._recovered = False
         self._late: list[str] = []
 
-    def begin(self, roots: Sequence[str], *, home: str, skip: Collection[str] = ()) -> "Check":
-        """Records what there is. Call it before the command can run; `skip` are directories that it cannot change."""
+    def begin(
+        self, roots: Sequence[str], *, home: str, skip: Collection[str] = (), background: bool = False
+    ) -> "Check":
+        """Records what there is. Call it before the command can run; `skip` are directories that it cannot change.
+        `background`: nobody waits for its end, so the others are followed by a look all the same."""
         self.recover()
         key = tuple(roots)
         with self._lock:
@@ -73,8 +76,8 @@ class AfterCommand:
             for old in list(self._watches)[:-_MOST_WATCHED]:
                 if self._watches[old].close():
                     del self._watches[old]
-        watch.enter(home, frozenset(skip))
-        return Check(self, watch)
+        watch.enter(home, frozenset(skip), background=background)
+        return Check(self, watch, background=background)
 
     def has_unfinished(self) -> bool:
         """Whether there may be something for `recover` to look at. Quick."""
@@ -116,17 +119,22 @@ class AfterCommand:
 class Check:
     """Of one command."""
 
-    def __init__(self, owner: AfterCommand, watch: "_Watch") -> None:
+    def __init__(self, owner: AfterCommand, watch: "_Watch", *, background: bool = False) -> None:
         self._owner = owner
         self._watch = watch
+        self._background = background
         self._finished = False
+
+    def inspect(self) -> list[str]:
+        """Looks at what a command in the background left so far."""
+        return [] if self._finished else [*self._owner.late_notes(), *self._watch.look()]
 
     def finish(self) -> list[str]:
         """Once nothing of the command runs any more. Returns sentences for its result; the second call none."""
         if self._finished:
             return []
         self._finished = True
-        return [*self._owner.late_notes(), *self._watch.leave()]
+        return [*self._owner.late_notes(), *self._watch.leave(background=self._background)]
 
 
 class _Watch:
@@ -139,15 +147,18 @@ class _Watch:
         self._lock = threading.Lock()
         """Held while the state is read, also by the thread that goes on behind a result."""
         self._users = 0
+        self._background = 0
+        self._said: set[str] = set()
+        """Notes of looks that were followed by no new snapshot."""
         self._snapshot: Snapshot | None = None
         """From before the first command that has not been followed by a look."""
         self._skip: frozenset[str] = frozenset()
         self._started = 0.0
         self._late: list[str] = []
 
-    def enter(self, home: str, skip: frozenset[str]) -> None:
+    def enter(self, home: str, skip: frozenset[str], *, background: bool = False) -> None:
         with self._lock:
-            self._users += 1
+            self._count(background=background, more=1)
             if self._snapshot is not None:
                 self._skip &= skip
                 return
@@ -158,12 +169,26 @@ class _Watch:
                 if self._pending is not None:
                     self._pending.begin(self._snapshot)
             except BaseException:
-                self._users -= 1
+                self._count(background=background, more=-1)
                 raise
 
-    def leave(self) -> list[str]:
+    def _count(self, *, background: bool, more: int) -> None:
+        if background:
+            self._background += more
+        else:
+            self._users += more
+
+    def leave(self, *, background: bool = False) -> list[str]:
         self._lock.acquire()
-        self._users -= 1
+        self._count(background=background, more=-1)
+        return self._look()
+
+    def look(self) -> list[str]:
+        self._lock.acquire()
+        return self._look()
+
+    def _look(self) -> list[str]:
+        """Unless a command is still at work. Releases the lock, or leaves that to the thread that goes on."""
         snapshot = self._snapshot
         late, self._late = self._late, []
         if self._users or snapshot is None:
@@ -210,6 +235,12 @@ class _Watch:
                 f"What this command left behind could not be checked: {error}. Check it yourself before you use"
                 f" git here"
             ]
+        if self._background:
+            # A new snapshot would believe what the program in the background made since the look a moment ago.
+            fresh = [note for note in notes if note not in self._said]
+            self._said.update(fresh)
+            return fresh
+        self._said.clear()
         self._snapshot = None
         if self._pending is not None:
             self._pending.end()
@@ -225,7 +256,7 @@ class _Watch:
 
     def close(self) -> bool:
         """Forgets it, unless it is in use or something is still to be looked at."""
-        if self._users or self._snapshot is not None:
+        if self._users or self._background or self._snapshot is not None:
             return False
         if self._pending is not None:
             self._pending.close()

@@ -31,19 +31,19 @@ _CONNECTIONS = 256
 _STOP_SECONDS = 5.0
 
 
-def proxy_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def proxy_environment(environ: Mapping[str, str], port: int = PORT) -> dict[str, str]:
     """What tells a command's programs about the proxy. `environ`: what they would find otherwise.
 
     >>> proxy_environment({})["https_proxy"]
     'http://127.0.0.1:61280'
     """
-    url = f"http://127.0.0.1:{PORT}"
+    url = f"http://127.0.0.1:{port}"
     # Clients without SOCKS fail on a socks:// address, so every variable names the same one.
     found = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "ALL_PROXY": url, "NO_PROXY": "localhost,127.0.0.1,::1"}
     found |= {name.lower(): value for name, value in found.items()}
     found["NODE_USE_ENV_PROXY"] = "1"
     # Java reads no variable but this one. It says so on stderr, in one line.
-    java = (f"-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={PORT}" for kind in ("http", "https"))
+    java = (f"-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={port}" for kind in ("http", "https"))
     found["JAVA_TOOL_OPTIONS"] = " ".join((environ.get("JAVA_TOOL_OPTIONS", ""), *java)).strip()
     return found
 
@@ -60,8 +60,9 @@ class NetworkAccess:
         self.listeners = NamespaceListeners()
         self.thread = _ProxyThread()
 
-    def for_command(self) -> "CommandNetwork":
-        return CommandNetwork(self)
+    def for_command(self, number: int = 0) -> "CommandNetwork":
+        """`number`: how many have had a proxy in its network namespace before."""
+        return CommandNetwork(self, PORT + number)
 
     def close(self) -> None:
         self.listeners.close()
@@ -71,14 +72,15 @@ class NetworkAccess:
 class CommandNetwork:
     """The network of one command. `gate` goes to the sandbox, which waits until there is something to read on it."""
 
-    def __init__(self, access: NetworkAccess) -> None:
+    def __init__(self, access: NetworkAccess, port: int = PORT) -> None:
         self._access = access
+        self._port = port
         self._proxy: Proxy | None = None
         self._serving: Future[None] | None = None
         self.gate, self._opener = os.pipe()
 
     def environment(self, usual: Mapping[str, str]) -> dict[str, str]:
-        return {**usual, **proxy_environment(usual)}
+        return {**usual, **proxy_environment(usual, self._port)}
 
     def open(self, pid: int, namespace: int) -> None:
         """Puts the proxy in front of process `pid`, the first in the sandbox, and lets the command begin.
@@ -86,7 +88,7 @@ class CommandNetwork:
         Raises `SandboxUnavailable`; then the command must be ended.
         """
         try:
-            listener = self._access.listeners.open(pid, namespace, PORT)
+            listener = self._access.listeners.open(pid, namespace, self._port)
             try:
                 started = self._access.thread.start(listener, self._access.outside, self._access.upstream)
                 self._proxy, self._serving = started

@@ -15,7 +15,7 @@ import socket
 import sys
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
-_GET_OWNER = 0xB701  # NS_GET_USERNS
+GET_OWNER = 0xB701  # NS_GET_USERNS
 _IP_FREEBIND = 15
 _BACKLOG = 128
 LONGEST_BYTES = 256
@@ -31,7 +31,7 @@ def listen_inside(pid: int, namespace: int, port: int) -> socket.socket:
     found, own = os.fstat(network).st_ino, os.stat("/proc/self/ns/net").st_ino
     if found == own or namespace not in (0, found):
         raise OSError("that is not the network namespace of the sandbox")
-    owner = fcntl.ioctl(network, _GET_OWNER)
+    owner = fcntl.ioctl(network, GET_OWNER)
     _enter(owner, _NEW_USER)
     _enter(network, _NEW_NET)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
