@@ -42,7 +42,7 @@ from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
-from hames.ports import Agent, Clock, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
+from hames.ports import Agent, Clock, Environment, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
 
 Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
 
@@ -62,11 +62,13 @@ class Engine:
         agents: Mapping[str, Agent] | None = None,
         notes: Notes | None = None,
         sandbox: Sandbox | None = None,
+        environment: Environment | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
         `notes` reads the project notes that the model is shown; None: it is shown none.
         `sandbox` is where clients run programs of their own; None: they cannot.
+        `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         """
         self.models = models
         self.workspace = workspace
@@ -84,7 +86,9 @@ class Engine:
             agents=self.agents,
             notes=notes,
         )
-        self._turns = Turns(self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents)
+        self._turns = Turns(
+            self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
+        )
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 

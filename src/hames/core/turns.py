@@ -54,7 +54,7 @@ from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
-from hames.ports import Ability, Agent, AgentThread, Compact, Ids, Prompt, Review, Task, Tools, Trust
+from hames.ports import Ability, Agent, AgentThread, Compact, Environment, Ids, Prompt, Review, Task, Tools, Trust
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +72,20 @@ REFUSALS: dict[Ability, str] = {
 class Turns:
     """`agents` run the turns of threads whose model is theirs: by the provider's part of its name."""
 
-    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust, ids: Ids, agents: Mapping[str, Agent]) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        *,
+        tools: Tools,
+        trust: Trust,
+        ids: Ids,
+        agents: Mapping[str, Agent],
+        environment: Environment | None = None,
+    ) -> None:
         self.closing = False
         self.questions = Questions(patience_s=threads.rules.patience_s)
         self._threads = threads
-        self._loop = LoopAgent(threads, tools=tools, trust=trust)
+        self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment)
         self._ids = ids
         self._agents = agents
 

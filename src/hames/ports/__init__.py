@@ -22,7 +22,17 @@ from hames.ports.tool import (
     ToolSpec,
     Work,
 )
-from hames.ports.workspace import Directory, DirectoryEntry, FileEdit, FileRefused, Notes, ToolFailed, Workspace
+from hames.ports.workspace import (
+    Directory,
+    DirectoryEntry,
+    Environment,
+    FileEdit,
+    FileRefused,
+    Glance,
+    Notes,
+    ToolFailed,
+    Workspace,
+)
 
 __all__ = [
     "Ability",
@@ -34,9 +44,11 @@ __all__ = [
     "Compact",
     "Directory",
     "DirectoryEntry",
+    "Environment",
     "Examined",
     "FileEdit",
     "FileRefused",
+    "Glance",
     "HostTool",
     "Ids",
     "Job",

@@ -68,7 +68,13 @@ class ShellTool:
         self.clock = clock
         self.limits = limits
         # Not `writes`: what a command may change is the sandbox's to say, and whoever only reads has a read-only one.
-        self.spec = ToolSpec(name="shell", description=_DESCRIPTION, schema=_schema(limits))
+        self.spec = ToolSpec(
+            name="shell",
+            description=_DESCRIPTION,
+            schema=_schema(limits),
+            sandboxed=_SANDBOXED,
+            asking=("unsandboxed", "justification"),
+        )
 
     async def prepare(self, job: Job) -> Work:
         arguments = job.arguments
@@ -80,7 +86,7 @@ class ShellTool:
             raise ToolFailed("`command` has a lone surrogate, which is no character")
         if len(command.encode()) > MAX_COMMAND_BYTES:
             raise ToolFailed(f"`command` is longer than {MAX_COMMAND_BYTES:,} bytes; write it into a file and run that")
-        if arguments.get("unsandboxed") and not why:
+        if arguments.get("unsandboxed") and not why and job.place.can_leave:
             raise ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
         cwd = _directory(job, arguments["cwd"]) if arguments.get("cwd") else job.place.cwd
         item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd=cwd)
@@ -107,7 +113,7 @@ class ShellTool:
                 file_bytes=self.limits.file_bytes,
             ),
         )
-        return _Command(self, item, intent, launch)
+        return _Command(self, item, intent, launch, can_leave=job.place.can_leave)
 
     async def _scripts(self, command: str, cwd: str, policy: SandboxPolicy, *, unsandboxed: bool) -> ScriptFiles:
         """Behind walls only what it runs counts, so that editing a test does not ask about the tests again."""
@@ -118,10 +124,13 @@ class ShellTool:
 
 
 class _Command:
-    def __init__(self, shell: ShellTool, item: CommandExecution, intent: RunCommand, launch: Launch) -> None:
+    def __init__(
+        self, shell: ShellTool, item: CommandExecution, intent: RunCommand, launch: Launch, *, can_leave: bool
+    ) -> None:
         self.item = item
         self.intent = intent
         self._launch = launch
+        self._can_leave = can_leave
         self._sandbox = shell.sandbox
         self._clock = shell.clock
         self._kept = HeadTail(limit=shell.limits.kept_bytes)
@@ -181,11 +190,11 @@ class _Command:
         failed = self._timed_out or code != 0
         if failed and (wall := _wall(policy)):
             if any(sign in output.lower() for sign in WALL_SIGNS):
-                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {_ASK_AGAIN}")
+                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {self._way_out}")
             elif looks_hidden(output, cwd=self._launch.cwd, roots=(self._launch.workspace, *_roots(policy))):
                 facts.append(
                     "outside the workspace the sandbox shows only the system's directories and known tools; if that is "
-                    f"the reason it failed, {_ASK_AGAIN}, or the user can show more with extra_read"
+                    f"the reason it failed, {self._way_out}, or the user can show more with extra_read"
                 )
         if failed:
             facts += limit_hints(output, code, self._launch.limits, policy)
@@ -202,6 +211,10 @@ class _Command:
                 reason=outcome if self._timed_out or code < 0 else "",
             ),
         )
+
+    @property
+    def _way_out(self) -> str:
+        return _ASK_AGAIN if self._can_leave else "do without it"
 
     def _outcome(self, code: int) -> str:
         if self._timed_out:
@@ -252,12 +265,15 @@ def _wall(policy: SandboxPolicy) -> str:
 
 _DESCRIPTION = (
     "Run a command with bash and read its output (stdout and stderr together) and exit code. "
-    "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
-    "only the workspace writable, has no network or only an HTTP proxy (see HTTPS_PROXY), and shows of the home "
-    "directory only tools and their downloads. `/tmp` and the home directory are private and empty in each call. "
+    "It starts in the working directory, with no terminal and an empty stdin. "
     "Each call is a new shell: `cd` and variables do not last. "
     "Processes left in the background end with the command. Long output is cut in the middle. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
+)
+
+_SANDBOXED = (
+    "It runs in a sandbox, which shows of the home directory only tools and their downloads. `/tmp` and the home "
+    "directory are private and empty in each call."
 )
 
 
