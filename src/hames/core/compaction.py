@@ -77,9 +77,9 @@ async def make_room(turn: LoopTurn, *, refused: bool = False) -> bool:
         await _trim(turn, cleared, before, "old tool results are no longer shown to the model")
         return True
     latest = _latest_compaction(turn)
-    if latest is None or turn.step - latest.step >= SUMMARY_STEPS:
-        if await compact(turn) and _tokens(turn, turn.handle.state) <= limit(turn):
-            return True
+    again = latest is None or turn.step - latest.step >= SUMMARY_STEPS
+    if again and await compact(turn) and _tokens(turn, turn.handle.state) <= limit(turn):
+        return True
     for results, chars in HARDER:
         state = _trimmed(turn, results, chars)
         if _shortens(turn, state) and ((results, chars) == HARDER[-1] or _tokens(turn, state) <= limit(turn)):

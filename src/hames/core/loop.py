@@ -93,7 +93,7 @@ async def run_loop(turn: LoopTurn) -> str:
             if unfinished := progress.before_end(reply.ended):
                 await progress.tell(unfinished)
             else:
-                await progress.report_end()
+                await progress.report_end(reply.ended)
                 return reply.word
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
@@ -170,8 +170,8 @@ def _logged(turn: LoopTurn, since: float | None = None) -> dict[str, object]:
 
 async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
     shown = messages(turn.handle.state, turn.memory)
-    turn.gauge.asked(shown)
     room = turn.card.context_window - turn.gauge.tokens(shown, turn.handle.state.last_usage.context_tokens)
+    turn.gauge.asked(shown)
     request = ModelRequest(
         model=turn.card.model,
         messages=shown,

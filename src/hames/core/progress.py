@@ -100,11 +100,12 @@ class Progress:
             )
         return ""
 
-    async def report_end(self) -> None:
+    async def report_end(self, ended: ReplyEnded | None) -> None:
         """Says what the turn leaves undone although the model was told."""
-        if not self._turn.supervises:
-            return
         names: list[tuple[str, str]] = []
+        if ended is not None and ended.reason == "max_tokens":  # and nobody told the model to go on
+            limit = f"its limit of {self._turn.max_tokens} tokens"
+            names.append(("cut_off", f"the model stopped at {limit}; ask it to go on"))
         if self._open_plan() is not None:
             names.append(("plan_unfinished", "The turn ended with an unfinished plan"))
         if files := self._unchecked():

@@ -230,9 +230,9 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             state = _in_turn(state, record, event.turn_id, lambda turn: _opened(turn, item))
             return _previewed(state, item)
         case ItemCompleted(item=item):
-            state = _in_turn(state, record, event.turn_id, lambda turn: _completed(turn, item))
-            if isinstance(item, Compaction) and item.status == "completed":
+            if _shortens(state, item):
                 state = replace(state, last_usage=Usage())
+            state = _in_turn(state, record, event.turn_id, lambda turn: _completed(turn, item))
             return _previewed(state, item)
         case ToolCalled(step=step, call=call):
             return _in_turn(
@@ -314,6 +314,13 @@ def _paid(spent: dict[str, Usage], model: str, usage: Usage) -> dict[str, Usage]
 
 def _opened(turn: Turn, item: Item) -> Turn:
     return replace(turn, items=(*turn.items, item), open=(*turn.open, item.id))
+
+
+def _shortens(state: ThreadState, item: Item) -> bool:
+    """Whether this completes a summary that takes the place of the conversation."""
+    if not isinstance(item, Compaction) or item.status != "completed":
+        return False
+    return bool(state.turns) and item.id in state.turns[-1].open
 
 
 def _with_context(turn: Turn, event: ContextAdded) -> Turn:

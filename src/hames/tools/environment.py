@@ -6,7 +6,6 @@ and where there is no sandbox it does not run: the branch alone is read from the
 
 import os
 import re
-import shutil
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly
 from hames.domain.situation import Facts
+from hames.executables import find_program
 from hames.ports import Clock, Glance, Launch, Limits, Process, Sandbox, ToolFailed
 
 PROGRAMS = (
@@ -37,7 +37,6 @@ GIT_SECONDS = 1.0
 """A large repository takes longer, and its state is not told: the model can ask git itself."""
 GIT_BYTES = 1 << 20
 GIT_STATUS = (
-    "git",
     "-c",
     "core.fsmonitor=false",
     "-c",
@@ -88,9 +87,11 @@ class LocalEnvironment:
         return time.strftime("%Y-%m-%d", time.localtime(self._clock.now_ms() / 1000))
 
     async def _git_state(self, cwd: str) -> str:
-        launch = Launch(
-            argv=GIT_STATUS, cwd=cwd, workspace=cwd, policy=ReadOnly(), limits=Limits(seconds=GIT_SECONDS + 1)
-        )
+        git = find_program("git", path=PATH, workspace=cwd)
+        if not git:
+            return ""
+        limits = Limits(seconds=GIT_SECONDS + 1)
+        launch = Launch(argv=(git, *GIT_STATUS), cwd=cwd, workspace=cwd, policy=ReadOnly(), limits=limits)
         process, output = None, b""
         with anyio.move_on_after(GIT_SECONDS) as scope:
             try:
@@ -226,7 +227,7 @@ def _stamp(path: str) -> str:
 
 @cache
 def _programs(path: str) -> tuple[str, ...]:
-    return tuple(name for name in PROGRAMS if shutil.which(name, path=path))
+    return tuple(name for name in PROGRAMS if find_program(name, path=path))
 
 
 @cache
