@@ -106,6 +106,7 @@ async def open_engine(
         or EngineRules(
             defaults=default_settings(options, models),
             max_steps=options.max_steps,
+            compact_at=options.compact_at,
             mcp_servers=enabled_servers(options) if toolbox is not None else (),
             only_agent=only_agent,
             warnings=options.warnings,
