@@ -34,6 +34,8 @@ ENOUGH = 0.6
 again a few steps later, and each time the service's cache of the conversation is lost."""
 HARDER = ((RESULTS_KEPT, 16_000), (3, 6_000), (1, 2_000), (0, 600))
 """How many tool results stay, and how long a text may be, when that is not enough."""
+WORTH_IT = 0.8
+"""The conversation is dropped only if that leaves less than this part of it."""
 MINIMAL_EXTRACTS = 12
 LEAST_TOKENS = 2_000
 SUMMARY_STEPS = 3
@@ -167,11 +169,20 @@ async def _drop_history(turn: LoopTurn) -> bool:
     latest = [text for item in reversed(earlier) if (text := _brief(item))][:MINIMAL_EXTRACTS]
     summary = "\n".join(["No summary could be made. The latest messages, cut:", *reversed(latest)])
     item = Compaction(id=turn.handle.new_item_id(), step=turn.step, summary=summary, kept_chars=0)
+    if _tokens(turn, _after(turn.handle.state, item)) > _tokens(turn, turn.handle.state) * WORTH_IT:
+        return False
     await turn.handle.start(replace(item, summary=""))
     await turn.handle.append(item.id, summary, "summary")
     await turn.handle.complete(replace(item, status="completed"))
     await _tell_situation(turn)
     return True
+
+
+def _after(state: ThreadState, item: Compaction) -> ThreadState:
+    """The state once this compaction is completed."""
+    last = state.turns[-1]
+    done = replace(last, items=(*last.items, replace(item, status="completed")))
+    return replace(state, turns=(*state.turns[:-1], done))
 
 
 def _brief(item: Item) -> str:

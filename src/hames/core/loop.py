@@ -81,7 +81,12 @@ async def run_loop(turn: LoopTurn) -> str:
     """Runs steps until the model calls no more tools. Returns the model's own word for why it stopped."""
     progress = Progress(turn)
     for steps_left in range(turn.max_steps - 1, -1, -1):
-        reply = await _ask(turn)
+        try:
+            reply = await _ask(turn)
+        except ProviderError:
+            if not progress.may_end:
+                raise
+            return await progress.end()  # the answer was given before the model was asked to check it
         for number, call in enumerate(reply.calls, 1):
             if not await carry_out(turn, call):
                 await skip(turn, reply.calls[number:])  # the model reads why, and reassesses
@@ -90,11 +95,9 @@ async def run_loop(turn: LoopTurn) -> str:
             await progress.after_tools(reply.ended, steps_left)
             await turn.surroundings.after_tools(turn.handle, turn.settings)
         elif not reply.paused and not _steered(turn):
-            if unfinished := progress.before_end(reply.ended):
-                await progress.tell(unfinished)
-            else:
-                await progress.report_end(reply.ended)
-                return reply.word
+            if not (unfinished := progress.before_end(reply.ended)):
+                return await progress.end()
+            await progress.tell(unfinished)
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
 

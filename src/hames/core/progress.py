@@ -37,11 +37,16 @@ class Progress:
         """By a call's name and arguments: what it failed with, and how often in a row."""
         self._plan_reminded_at = 0
         self._nudged: set[str] = set()
+        self._ended: ReplyEnded | None = None
+        """How the last reply ended that called no tool."""
+        self.may_end = False
+        """The model gave its answer, and was only asked whether that is all."""
 
     async def after_tools(self, ended: ReplyEnded | None, steps_left: int) -> None:
         """Remarks on what the calls of the last step show. Raises `RepeatedFailure`."""
         turn = self._turn
         self._cut = self._empty = 0
+        self.may_end = False
         notes: list[str] = []
         if ended is not None and ended.reason == "max_tokens":
             notes.append("Your reply was cut off behind these calls. If there was to be another, make it again.")
@@ -64,6 +69,7 @@ class Progress:
         Raises `ReplyCutOff` and `EmptyReply`.
         """
         turn = self._turn
+        self._ended, self.may_end = ended, False
         if not turn.supervises:
             return ""
         reason = ended.reason if ended is not None else "end"
@@ -88,21 +94,24 @@ class Progress:
         plan = self._open_plan()
         if plan is not None and "plan" not in self._nudged:
             self._nudged.add("plan")
+            self.may_end = True
             return (
                 "Your plan is not finished:\n"
                 f"{plan_text(plan)}\nFinish it, or bring it up to date and say what is left and why."
             )
         if (files := self._unchecked()) and "check" not in self._nudged:
             self._nudged.add("check")
+            self.may_end = True
             return (
                 f"You changed {', '.join(files[:5])} and ran nothing since. Run what shows that it works (the tests,"
                 " the program, the compiler), or say why nothing can be run."
             )
         return ""
 
-    async def report_end(self, ended: ReplyEnded | None) -> None:
-        """Says what the turn leaves undone although the model was told."""
+    async def end(self) -> str:
+        """Says what the turn leaves undone although the model was told. Returns why the model stopped, in its word."""
         names: list[tuple[str, str]] = []
+        ended = self._ended
         if ended is not None and ended.reason == "max_tokens":  # and nobody told the model to go on
             limit = f"its limit of {self._turn.max_tokens} tokens"
             names.append(("cut_off", f"the model stopped at {limit}; ask it to go on"))
@@ -113,6 +122,7 @@ class Progress:
         for name, words in names:
             event = Noticed(source="hames", name=name, message=words, turn_id=self._turn.turn_id)
             await self._turn.handle.emit(event)
+        return (ended.word or ended.reason) if ended is not None else ""
 
     async def tell(self, *lines: str) -> None:
         """Adds a note of the harness to the conversation."""
