@@ -22,6 +22,8 @@ from hames.domain.request import (
 
 CHARS_PER_TOKEN = 3.5
 """Of code and English, for a model that has not said how it counts."""
+MOST_CHARS_PER_TOKEN = 6.0
+"""A service that counts fewer tokens than this miscounts."""
 PICTURE_CHARS = 5_600
 BLOCK_CHARS = 40
 """What a block costs beside its text."""
@@ -94,7 +96,8 @@ class ContextGauge:
         """An estimate for the next request. `last_tokens`: what the last one had with its reply, 0 if unknown."""
         chars = self.fixed_chars + messages_size(messages)
         if last_tokens and self._replied:
-            return last_tokens + max(0, round((chars - self._asked_chars) / self.chars_per_token))
+            grown = last_tokens + max(0, round((chars - self._asked_chars) / self.chars_per_token))
+            return max(grown, round(chars / MOST_CHARS_PER_TOKEN))
         return max(last_tokens, round(chars / self.chars_per_token))
 
     def refused(self, messages: Iterable[Message]) -> None:
