@@ -27,6 +27,7 @@ from hames.domain.commands import (
     ListServers,
     ListThreads,
     ProgramEnded,
+    ReadContext,
     ReadThread,
     RenameThread,
     ResolveApproval,
@@ -38,13 +39,14 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
 from hames.ports import Agent, Clock, Environment, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProgramEnded | None
+Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ContextReport | ProgramEnded | None
 
 
 class Engine:
@@ -158,6 +160,8 @@ class Engine:
                 return await turns.add_history(command)
             case ListServers(thread_id=thread_id):
                 return await turns.servers(thread_id)
+            case ReadContext(thread_id=thread_id):
+                return await turns.context(thread_id)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):

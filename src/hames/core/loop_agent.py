@@ -18,6 +18,8 @@ from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
 from hames.core.token_estimate import ContextGauge
 from hames.core.turn import LoopTurn
+from hames.core.window_report import window_report
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, ProviderError
 from hames.domain.events import Event, Noticed
 from hames.domain.ids import TurnId
@@ -100,6 +102,12 @@ class LoopThread:
 
     async def steer(self, message: UserMessage) -> None:
         """Nothing to do: the loop looks into the log before each step."""
+
+    def context(self) -> ContextReport:
+        """What fills the window. The sizes of instructions and tools are known from the first request on."""
+        state = self._loaded.thread.state
+        card = self._threads.models.find(state.settings.model)
+        return window_report(state, self._memory, self._gauge, card, self._threads.rules.compact_at)
 
     def servers(self) -> Mapping[str, ServerStatus]:
         wanted = self._threads.servers(self._loaded.thread.id, self._loaded.thread.state.settings)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hames.core import attachments
 from hames.core.history import find_duplicate_submit, past_events
-from hames.core.loop_agent import LoopAgent
+from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
@@ -29,6 +29,7 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import (
     HarnessError,
     InvalidCommand,
@@ -262,6 +263,13 @@ class Turns:
                 for name, configured in names.items()
             )
         )
+
+    async def context(self, thread_id: ThreadId) -> ContextReport:
+        """Raises `InvalidCommand` for a thread whose agent keeps its own context."""
+        agent = await self._agent(await self._threads.open(thread_id))
+        if not isinstance(agent, LoopThread):
+            raise InvalidCommand("the agent of this thread keeps its own context")
+        return agent.context()
 
     async def wait(self, thread_id: ThreadId) -> HarnessError | None:
         """Waits until the running turn of a loaded thread has ended. Returns what it failed with."""

@@ -179,6 +179,12 @@ class ListServers(Value):
     thread_id: ThreadId | None = None
 
 
+class ReadContext(Value):
+    """What fills the window of the thread's model."""
+
+    thread_id: ThreadId
+
+
 class RunProgram(Value):
     """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
 
@@ -218,6 +224,7 @@ Command = (
     | ChangeSettings
     | AddHistory
     | ListServers
+    | ReadContext
     | RunProgram
 )
 

@@ -43,6 +43,10 @@ APPROVALS: dict[ApprovalPolicy, str] = {
 }
 
 
+NOTE_TAGS = ("<situation>", "<changed>", "<note>")
+"""How everything begins that the harness says to the model."""
+
+
 class Facts(Value, omit_defaults=True):
     """What is found on the machine and in the workspace."""
 

@@ -24,6 +24,7 @@ METHODS: tuple[str, ...] = (
     "thread/queue/delete",
     "turn/steer",
     "mcpServerStatus/list",
+    "thread/context/read",
 )
 """The requests beside the specification's."""
 

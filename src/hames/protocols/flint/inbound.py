@@ -25,6 +25,7 @@ from hames.domain.commands import (
     InterruptTurn,
     ListServers,
     ListThreads,
+    ReadContext,
     ReadThread,
     RenameThread,
     ResumeThread,
@@ -409,6 +410,7 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/queue/delete": _queue_delete,
     "turn/steer": _turn_steer,
     "mcpServerStatus/list": _servers,
+    "thread/context/read": _of_thread(lambda thread_id: ReadContext(thread_id=thread_id)),
 }
 """Beside the specification; told in `capabilities.methods`."""
 

@@ -37,6 +37,7 @@ REQUESTS: dict[str, Pair] = {
     "thread/queue/delete": (m.ThreadQueueDeleteParams, m.Empty),
     "turn/steer": (m.TurnSteerParams, m.TurnSteerResult),
     "mcpServerStatus/list": (m.McpServerStatusListParams, m.McpServerStatusList),
+    "thread/context/read": (m.ThreadIdParams, m.ThreadContext),
 }
 
 NOTIFICATIONS: dict[str, type[Value]] = {
