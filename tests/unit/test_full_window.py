@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from flint_support import talking
 from hames.domain.errors import ProviderError
 from hames.domain.events import ContextTrimmed, Noticed
 from hames.domain.items import Compaction
@@ -186,3 +187,18 @@ async def test_a_service_that_refuses_everything_ends_the_turn_with_its_own_word
     assert error is not None
     assert (error.info, error.message) == ("ContextWindowExceeded", "prompt is too long")
     assert model.refused < 20
+
+
+async def test_a_client_is_told_what_fills_the_window(tmp_path: Path) -> None:
+    names = fill(tmp_path, 24, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine, talking(engine) as talk:
+        thread_id = await talk.start()
+        await talk.prompt(thread_id)
+        found = await talk.call("thread/context/read", threadId=thread_id)
+    assert (found["limit"], found["window"]) == (20_000, 200_000)
+    parts = {part["name"]: part for part in found["parts"]}
+    assert {"instructions", "tools", "situation and notes", "user messages", "tool calls", "tool results"} <= set(parts)
+    assert parts["tool results"]["count"] == 24
+    assert sum(part["tokens"] for part in found["parts"]) == pytest.approx(found["tokens"], rel=0.3)
+    assert found["shortened"] == ["old tool results but the last 5"]
