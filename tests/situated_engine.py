@@ -52,7 +52,7 @@ async def situated_engine(
             max_steps=max_steps,
             compact_at=compact_at,
         ),
-        environment=LocalEnvironment(walls, clock),
+        environment=LocalEnvironment(walls, clock, git_seconds=60),
     )
     async with engine:
         yield engine

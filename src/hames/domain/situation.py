@@ -37,7 +37,7 @@ PERSONALITIES: dict[Personality, str] = {
 APPROVALS: dict[ApprovalPolicy, str] = {
     "never": "`never`. Nobody can be asked, so what would need an approval is refused. Do without it",
     "onRequest": "`onRequest`. The user is asked before anything leaves the sandbox, and may decline",
-    "unlessTrusted": "`unlessTrusted`. The user is asked about commands that are not known to be harmless and about"
+    "unlessTrusted": "`unlessTrusted`. The user is asked about commands that may change something, and about"
     " file changes, and may decline",
     "always": "`always`. The user is asked about every command and file change, and may decline",
 }

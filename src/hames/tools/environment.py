@@ -52,9 +52,12 @@ DEPTH = 64
 
 
 class LocalEnvironment:
-    """Implements `ports.Environment`."""
+    """Implements `ports.Environment`. `git_seconds` is how long git may take for the state of the repository."""
 
-    def __init__(self, sandbox: Sandbox, clock: Clock, *, extra_path: Sequence[str] = ()) -> None:
+    def __init__(
+        self, sandbox: Sandbox, clock: Clock, *, extra_path: Sequence[str] = (), git_seconds: float = GIT_SECONDS
+    ) -> None:
+        self._git_seconds = git_seconds
         self._sandbox = sandbox
         self._clock = clock
         self._path = os.pathsep.join((*extra_path, PATH))
@@ -90,10 +93,10 @@ class LocalEnvironment:
         git = find_program("git", path=PATH, workspace=cwd)
         if not git:
             return ""
-        limits = Limits(seconds=GIT_SECONDS + 1)
+        limits = Limits(seconds=self._git_seconds + 1)
         launch = Launch(argv=(git, *GIT_STATUS), cwd=cwd, workspace=cwd, policy=ReadOnly(), limits=limits)
         process, output = None, b""
-        with anyio.move_on_after(GIT_SECONDS) as scope:
+        with anyio.move_on_after(self._git_seconds) as scope:
             try:
                 process = await self._sandbox.spawn(launch)
                 output = await _output(process)
