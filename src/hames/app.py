@@ -40,6 +40,7 @@ from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
+from hames.tools.environment import LocalEnvironment
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.host import AddedTools, as_tool
 from hames.tools.installed import installed_tools
@@ -104,12 +105,14 @@ async def open_engine(
         or EngineRules(
             defaults=default_settings(options, models),
             max_steps=options.max_steps,
+            compact_at=options.compact_at,
             mcp_servers=enabled_servers(options) if toolbox is not None else (),
             only_agent=only_agent,
             warnings=options.warnings,
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
+        environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:

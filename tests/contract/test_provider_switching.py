@@ -115,7 +115,7 @@ async def play(order: tuple[str, ...]) -> Stage:
         stage = Stage(servers, the_engine, thread.id)
         for name in order:
             broken = raw(*SERVICES[name].dialect.events(busy(name))[:12], Close())
-            first = await stage.turn(name, busy(name), broken, talk("Half a sen", stop="max_tokens"))
+            first = await stage.turn(name, busy(name), broken, talk("Half a sen", stop="max_tokens"), talk("tence."))
             assert (first.status, first.error) == ("completed", None)
             second = await stage.turn(name, stuck(name), interrupt=True)
             assert second.status == "interrupted"

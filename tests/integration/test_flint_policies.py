@@ -51,8 +51,10 @@ async def test_a_file_change_that_the_policy_forbids_has_failed_for_nobody_decli
     model = ScriptedModel([call("write", path="made", content="x")], [say("Done.")])
     async with real_engine(model, folder) as engine, talking(engine) as talk:
         ended = await talk.prompt(await talk.start(approvalPolicy="never", sandbox={"type": "readOnly"}))
-    (item,) = [item for item in ended["turn"]["items"] if item["type"] == "fileChange"]
+    assert "write" not in [tool.name for tool in model.requests[0].tools], "what would be refused is not offered"
+    (item,) = [item for item in ended["turn"]["items"] if item["type"] not in ("userMessage", "agentMessage")]
     assert item["status"] == "failed"
+    assert "read-only" in str(item)
     assert not (folder / "ws" / "made").exists()
 
 

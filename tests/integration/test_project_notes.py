@@ -252,7 +252,8 @@ async def test_the_prompt_stays_the_same_during_a_thread_whatever_happens_to_the
     assert "New words." in third
     assert "More words." in third
     assert "Old words." in review
-    assert "reviewing" in review
+    assert "reviewing" in str([block for message in model.requests[-1].messages for block in message.blocks])
+    assert first == review, "what a review is, is told by a message"
 
 
 async def test_another_working_directory_has_notes_of_its_own(repo: Repository) -> None:

@@ -339,3 +339,11 @@ async def test_diff_says_when_there_is_nothing_to_show(tmp_path: Path) -> None:
     async with staged(ScriptedModel([say("x")]), size=(100, 30), cwd=tmp_path) as stage:
         await stage.says("/diff")
         await stage.shows("No uncommitted changes")
+
+
+async def test_context_shows_what_fills_the_window() -> None:
+    async with staged(ScriptedModel([say("Hello.")]), size=(120, 40)) as stage:
+        await stage.says("Hi there")
+        await stage.shows("Hello.")
+        await stage.says("/context")
+        await stage.shows("tokens on, the oldest parts are shortened", "user messages (1)", "answers (1)", "tools")

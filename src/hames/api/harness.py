@@ -264,6 +264,7 @@ class Harness:
             sandbox=self._sandbox,
         )
         rules = EngineRules(
+            supervises=False,
             defaults=settings,
             max_steps=config.max_turns,
             max_tokens=config.max_tokens,

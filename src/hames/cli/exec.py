@@ -85,6 +85,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
 
 
+CODEX_CODES = {4: 1, 5: 1, 6: 1, 7: 1, 8: 0, 9: 0}
+"""Codex's own exit codes tell less apart."""
+
+
 def run(args: Namespace) -> int:
     words, args.thread = _resumed(args)
     settings = read_settings(args.config)
@@ -105,7 +109,8 @@ def run(args: Namespace) -> int:
         for notice in notices:
             print(f"hames: {notice}", file=sys.stderr)
     prompt_run = PromptRun(args, options, parts, view, wanted)
-    return anyio.run(prompt_run.run, in_process(options, name="hames-exec"))
+    code = anyio.run(prompt_run.run, in_process(options, name="hames-exec"))
+    return CODEX_CODES.get(code, code)
 
 
 def _resumed(args: Namespace) -> tuple[list[str], str | None]:

@@ -14,7 +14,8 @@ If an approval is needed and nobody can answer, the turn stops and the exit code
 --approval-policy never (commands stay in the sandbox), or continue with `hames --thread ID` in a terminal.
 
 Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was started), 3 an approval is needed,
-130 interrupted.
+4 too many model calls, 5 the model's replies were cut off, 6 they were empty, 7 the same call failed again and again,
+8 completed with an unfinished plan, 9 completed with changes for which nothing was run, 130 interrupted.
 """
 
 import signal
@@ -52,6 +53,10 @@ from hames.tui.completing import inputs
 from hames.tui.text import listed_price
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
+FAILURES = {"StepLimitReached": 4, "ReplyCutOff": 5, "EmptyReply": 6, "RepeatedFailure": 7}
+"""Turns that failed for a reason of which scripts may want to know."""
+UNFINISHED = {"hames/plan_unfinished": 8, "hames/changes_unchecked": 9}
+"""What a completed turn left undone although the model was told."""
 INVALID = -32602
 """flint's number for a request that makes no sense, such as one for a model that nobody knows."""
 
@@ -140,6 +145,8 @@ class PromptRun:
         self._used: dict[str, m.Usage] = {}
         """By turn."""
         self._price: dict[str, float] | None = None
+        self._unfinished: tuple[int, str] | None = None
+        """The exit code of a completed turn that left something undone, and what that is."""
 
     async def run(self, reach: AbstractAsyncContextManager[AppServerClient]) -> int:
         try:
@@ -252,6 +259,8 @@ class PromptRun:
             match event:
                 case agent_events.ApprovalAsked():
                     await self._decide(client, event)
+                case agent_events.Unknown(method=method, params={"message": str(words)}) if method in UNFINISHED:
+                    self._unfinished = self._unfinished or (UNFINISHED[method], words)
                 case agent_events.UsageUpdated(turn_id=turn_id, usage=usage):
                     self._used[turn_id] = usage
                 case agent_events.TurnCompleted(turn=ended) if ended.id == turn.id:
@@ -300,6 +309,11 @@ class PromptRun:
             code = self._outcome
         info = turn.error.error_info if turn.error and isinstance(turn.error.error_info, str) else ""
         hint = next_step(info, self._thread_id) if code == FAILED else ""
+        if code == FAILED:
+            code = FAILURES.get(info, FAILED)
+        if code == COMPLETED and self._unfinished is not None:
+            code, why = self._unfinished
+            hint = next_step("", self._thread_id)
         if code == NEEDS_APPROVAL:
             why = "this needs an approval, and nobody can answer"
             hint = next_step("NeedsApproval", self._thread_id)

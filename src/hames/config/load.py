@@ -62,6 +62,9 @@ class Options(Value):
     """Text that is added to the instructions of the model."""
     max_steps: int = 200
     """How many model calls a turn may make."""
+    compact_at: int = 0
+    """From how many tokens on the oldest parts of a conversation are shortened. 0 is 80 % of the model's window, and
+    300,000 at most."""
     log_file: str = ""
     """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
@@ -100,6 +103,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "allow_degraded": (bool, False),
     "instructions": (str, ""),
     "max_steps": (int, 200),
+    "compact_at": (int, 0),
     "log_file": (str, ""),
     "log_level": (str, "warning"),
     "extra_path": (list, []),
@@ -211,6 +215,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         allow_degraded=settings["allow_degraded"].value,
         instructions=settings["instructions"].value,
         max_steps=settings["max_steps"].value,
+        compact_at=valued("compact_at", lambda setting: _limit("compact_at", setting)) or 0,
         log_file=settings["log_file"].value,
         log_level=valued("log_level", _log_level),
         extra_path=tuple(settings["extra_path"].value),
@@ -304,6 +309,7 @@ OTHER_TOOLS: Final = {
     "sandbox_workspace_write": (
         'Write: sandbox = { type = "workspaceWrite", writableRoots = ["/path"], networkAccess = true }'
     ),
+    "model_auto_compact_token_limit": "The key is called compact_at",
     "model_provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
     "model_providers": "The tables are called [providers.NAME]",
     "model_reasoning_effort": "Choose it with `hames run --option reasoning_effort=high`",
@@ -395,10 +401,11 @@ def _limit(name: str, setting: Setting) -> int | None:
     """None: "auto", which only the limit of memory can be."""
     value = setting.value
     auto = ', or "auto"' if name == "max_memory_mb" else ""
+    nothing = "the model's own limit" if name == "compact_at" else "no limit"
     if auto and value == "auto":
         return None
     if not isinstance(value, int) or value < 0:
-        raise Misconfigured(f"{name} is {value!r} ({setting.origin}); it must be a number, 0 for no limit{auto}")
+        raise Misconfigured(f"{name} is {value!r} ({setting.origin}); it must be a number, 0 for {nothing}{auto}")
     return value
 
 

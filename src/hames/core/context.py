@@ -6,9 +6,12 @@ result in the message after it, because model services refuse a history without.
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from hames.core.kept_facts import kept_facts
+from hames.core.shortening import cut, cut_arguments, extract
 from hames.domain import pictures
+from hames.domain.events import ContextTrimmed
 from hames.domain.ids import CallId, TurnId
 from hames.domain.items import (
     AgentMessage,
@@ -49,6 +52,7 @@ from hames.domain.state import ThreadState, Turn
 INTERRUPTED = "interrupted; it may have run"
 NOT_EXECUTED = "not executed: an earlier call failed or the turn ended"
 SUMMARY = "The conversation so far was summarised to save space. The summary:\n\n"
+PICTURE_LEFT_OUT = TextBlock(text="(a picture, left out to save space)")
 
 TOOL_ITEMS = (CommandExecution, FileChange, McpToolCall, WebSearch, Plan, ToolCall, Artifact)
 
@@ -62,13 +66,69 @@ class Memory:
 
     def __init__(self) -> None:
         self._turns: dict[TurnId, list[Spoken]] = {}
+        self._trimmed: ContextTrimmed | None = None
+        self._kept: tuple[Compaction | None, list[str]] = None, []
 
-    def said(self, turn: Turn) -> list[Spoken]:
+    def kept_facts(self, turns: Sequence[Turn], compaction: Compaction) -> list[str]:
+        """They are the same until the next compaction."""
+        if self._kept[0] is not compaction:
+            self._kept = compaction, kept_facts(turns, compaction)
+        return self._kept[1]
+
+    def said(self, turn: Turn, trim: "Trim") -> list[Spoken]:
         if turn.status == "running":
-            return list(_turn(turn, 0))
+            return list(_turn(turn, 0, trim))
+        if trim.event is not self._trimmed:
+            self._turns, self._trimmed = {}, trim.event
         if turn.id not in self._turns:
-            self._turns[turn.id] = list(_turn(turn, 0))
+            self._turns[turn.id] = list(_turn(turn, 0, trim))
         return self._turns[turn.id]
+
+
+class Trim:
+    """How much of each step the model is still shown."""
+
+    def __init__(self, state: ThreadState) -> None:
+        self.event = state.trimmed
+        self.max_chars = 0
+        self._older: frozenset[TurnId] = frozenset()
+        self._results_kept: frozenset[CallId] = frozenset()
+        if self.event is None:
+            return
+        self.max_chars = self.event.max_chars
+        ids = [turn.id for turn in state.turns]
+        last = ids.index(self.event.turn_id) if self.event.turn_id in ids else -1
+        self._older = frozenset(ids[: max(last, 0)])
+        results: list[CallId] = []
+        for turn in reversed(state.turns[: last + 1]):
+            results += [one.call.id for one in reversed(turn.calls) if self.covers(turn, one.step)]
+            if len(results) >= self.event.results:
+                break
+        self._results_kept = frozenset(results[: self.event.results])
+
+    def covers(self, turn: Turn, step: int) -> bool:
+        if self.event is None:
+            return False
+        return turn.id in self._older or (turn.id == self.event.turn_id and step <= self.event.step)
+
+    def block(self, block: Block) -> Block:
+        """A block of a step that is covered."""
+        match block:
+            case ResultBlock(call=call, text=text):
+                short = self._cut(text) if call.id in self._results_kept else extract(text)
+                pictures = block.pictures if call.id in self._results_kept and not self.max_chars else ()
+                return ResultBlock(call=call, text=short, failed=block.failed, pictures=pictures)
+            case TextBlock(text=text):
+                return TextBlock(text=self._cut(text))
+            case CallBlock(call=call) if self.max_chars:
+                return CallBlock(call=cut_arguments(call, self.max_chars))
+            case PictureBlock() if self.max_chars:
+                return PICTURE_LEFT_OUT
+            case _:
+                return block
+
+    def _cut(self, text: str) -> str:
+        return cut(text, self.max_chars) if self.max_chars else text
 
 
 def messages(state: ThreadState, memory: Memory | None = None) -> tuple[Message, ...]:
@@ -88,16 +148,19 @@ def messages(state: ThreadState, memory: Memory | None = None) -> tuple[Message,
 
 def _spoken(state: ThreadState, memory: Memory) -> Iterator[Spoken]:
     start, compaction = _beginning(state)
+    trim = Trim(state)
     if compaction is not None:
-        yield "user", [TextBlock(text=SUMMARY + compaction.summary)]
+        kept = memory.kept_facts(state.turns[: start + 1], compaction)
+        yield "user", [TextBlock(text="\n\n".join([SUMMARY + compaction.summary, *kept]))]
     for number, turn in enumerate(state.turns[start:]):
         after = turn.items.index(compaction) + 1 if compaction is not None and number == 0 else 0
         if after:  # the prompt that is being worked on stays as it was said
-            said = (item for item in turn.items[:after] if isinstance(item, UserMessage))
-            yield from (("user", _prompt_blocks(turn, item)) for item in said)
-            yield from _turn(turn, after)
+            said = [item for item in turn.items[:after] if isinstance(item, UserMessage)]
+            prompts = [block for item in said for block in _prompt_blocks(turn, item)]
+            yield "user", [trim.block(block) for block in prompts] if trim.covers(turn, 0) else prompts
+            yield from _turn(turn, after, trim)
         else:
-            yield from memory.said(turn)
+            yield from memory.said(turn, trim)
 
 
 def _beginning(state: ThreadState) -> tuple[int, Compaction | None]:
@@ -116,18 +179,19 @@ class _Step:
         self.said: list[tuple[int, Block]] = []
         self.calls: list[Call] = []
         self.answers: dict[CallId, ToolItem] = {}
-        self.added: list[Block] = []
+        self.added: list[tuple[float, list[Block]]] = []
+        """What users and the harness said meanwhile, and where among the items."""
 
 
-def _turn(turn: Turn, after: int) -> Iterator[Spoken]:
-    """Step by step: what the model said and asked for, then what came back, then what the user added."""
+def _turn(turn: Turn, after: int, trim: Trim) -> Iterator[Spoken]:
+    """Step by step: what the model said and asked for, then what came back, then what was added to it."""
     steps: defaultdict[int, _Step] = defaultdict(_Step)
     for position, item in enumerate(turn.items[after:], start=after):
         step = steps[item.step]
         if isinstance(item, TOOL_ITEMS) and item.call_id:
             step.answers[item.call_id] = item
         elif isinstance(item, UserMessage):
-            step.added += _prompt_blocks(turn, item)
+            step.added.append((position, _prompt_blocks(turn, item)))
         elif (block := _said(item)) is not None:
             step.said.append((position, block))
     for called in turn.calls:
@@ -135,13 +199,23 @@ def _turn(turn: Turn, after: int) -> Iterator[Spoken]:
             step = steps[called.step]
             step.calls.append(called.call)
             step.said.append((called.position, CallBlock(call=called.call)))
+    for added in turn.context:
+        if added.position >= after:
+            # Before the first step it goes in front of the prompt, elsewhere behind what came before it.
+            place = -1 if added.step == 0 else added.position - 0.5
+            steps[added.step].added.append((place, [TextBlock(text=added.text)]))
     for number, step in sorted(steps.items()):
-        if number in turn.void_steps:
-            continue
+        if number in turn.void_steps:  # what the user said meanwhile was said all the same
+            step.said, step.calls = [], []
         step.said.sort(key=lambda pair: (pair[0], isinstance(pair[1], CallBlock)))
-        yield "assistant", [block for _, block in step.said]
-        yield "user", [_result_block(call, step.answers.get(call.id)) for call in step.calls]
-        yield "user", step.added
+        step.added.sort(key=lambda pair: pair[0])
+        said: list[Block] = [block for _, block in step.said]
+        back: list[Block] = [_result_block(call, step.answers.get(call.id)) for call in step.calls]
+        back += [block for _, blocks in step.added for block in blocks]
+        if trim.covers(turn, number):
+            said, back = [trim.block(block) for block in said], [trim.block(block) for block in back]
+        yield "assistant", said
+        yield "user", back
 
 
 def _result_block(call: Call, item: ToolItem | None) -> ResultBlock:

@@ -28,6 +28,7 @@ from hames.domain.commands import (
     ListServers,
     ListThreads,
     ProgramEnded,
+    ReadContext,
     ReadThread,
     RenameThread,
     ResolveApproval,
@@ -39,14 +40,17 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
-from hames.ports import Agent, Clock, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
+from hames.ports import Agent, Clock, Environment, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ProgramEnded | None
+Outcome = (
+    ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ContextReport | ProgramEnded | None
+)
 
 
 class Engine:
@@ -64,11 +68,13 @@ class Engine:
         agents: Mapping[str, Agent] | None = None,
         notes: Notes | None = None,
         sandbox: Sandbox | None = None,
+        environment: Environment | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
         `notes` reads the project notes that the model is shown; None: it is shown none.
         `sandbox` is where clients run programs of their own; None: they cannot.
+        `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         """
         self.models = models
         self.workspace = workspace
@@ -86,7 +92,9 @@ class Engine:
             agents=self.agents,
             notes=notes,
         )
-        self._turns = Turns(self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents)
+        self._turns = Turns(
+            self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
+        )
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
@@ -158,6 +166,8 @@ class Engine:
                 return await turns.servers(thread_id)
             case ListProcesses(thread_id=thread_id, end=number):
                 return await threads.processes(thread_id, end=number)
+            case ReadContext(thread_id=thread_id):
+                return await turns.context(thread_id)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):

@@ -19,7 +19,11 @@ class EngineRules(Value):
     system_prompt: str | None = None
     """Replaces our own instructions altogether."""
     compacts: bool = True
-    """Whether a conversation that grows too long is summarised by itself."""
+    """Whether a conversation that grows too long is shortened by itself."""
+    compact_at: int = 0
+    """From how many tokens on it is; 0: a limit that suits the model."""
+    supervises: bool = True
+    """Whether the model is told about cut and empty replies, unfinished plans and changes that nothing was run for."""
     mcp_servers: tuple[str, ...] = ()
     """The names of the MCP servers that are started with a thread's tools."""
     only_agent: str = ""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from hames.core import compaction
 from hames.core.context import messages
+from hames.core.progress import Progress
 from hames.core.toolcall import carry_out, skip
 from hames.core.turn import LoopTurn
 from hames.domain.errors import ProviderError, StepLimitReached
@@ -37,7 +38,6 @@ from hames.domain.items import (
 )
 from hames.domain.request import (
     ModelRequest,
-    OfferedTool,
     ProviderNotice,
     ReasoningDelta,
     ReasoningEnded,
@@ -59,13 +59,17 @@ log = logging.getLogger(__name__)
 
 BROKEN_REPLIES = 2
 """How often a reply that broke off in the middle is asked for again."""
+REFUSED_REQUESTS = 8
+"""How often a request that is too long for the model's window is shortened and made again."""
+LEAST_REPLY = 4_096
+"""So many tokens a reply may have, however full the window is."""
 
 REPLY_CHARS = 16 << 20
 """No model says more in one reply; a service that goes on for ever would fill the disk."""
 BLOCK_CHARS = 8 << 10
 """Counted for each block, however short: many empty blocks are too much as well."""
 
-_OURS = frozenset({"retry", "cut_off"})
+_OURS = frozenset({"retry"})
 """The notices that are not the provider's."""
 
 MESSAGE = AgentMessage(id=ItemId(""), step=0)
@@ -75,17 +79,25 @@ SEARCH = WebSearch(id=ItemId(""), step=0, query="")
 
 async def run_loop(turn: LoopTurn) -> str:
     """Runs steps until the model calls no more tools. Returns the model's own word for why it stopped."""
-    for _ in range(turn.max_steps):
-        reply = await _ask(turn)
+    progress = Progress(turn)
+    for steps_left in range(turn.max_steps - 1, -1, -1):
+        try:
+            reply = await _ask(turn)
+        except ProviderError:
+            if not progress.may_end:
+                raise
+            return await progress.end()  # the answer was given before the model was asked to check it
         for number, call in enumerate(reply.calls, 1):
             if not await carry_out(turn, call):
                 await skip(turn, reply.calls[number:])  # the model reads why, and reassesses
                 break
-        if not reply.calls and not reply.paused and not _steered(turn):
-            if reply.ended is not None and reply.ended.reason == "max_tokens":
-                limit = f"its limit of {turn.max_tokens} tokens"
-                await _notice(turn, "cut_off", f"the model stopped at {limit}; ask it to go on")
-            return reply.word
+        if reply.calls:
+            await progress.after_tools(reply.ended, steps_left)
+            await turn.surroundings.after_tools(turn.handle, turn.settings)
+        elif not reply.paused and not _steered(turn):
+            if not (unfinished := progress.before_end(reply.ended)):
+                return await progress.end()
+            await progress.tell(unfinished)
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
 
@@ -124,10 +136,11 @@ class ModelReply:
 
 async def _ask(turn: LoopTurn) -> ModelReply:
     """One whole reply. A reply that breaks off is closed as it is, and asked for again: nothing of it has run."""
-    broken = 0
+    broken = refused = 0
+    turn.gauge.measure(turn.system, turn.offered)
     while True:
         if turn.compacts and compaction.due(turn):
-            await compaction.compact(turn)
+            await compaction.make_room(turn)
         turn.handle.step += 1
         turn.user_messages_shown = _said_by_user(turn)
         reply, asked_at = ModelReply(), turn.clock.monotonic()
@@ -138,8 +151,10 @@ async def _ask(turn: LoopTurn) -> ModelReply:
         except ProviderError as failure:
             log.info("model.failed", extra={**_logged(turn, asked_at), "why": str(failure), "info": failure.info})
             await _close(turn, reply, broken=True)
-            if failure.info == "ContextWindowExceeded" and turn.compacts and await compaction.compact(turn):
-                continue
+            if failure.info == "ContextWindowExceeded" and turn.compacts and refused < REFUSED_REQUESTS:
+                refused += 1
+                if await compaction.make_room(turn, refused=True):
+                    continue
             if not failure.retryable or not reply.anything or broken >= BROKEN_REPLIES:
                 raise
             broken += 1
@@ -157,15 +172,15 @@ def _logged(turn: LoopTurn, since: float | None = None) -> dict[str, object]:
 
 
 async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
+    shown = messages(turn.handle.state, turn.memory)
+    room = turn.card.context_window - turn.gauge.tokens(shown, turn.handle.state.last_usage.context_tokens)
+    turn.gauge.asked(shown)
     request = ModelRequest(
         model=turn.card.model,
-        messages=messages(turn.handle.state, turn.memory),
+        messages=shown,
         system=turn.system,
-        tools=tuple(
-            OfferedTool(name=tool.spec.name, description=tool.spec.description, schema=tool.spec.schema)
-            for tool in turn.tools.values()
-        ),
-        max_tokens=turn.max_tokens,
+        tools=turn.offered,
+        max_tokens=min(turn.max_tokens, max(room, LEAST_REPLY)),
         options=turn.settings.options,
         cache_key=turn.handle.thread_id,
     )
@@ -204,6 +219,7 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
                     await _finish(turn, reply, block, status, query=query, provider=turn.provider.name, opaque=opaque)
                 case UsageSeen(usage=usage):
                     reply.usage = usage
+                    turn.gauge.replied(usage.context_tokens - usage.output_tokens)
                 case ProviderNotice(name=name, message=message, data=data):
                     await _notice(turn, name, message, data)
                 case ReplyEnded():

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as changed
 from typing import NamedTuple, Self
 
 import anyio
@@ -13,19 +12,37 @@ from hames.core import compaction
 from hames.core.client_tools import client_tools
 from hames.core.context import Memory
 from hames.core.loop import run_loop
+from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
+from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
+from hames.core.token_estimate import ContextGauge
 from hames.core.turn import LoopTurn
+from hames.core.window_report import window_report
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, ProviderError
 from hames.domain.events import Event, Noticed
 from hames.domain.ids import TurnId
 from hames.domain.items import UserMessage
-from hames.domain.models import ModelCard
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note, complaint
 from hames.domain.servers import ServerStatus, notice
+from hames.domain.situation import can_leave_sandbox
 from hames.domain.state import ThreadState
-from hames.ports import Ability, Compact, Place, ProcessTable, Prompt, Review, Task, Tool, Tools, Trust, TurnHandle
+from hames.ports import (
+    Ability,
+    Compact,
+    Environment,
+    Place,
+    ProcessTable,
+    Prompt,
+    Review,
+    Task,
+    Tool,
+    Tools,
+    Trust,
+    TurnHandle,
+)
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +52,9 @@ class LoopAgent:
 
     name = "hames"
 
-    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust) -> None:
+    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust, environment: Environment | None = None) -> None:
         self.threads = threads
+        self.environment = environment
         self.tools = tools
         self.trust = trust
         self.tasks: TaskGroup | None = None
@@ -69,6 +87,10 @@ class LoopThread:
         self._threads = agent.threads
         self._loaded = loaded
         self._memory = Memory()
+        self._gauge = ContextGauge()
+        # An engine with a prompt of its own says what it wants to say.
+        told = agent.environment if agent.threads.rules.system_prompt is None else None
+        self._surroundings = Surroundings(told)
         self._tools: OpenedTools | None = None
         self._opening = anyio.Lock(fast_acquire=True)
         self._servers: dict[str, ServerStatus] = {}
@@ -80,12 +102,12 @@ class LoopThread:
         return
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
-        prepared = await self._prepare(turn)
+        prepared = await self._prepare(
+            turn, replace(turn.settings, agent="review") if isinstance(task, Review) else turn.settings
+        )
         match task:
-            case Prompt():
+            case Prompt() | Review():
                 return await run_loop(prepared)
-            case Review():
-                return await run_loop(_reviewing(prepared))
             case Compact():
                 if not await compaction.compact(prepared):
                     raise ProviderError("the conversation could not be summarised; it stays as it is")
@@ -94,6 +116,12 @@ class LoopThread:
     async def steer(self, message: UserMessage) -> None:
         """Nothing to do: the loop looks into the log before each step."""
 
+    def context(self) -> ContextReport:
+        """What fills the window. The sizes of instructions and tools are known from the first request on."""
+        state = self._loaded.thread.state
+        card = self._threads.models.find(state.settings.model)
+        return window_report(state, self._memory, self._gauge, card, self._threads.rules.compact_at)
+
     def servers(self) -> Mapping[str, ServerStatus]:
         wanted = self._threads.servers(self._loaded.thread.id, self._loaded.thread.state.settings)
         stale = self._tools is not None and self._tools.servers != wanted and self._loaded.turn is None
@@ -101,25 +129,20 @@ class LoopThread:
             self._group.start_soon(self._open_tools)
         return self._servers
 
-    async def _prepare(self, turn: TurnHandle) -> LoopTurn:
-        settings = effective(turn.settings)
+    async def _prepare(self, turn: TurnHandle, settings: Settings) -> LoopTurn:
+        settings = effective(settings)
         card = self._threads.models.find(settings.model)
         place = self._place(turn.turn_id, settings)
         offered = await self._opened_tools(place)
-        reads_only = settings.agent != "code"
-        native = _native(card, settings)
-        tools = {
-            tool.spec.name: tool
-            for tool in offered
-            if not (reads_only and tool.spec.writes) and tool.spec.name not in native
-        }
+        tools, not_offered = allowed_tools(offered, card, settings)
         tools |= client_tools(self._loaded.thread)
         rules = self._threads.rules
         notes = await self._notes(settings, turn.turn_id)
         if rules.system_prompt is None:
-            system = system_prompt(settings, notes)
+            system = system_prompt(settings, notes, situated=self._surroundings.told)
         else:
             system = replaced_prompt(rules.system_prompt, settings, rules.defaults)
+        await self._surroundings.begin_turn(turn, settings)
         return LoopTurn(
             handle=turn,
             settings=settings,
@@ -133,7 +156,12 @@ class LoopThread:
             memory=self._memory,
             max_steps=settings.max_steps or rules.max_steps,
             max_tokens=settings.max_tokens or rules.max_tokens or card.max_output,
+            gauge=self._gauge,
+            surroundings=self._surroundings,
             compacts=rules.compacts,
+            compact_at=rules.compact_at,
+            supervises=rules.supervises,
+            not_offered=not_offered,
             notes=notes,
             text_block_ended=rules.text_block_ended,
         )
@@ -207,6 +235,7 @@ class LoopThread:
             workspace=settings.cwd,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
+            can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
         )
 
@@ -229,21 +258,3 @@ class LoopThread:
 def _process_table(tools: Sequence[Tool]) -> ProcessTable | None:
     tables = (getattr(tool, "processes", None) for tool in tools)
     return next((table for table in tables if isinstance(table, ProcessTable)), None)
-
-
-def _reviewing(turn: LoopTurn) -> LoopTurn:
-    """The turn with the reviewer's instructions, its read-only sandbox and its tools."""
-    settings = effective(replace(turn.settings, agent="review"))
-    return changed(
-        turn,
-        settings=settings,
-        place=replace(turn.place, sandbox=settings.sandbox),
-        tools={name: tool for name, tool in turn.tools.items() if not tool.spec.writes},
-        system=system_prompt(settings, turn.notes),
-    )
-
-
-def _native(card: ModelCard, settings: Settings) -> frozenset[str]:
-    """What the model's service does itself: a tool of ours by that name would only confuse it."""
-    searches = card.web_search and settings.options.get("web_search") == "on"
-    return frozenset({"web_search"}) if searches else frozenset()

@@ -15,7 +15,7 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
 from hames.domain.ids import ItemId
-from hames.domain.items import Call, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
+from hames.domain.items import Call, CommandExecution, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.rulings import Ruling, Verdict, decide, depends_on_trust
 from hames.domain.schema import check
@@ -32,12 +32,15 @@ SKIPPED = "skipped: an earlier call of the same reply failed"
 
 
 async def carry_out(turn: LoopTurn, call: Call) -> bool:
-    """True if it went well; the loop stops at the first that did not."""
+    """False if it was refused, declined or could not be carried out; the loop stops at the first such call.
+
+    A command that ran is none of these, whatever its exit code: a search without a match, a test that fails.
+    """
     tool = turn.tools.get(call.name)
     if tool is None:
         offered = ", ".join(sorted(turn.tools)) or "none"
-        mode = "" if turn.settings.agent == "code" else f" in {turn.settings.agent} mode"
-        reason = f"there is no tool {call.name!r}{mode}; the tools are: {offered}"
+        why = turn.not_offered.get(call.name, "")
+        reason = f"there is no tool {call.name!r}{why}; the tools are: {offered}"
         return await _failed(turn, call, _shown(call), reason)
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
@@ -75,7 +78,8 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     took = round((turn.clock.monotonic() - started) * 1000)
     log.info("tool.ended", extra={**_logged(turn, call), "status": finished.status, "ms": took})
     await turn.handle.complete(finished)
-    return not (finished.result and finished.result.failed)
+    ran = isinstance(finished, CommandExecution) and finished.exit_code is not None
+    return ran or not (finished.result and finished.result.failed)
 
 
 async def skip(turn: LoopTurn, calls: Sequence[Call]) -> None:

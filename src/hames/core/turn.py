@@ -8,8 +8,11 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.context import Memory
+from hames.core.offered_tools import offered_tool
 from hames.core.questions import Questions
+from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
+from hames.core.token_estimate import ContextGauge
 from hames.domain import forms
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
 from hames.domain.endings import endings
@@ -20,7 +23,8 @@ from hames.domain.items import STREAMS, Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note
-from hames.domain.state import ThreadState, Turn
+from hames.domain.request import OfferedTool
+from hames.domain.state import Called, ThreadState, Turn
 from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnEvent, TurnHandle
 
 log = logging.getLogger(__name__)
@@ -160,12 +164,22 @@ class LoopTurn:
     max_steps: int
     max_tokens: int
     memory: Memory = field(default_factory=Memory)
+    gauge: ContextGauge = field(default_factory=ContextGauge)
+    surroundings: Surroundings = field(default_factory=lambda: Surroundings(None))
     compacts: bool = True
+    compact_at: int = 0
+    """From how many tokens on the conversation is shortened; 0: a limit that suits the model."""
+    supervises: bool = True
+    """Whether the model is told about cut and empty replies, unfinished plans and changes that nothing was run for."""
     notes: tuple[Note, ...] = ()
     text_block_ended: Callable[[ThreadId, str], None] | None = None
     """Called with each whole text block of a reply. A message may have several."""
     user_messages_shown: int = 0
     """How many of the turn's user messages the model has been shown."""
+    made_room_at: int = -1
+    """The step at which the conversation was last shortened."""
+    not_offered: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that the rules in force forbid, and why."""
 
     @property
     def turn_id(self) -> TurnId:
@@ -178,6 +192,15 @@ class LoopTurn:
     @property
     def items(self) -> tuple[Item, ...]:
         return current_turn(self.handle).items
+
+    @property
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """The tools as the model is told of them."""
+        return tuple(offered_tool(tool.spec, self.settings) for tool in self.tools.values())
+
+    @property
+    def calls(self) -> tuple[Called, ...]:
+        return current_turn(self.handle).calls
 
     def item(self, item_id: ItemId) -> Item:
         item = find_item(self.handle, item_id)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hames.core import attachments
 from hames.core.history import find_duplicate_submit, past_events
-from hames.core.loop_agent import LoopAgent
+from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
@@ -29,6 +29,7 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.endings import endings
 from hames.domain.errors import (
     HarnessError,
@@ -55,7 +56,7 @@ from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
-from hames.ports import Ability, Agent, AgentThread, Compact, Ids, Prompt, Review, Task, Tools, Trust
+from hames.ports import Ability, Agent, AgentThread, Compact, Environment, Ids, Prompt, Review, Task, Tools, Trust
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +74,20 @@ REFUSALS: dict[Ability, str] = {
 class Turns:
     """`agents` run the turns of threads whose model is theirs: by the provider's part of its name."""
 
-    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust, ids: Ids, agents: Mapping[str, Agent]) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        *,
+        tools: Tools,
+        trust: Trust,
+        ids: Ids,
+        agents: Mapping[str, Agent],
+        environment: Environment | None = None,
+    ) -> None:
         self.closing = False
         self.questions = Questions(patience_s=threads.rules.patience_s)
         self._threads = threads
-        self._loop = LoopAgent(threads, tools=tools, trust=trust)
+        self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment)
         self._ids = ids
         self._agents = agents
 
@@ -259,6 +269,13 @@ class Turns:
                 for name, configured in names.items()
             )
         )
+
+    async def context(self, thread_id: ThreadId) -> ContextReport:
+        """Raises `InvalidCommand` for a thread whose agent keeps its own context."""
+        agent = await self._agent(await self._threads.open(thread_id))
+        if not isinstance(agent, LoopThread):
+            raise InvalidCommand("the agent of this thread keeps its own context")
+        return agent.context()
 
     async def wait(self, thread_id: ThreadId) -> HarnessError | None:
         """Waits until the running turn of a loaded thread has ended. Returns what it failed with."""

@@ -186,6 +186,12 @@ class ListProcesses(Value):
     end: int | None = None
 
 
+class ReadContext(Value):
+    """What fills the window of the thread's model."""
+
+    thread_id: ThreadId
+
+
 class RunProgram(Value):
     """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
 
@@ -226,6 +232,7 @@ Command = (
     | AddHistory
     | ListServers
     | ListProcesses
+    | ReadContext
     | RunProgram
 )
 

@@ -14,6 +14,9 @@
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
   · StepLimitReached   the loop ran out of steps
+  · ReplyCutOff        the model's replies were cut off at their limit, again and again
+  · EmptyReply         the model said nothing, again and again
+  · RepeatedFailure    the model made the same failing call again and again
   · AnswerMismatch     the final answer does not match the output schema
   · ProviderError      the model service failed; `retryable` says whether to try again
   · SandboxUnavailable no sandbox on this machine, and none was waived
@@ -38,6 +41,9 @@ ErrorInfo = Literal[
     "Refusal",
     "SandboxError",
     "StepLimitReached",
+    "ReplyCutOff",
+    "EmptyReply",
+    "RepeatedFailure",
     "InternalServerError",
     "Other",
 ]
@@ -99,6 +105,18 @@ class StorageFailed(HarnessError):
 
 class StepLimitReached(HarnessError):
     info = "StepLimitReached"
+
+
+class ReplyCutOff(HarnessError):
+    info = "ReplyCutOff"
+
+
+class EmptyReply(HarnessError):
+    info = "EmptyReply"
+
+
+class RepeatedFailure(HarnessError):
+    info = "RepeatedFailure"
 
 
 class AnswerMismatch(HarnessError):

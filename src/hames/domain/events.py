@@ -16,6 +16,7 @@ from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, Grant
 from hames.domain.project_notes import NoteFile
+from hames.domain.situation import Situation
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -207,6 +208,34 @@ class NotesRead(_Event, tag="notes_read"):
     files: tuple[NoteFile, ...]
 
 
+class ContextAdded(_Event, tag="context_added", kw_only=True):
+    """Words of the harness to the model: the situation, what changed, a reminder. Users are not shown them.
+
+    They stay at their place for ever: with step 0 in front of the turn's prompt, else behind the results of that step.
+    """
+
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
+    turn_id: TurnId
+    step: int
+    text: str
+    situation: Situation | None = None
+    """What the model knows from now on."""
+
+
+class ContextTrimmed(_Event, tag="context_trimmed", kw_only=True):
+    """From now on the model is shown less of what came before. The log still has all of it.
+
+    Of all tool results up to this step, the last `results` stay; of the others an extract is shown.
+    """
+
+    policy: ClassVar = EventPolicy(synced="never", listed=False, forked=True)
+    turn_id: TurnId
+    step: int
+    results: int
+    max_chars: int = 0
+    """The longest text up to this step, whoever wrote it: the middle of longer ones is left out. 0: no limit."""
+
+
 class TurnEnded(_Event, tag="turn_ended", kw_only=True):
     policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     turn_id: TurnId
@@ -235,6 +264,8 @@ Event = (
     | QueueHeld
     | Noticed
     | NotesRead
+    | ContextAdded
+    | ContextTrimmed
     | TurnEnded
 )
 

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
+    ContextAdded,
+    ContextTrimmed,
     Event,
     ItemCompleted,
     ItemDelta,
@@ -57,6 +59,9 @@ def _event(event: Event, defaults: Settings) -> Event:
             return Noticed(source="hames", name="prompt_ignored", message="a prompt of a foreign thread is not run")
         case NotesRead():
             return NotesRead(files=())  # read again when the thread is opened
+        case ContextAdded():
+            # It would speak to the model in our name.
+            return Noticed(source="hames", name="context_ignored", message="a note of a foreign thread is not shown")
         case ItemStarted(item=item):
             return replace(event, item=_item(item))
         case ItemCompleted(item=item):
@@ -72,6 +77,7 @@ def _event(event: Event, defaults: Settings) -> Event:
             | PromptRemoved()
             | QueueHeld()
             | Noticed()
+            | ContextTrimmed()
             | TurnEnded()
         ):
             return event

@@ -216,9 +216,12 @@ class Artifact(_Item, tag="artifact", kw_only=True):
 
 
 class Compaction(_Item, tag="compaction", kw_only=True):
-    """From here on the model sees `summary` instead of what came before."""
+    """From here on the model sees `summary` instead of what came before, and what must not be lost, word for word:
+    what the user said, the plan, the diffs of changed files."""
 
     summary: str = ""
+    kept_chars: int = 200_000
+    """How many characters of that are shown, at most."""
     status: ItemStatus = "running"
 
 

@@ -14,6 +14,8 @@ from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
+    ContextAdded,
+    ContextTrimmed,
     ItemCompleted,
     ItemDelta,
     ItemStarted,
@@ -38,11 +40,12 @@ from hames.domain.events import (
 )
 from hames.domain.grants import changed_servers, without_servers
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import OUTPUT_HEAD, Call, Item, TextInput, UserInput, UserMessage, extended
+from hames.domain.items import OUTPUT_HEAD, Call, Compaction, Item, TextInput, UserInput, UserMessage, extended
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
 from hames.domain.project_notes import NoteFile
+from hames.domain.situation import Situation
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -59,6 +62,14 @@ class Called(Value):
     call: Call
 
 
+class AddedContext(Value):
+    """Words of the harness to the model, and how many items of the turn came before them."""
+
+    step: int
+    position: int
+    text: str
+
+
 class Turn(Value):
     id: TurnId
     started_at_ms: int
@@ -69,6 +80,7 @@ class Turn(Value):
     open: tuple[ItemId, ...] = ()
     """The items that were started and not yet completed."""
     calls: tuple[Called, ...] = ()
+    context: tuple[AddedContext, ...] = ()
     void_steps: tuple[int, ...] = ()
     unanswered: tuple[ItemId, ...] = ()
     """Items that waited for an approval when the turn ended: they never ran."""
@@ -119,13 +131,17 @@ class ThreadState(Value):
     queue_held: bool = False
     usage: Usage = Usage()
     last_usage: Usage = Usage()
-    """Of the last model call: how full the window is."""
+    """Of the last model call: how full the window is. Nothing once the conversation was shortened, until the next."""
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
     warnings: tuple[Warned, ...] = ()
     """The latest ones, oldest first."""
     notes: tuple[NoteFile, ...] = ()
     """The project notes that the model is shown."""
+    situation: Situation | None = None
+    """What the model was last told about where it works."""
+    trimmed: ContextTrimmed | None = None
+    """How much of its past the model is shown; None: all of it."""
 
     @property
     def running(self) -> Turn | None:
@@ -214,6 +230,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             state = _in_turn(state, record, event.turn_id, lambda turn: _opened(turn, item))
             return _previewed(state, item)
         case ItemCompleted(item=item):
+            if _shortens(state, item):
+                state = replace(state, last_usage=Usage())
             state = _in_turn(state, record, event.turn_id, lambda turn: _completed(turn, item))
             return _previewed(state, item)
         case ToolCalled(step=step, call=call):
@@ -261,6 +279,11 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq)
         case NotesRead(files=files):
             return replace(state, seq=record.seq, notes=files)
+        case ContextAdded(situation=situation):
+            state = _in_turn(state, record, event.turn_id, lambda turn: _with_context(turn, event))
+            return state if situation is None else replace(state, situation=situation)
+        case ContextTrimmed():
+            return replace(state, seq=record.seq, trimmed=event, last_usage=Usage())
         case TurnEnded():
             return _in_turn(
                 state,
@@ -291,6 +314,18 @@ def _paid(spent: dict[str, Usage], model: str, usage: Usage) -> dict[str, Usage]
 
 def _opened(turn: Turn, item: Item) -> Turn:
     return replace(turn, items=(*turn.items, item), open=(*turn.open, item.id))
+
+
+def _shortens(state: ThreadState, item: Item) -> bool:
+    """Whether this completes a summary that takes the place of the conversation."""
+    if not isinstance(item, Compaction) or item.status != "completed":
+        return False
+    return bool(state.turns) and item.id in state.turns[-1].open
+
+
+def _with_context(turn: Turn, event: ContextAdded) -> Turn:
+    added = AddedContext(step=event.step, position=len(turn.items), text=event.text)
+    return replace(turn, context=(*turn.context, added))
 
 
 def _streamed(turn: Turn, delta: ItemDelta) -> Turn:

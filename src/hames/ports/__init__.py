@@ -23,7 +23,17 @@ from hames.ports.tool import (
     ToolSpec,
     Work,
 )
-from hames.ports.workspace import Directory, DirectoryEntry, FileEdit, FileRefused, Notes, ToolFailed, Workspace
+from hames.ports.workspace import (
+    Directory,
+    DirectoryEntry,
+    Environment,
+    FileEdit,
+    FileRefused,
+    Glance,
+    Notes,
+    ToolFailed,
+    Workspace,
+)
 
 __all__ = [
     "Ability",
@@ -36,9 +46,11 @@ __all__ = [
     "Compact",
     "Directory",
     "DirectoryEntry",
+    "Environment",
     "Examined",
     "FileEdit",
     "FileRefused",
+    "Glance",
     "HostTool",
     "Ids",
     "Job",

@@ -6,7 +6,16 @@ from typing import Literal, Protocol
 
 from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.commands import ReviewTarget
-from hames.domain.events import ItemCompleted, ItemStarted, Noticed, StepVoided, ToolCalled, UsageReported
+from hames.domain.events import (
+    ContextAdded,
+    ContextTrimmed,
+    ItemCompleted,
+    ItemStarted,
+    Noticed,
+    StepVoided,
+    ToolCalled,
+    UsageReported,
+)
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Item, Stream, UserMessage
 from hames.domain.json import NOTHING, Json
@@ -43,7 +52,9 @@ Ability = Literal["review", "compact", "steer", "instructions", "outputSchema", 
 the servers and tools that a client brings for its thread.
 """
 
-TurnEvent = ItemStarted | ItemCompleted | ToolCalled | StepVoided | UsageReported | Noticed
+TurnEvent = (
+    ItemStarted | ItemCompleted | ToolCalled | StepVoided | UsageReported | Noticed | ContextAdded | ContextTrimmed
+)
 """What an agent may write into the log of its turn."""
 
 

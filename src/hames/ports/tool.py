@@ -24,6 +24,12 @@ class ToolSpec(Value):
     schema: Json
     writes: bool = False
     """May change something: not offered to the `plan` and `review` agents."""
+    changes_files: bool = False
+    """Changes files of the workspace and nothing else: not offered where the sandbox is read-only."""
+    sandboxed: str = ""
+    """Added to the description where commands run in a sandbox."""
+    asking: tuple[str, ...] = ()
+    """Properties of the schema that ask a person to let a command out of the sandbox: offered only where one can."""
 
 
 class Place(Value):
@@ -37,6 +43,8 @@ class Place(Value):
     sandbox: SandboxPolicy
     servers: tuple[ThreadServer, ...] = ()
     """The MCP servers that a client named for this thread, with the values that are known."""
+    can_leave: bool = True
+    """Whether a person may let a command out of the sandbox. Where nobody can, no error suggests it."""
 
 
 class Ask(Protocol):

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
 from hames.domain.project_notes import Note
+from hames.domain.situation import Facts
 from hames.domain.value import Value
 
 
@@ -124,3 +125,25 @@ class Notes(Protocol):
     """Project notes, the most general first and the nearest last. It reads files, and raises nothing."""
 
     def read(self, cwd: str) -> tuple[Note, ...]: ...
+
+
+class Glance(Value):
+    """What may change under a running thread. `stamps` has a value for each file that changes when the file does;
+    a missing file has an empty one."""
+
+    date: str
+    branch: str
+    stamps: dict[str, str] = {}
+
+
+class Environment(Protocol):
+    """What the model is told about the machine and the working directory. It raises nothing.
+
+    It starts no program that a file of the workspace could name outside of a sandbox.
+    """
+
+    async def describe(self, cwd: str) -> Facts: ...
+
+    async def look(self, cwd: str, files: Sequence[str]) -> Glance:
+        """Called before every step: it only looks at files. Paths are absolute."""
+        ...

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from hames.codecs.lines import Line
 from hames.domain.commands import Command, ProgramEnded, ThreadPage
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 from hames.domain.json import Json
@@ -29,7 +30,9 @@ from hames.domain.value import Value
 from hames.ports import ClientToolCall
 from hames.protocols.broadcast import Encoder, ListEncoder
 
-Outcome = ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ProgramEnded | None
+Outcome = (
+    ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ContextReport | ProgramEnded | None
+)
 
 
 class Defer(Value):

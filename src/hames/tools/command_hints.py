@@ -58,7 +58,8 @@ def limit_hints(output: str, code: int, limits: Limits, policy: SandboxPolicy) -
     if limits.processes and _any(low, _PROCESS_SIGNS):
         hints.append(f"process limit: a command may have {limits.processes:,} processes and threads (max_processes)")
     if isinstance(policy, ReadOnly | WorkspaceWrite) and _any(low, _SPACE_SIGNS):
-        hints.append("the private /tmp and home directory are small; large files belong in the workspace")
+        instead = "; large files belong in the workspace" if isinstance(policy, WorkspaceWrite) else ""
+        hints.append(f"the private /tmp and home directory are small{instead}")
     return hints
 
 

@@ -44,6 +44,7 @@ class EditTool:
             "additionalProperties": False,
         },
         writes=True,
+        changes_files=True,
     )
 
     def __init__(self, seen: Seen) -> None:

@@ -34,6 +34,7 @@ class PatchTool:
             "additionalProperties": False,
         },
         writes=True,
+        changes_files=True,
     )
 
     def __init__(self, seen: Seen) -> None:

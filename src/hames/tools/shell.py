@@ -94,7 +94,13 @@ class ShellTool:
         self.clock = clock
         self.limits = limits
         # Not `writes`: what a command may change is the sandbox's to say, and whoever only reads has a read-only one.
-        self.spec = ToolSpec(name="shell", description=_DESCRIPTION, schema=_schema(limits))
+        self.spec = ToolSpec(
+            name="shell",
+            description=_DESCRIPTION,
+            schema=_schema(limits),
+            sandboxed=_SANDBOXED,
+            asking=("unsandboxed", "justification"),
+        )
 
     async def prepare(self, job: Job) -> Work:
         arguments = job.arguments
@@ -106,7 +112,7 @@ class ShellTool:
             raise ToolFailed("`command` has a lone surrogate, which is no character")
         if len(command.encode()) > MAX_COMMAND_BYTES:
             raise ToolFailed(f"`command` is longer than {MAX_COMMAND_BYTES:,} bytes; write it into a file and run that")
-        if arguments.get("unsandboxed") and not why:
+        if arguments.get("unsandboxed") and not why and job.place.can_leave:
             raise ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
         cwd = _directory(job, arguments["cwd"]) if arguments.get("cwd") else job.place.cwd
         item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd=cwd)
@@ -139,7 +145,8 @@ class ShellTool:
             terminal=TerminalSize() if terminal else None,
             thread=job.place.thread_id,
         )
-        return (_BackgroundCommand if background else _Command)(self, item, intent, launch)
+        kind = _BackgroundCommand if background else _Command
+        return kind(self, item, intent, launch, can_leave=job.place.can_leave)
 
     async def _scripts(self, command: str, cwd: str, policy: SandboxPolicy, *, unsandboxed: bool) -> ScriptFiles:
         """Behind walls only what it runs counts, so that editing a test does not ask about the tests again."""
@@ -150,10 +157,13 @@ class ShellTool:
 
 
 class _Command:
-    def __init__(self, shell: ShellTool, item: CommandExecution, intent: RunCommand, launch: Launch) -> None:
+    def __init__(
+        self, shell: ShellTool, item: CommandExecution, intent: RunCommand, launch: Launch, *, can_leave: bool
+    ) -> None:
         self.item = item
         self.intent = intent
         self._launch = launch
+        self._can_leave = can_leave
         self._sandbox = shell.sandbox
         self._clock = shell.clock
         self._background = shell.background
@@ -224,11 +234,11 @@ class _Command:
         failed = self._timed_out or code != 0
         if failed and (wall := _wall(policy)):
             if any(sign in output.lower() for sign in WALL_SIGNS):
-                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {_ASK_AGAIN}")
+                facts.append(f"it ran in the sandbox ({wall}); if that is the reason it failed, {self._way_out}")
             elif looks_hidden(output, cwd=self._launch.cwd, roots=(self._launch.workspace, *_roots(policy))):
                 facts.append(
                     "outside the workspace the sandbox shows only the system's directories and known tools; if that is "
-                    f"the reason it failed, {_ASK_AGAIN}, or the user can show more with extra_read"
+                    f"the reason it failed, {self._way_out}, or the user can show more with extra_read"
                 )
         if failed:
             facts += limit_hints(output, code, self._launch.limits, policy)
@@ -245,6 +255,10 @@ class _Command:
                 reason=outcome if self._timed_out or code < 0 else "",
             ),
         )
+
+    @property
+    def _way_out(self) -> str:
+        return _ASK_AGAIN if self._can_leave else "do without it"
 
     def _outcome(self, code: int) -> str:
         if self._timed_out:
@@ -342,13 +356,16 @@ def _wall(policy: SandboxPolicy) -> str:
 
 _DESCRIPTION = (
     "Run a command with bash and read its output (stdout and stderr together) and exit code. "
-    "It starts in the working directory, with no terminal and an empty stdin, usually inside a sandbox that makes "
-    "only the workspace writable, has no network or only an HTTP proxy (see HTTPS_PROXY), and shows of the home "
-    "directory only tools and their downloads. `/tmp` and the home directory are private and empty in each call. "
+    "It starts in the working directory, with no terminal and an empty stdin. "
     "Each call is a new shell: `cd` and variables do not last. "
     "Processes that it leaves behind (`&`) end with the command; for servers, watchers, REPLs, debuggers and long "
     "builds use `background` or `terminal`. Long output is cut in the middle and kept in a file. "
     "Prefer `read`, `grep`, `glob`, `edit` and `patch` for looking at files and changing them."
+)
+
+_SANDBOXED = (
+    "It runs in a sandbox, which shows of the home directory only tools and their downloads. `/tmp` and the home "
+    "directory are private and empty in each call."
 )
 
 

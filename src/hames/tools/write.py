@@ -27,6 +27,7 @@ class WriteTool:
             "additionalProperties": False,
         },
         writes=True,
+        changes_files=True,
     )
 
     def __init__(self, seen: Seen) -> None:

@@ -33,7 +33,7 @@ from hames.tui.modes import (
 from hames.tui.pickers import Line, Picked, Picker, PickerChoice
 from hames.tui.screen import ConversationScreen
 from hames.tui.session import Session
-from hames.tui.text import MODEL_GROUPS, ago, described_model, model_group, tokens
+from hames.tui.text import MODEL_GROUPS, ago, context_text, described_model, model_group, tokens
 
 OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "exit", "quit": "exit", "clear": "new"}
 
@@ -279,6 +279,10 @@ class Commands:
             app.note(f"Unknown theme {rest!r}. Choose light or dark; /theme lists more", meaning="warn")
 
     # -- turns
+
+    async def _context(self, _: str) -> None:
+        if thread_id := self._thread_id():
+            self._app.note(context_text(await self._session.connected.context(thread_id)))
 
     async def _compact(self, _: str) -> None:
         if thread_id := self._thread_id():

@@ -136,3 +136,14 @@ def listed_price(listed: Mapping[str, float] | None) -> Price | None:
     usual = listed.get("input", 0.0)
     cache_read, cache_write = listed.get("cacheRead", usual), listed.get("cacheWrite", usual)
     return Price(input=usual, output=listed.get("output", 0.0), cache_read=cache_read, cache_write=cache_write)
+
+
+def context_text(found: m.ThreadContext) -> str:
+    """What fills the model's context, a line for each part."""
+    share = round(100 * found.tokens / found.window) if found.window else 0
+    head = f"About {tokens(found.tokens)} of {tokens(found.window)} tokens ({share} %) are in use"
+    rows = [
+        f"{tokens(part.tokens):>8}  {part.name}" + (f" ({part.count})" if part.count else "") for part in found.parts
+    ]
+    left = [f"No longer shown to the model: {words}" for words in found.shortened]
+    return "\n".join([head, *rows, *left, f"From {tokens(found.limit)} tokens on, the oldest parts are shortened"])

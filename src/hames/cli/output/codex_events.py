@@ -77,7 +77,7 @@ class CodexEventsView:
         self._release()
         if self._todo is not None:
             self._write("item.completed", item=self._todo)
-        if ending.code == 0:
+        if ending.code in (0, 8, 9):  # Codex knows no turn that is completed and unfinished
             self._write("turn.completed", usage=_usage(ending.usage))
             return
         why = ending.why or ("interrupted" if ending.code == 130 else "the turn failed")

@@ -12,7 +12,7 @@ from hames.domain.json import Json
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import ThreadItem, UnknownItem
 
-OUTCOMES = {0: "completed", 1: "failed", 3: "needsApproval", 130: "interrupted"}
+OUTCOMES = {0: "completed", 1: "failed", 3: "needsApproval", 8: "unfinished", 9: "unfinished", 130: "interrupted"}
 
 
 class JsonLinesView:

@@ -191,17 +191,19 @@ class TerminalView:
             sys.stdout.write(printable(ending.said).removesuffix("\n") + "\n")
             sys.stdout.flush()
         match ending.code:
-            case 1:
+            case 1 | 4 | 5 | 6 | 7:
                 self._always(f"failed: {visible(ending.why or 'the turn failed')}", self._paint.bad)
             case 2:
                 self._always(f"hames: {visible(ending.why)}")
+            case 8 | 9:
+                self._always(f"unfinished: {visible(ending.why)}", self._paint.warn)
             case 3:
                 self._always(f"stopped: {visible(ending.why)}", self._paint.warn)
             case 130:
                 self._always("interrupted", self._paint.warn)
             case _:
                 pass
-        if ending.hint and ending.code in (1, 3):
+        if ending.hint:
             self._always(ending.hint)
         if ending.usage is not None and self._aside is not None and self._aside.isatty():
             self._line(self._paint.dim(ending.used))

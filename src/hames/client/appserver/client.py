@@ -256,6 +256,10 @@ class AppServerClient(AppServerConnection):
         given = m.ThreadProcessEndParams(thread_id=thread_id, process=process)
         return (await self._call("thread/processes/end", given, m.ThreadProcesses)).data
 
+    async def context(self, thread_id: str) -> m.ThreadContext:
+        """What fills the window of the thread's model."""
+        return await self._call("thread/context/read", m.ThreadIdParams(thread_id=thread_id), m.ThreadContext)
+
     async def set_config(self, option_id: str, value: str, *, thread_id: str | None = None) -> list[m.ConfigOption]:
         """The whole list as it is now: one choice may change another."""
         given = m.ConfigSetParams(id=option_id, value=value, thread_id=thread_id)

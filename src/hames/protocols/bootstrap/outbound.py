@@ -64,6 +64,8 @@ def project(change: Change) -> list[Notify]:
             | events.QueueHeld()
             | events.Noticed()
             | events.NotesRead()
+            | events.ContextAdded()
+            | events.ContextTrimmed()
         ):
             return []
         case _ as never:

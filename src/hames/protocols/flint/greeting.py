@@ -26,6 +26,7 @@ METHODS: tuple[str, ...] = (
     "thread/processes/list",
     "thread/processes/end",
     "mcpServerStatus/list",
+    "thread/context/read",
 )
 """The requests beside the specification's."""
 

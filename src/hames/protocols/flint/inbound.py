@@ -26,6 +26,7 @@ from hames.domain.commands import (
     ListProcesses,
     ListServers,
     ListThreads,
+    ReadContext,
     ReadThread,
     RenameThread,
     ResumeThread,
@@ -417,6 +418,7 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/processes/list": _of_thread(lambda thread_id: ListProcesses(thread_id=thread_id)),
     "thread/processes/end": _end_process,
     "mcpServerStatus/list": _servers,
+    "thread/context/read": _of_thread(lambda thread_id: ReadContext(thread_id=thread_id)),
 }
 """Beside the specification; told in `capabilities.methods`."""
 

@@ -5,6 +5,8 @@ from typing import assert_never
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
+    ContextAdded,
+    ContextTrimmed,
     ItemCompleted,
     ItemDelta,
     ItemStarted,
@@ -86,6 +88,8 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
             return list(dialect.notices(record.thread_id, event))
         case NotesRead(files=files):
             return list(dialect.notes(record.thread_id, files))
+        case ContextAdded() | ContextTrimmed():
+            return []  # between the harness and the model
         case TurnEnded(turn_id=turn_id):
             return [
                 *dialect.before_end(change, event),

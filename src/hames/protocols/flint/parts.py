@@ -9,6 +9,7 @@ from hames.domain import items as domain
 from hames.domain import policy
 from hames.domain.approvals import Approval
 from hames.domain.commands import Standing
+from hames.domain.context_report import ContextReport
 from hames.domain.events import TurnError
 from hames.domain.grants import always_covers
 from hames.domain.items import Item, ItemStatus, reason_of
@@ -262,3 +263,11 @@ def citations(item: domain.AgentMessage) -> list[wire.CitationMember] | Maybe:
         )
         for cited in item.citations
     ]
+
+
+def context_answer(report: ContextReport) -> m.ThreadContext:
+    parts = [m.ThreadContextPart(name=part.name, tokens=part.tokens, count=part.count) for part in report.parts]
+    shortened = list(report.shortened)
+    return m.ThreadContext(
+        tokens=report.tokens, limit=report.limit, window=report.window, parts=parts, shortened=shortened
+    )

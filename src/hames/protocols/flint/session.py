@@ -32,6 +32,7 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsChanged
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
@@ -56,7 +57,7 @@ from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.history_pages import items_page, turns_page
 from hames.protocols.flint.options import check_option, config_options, with_options
-from hames.protocols.flint.parts import background_process, provider_of, server_status
+from hames.protocols.flint.parts import background_process, context_answer, provider_of, server_status
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
 
@@ -265,6 +266,8 @@ class FlintSession(RpcSession):
                 return m.ThreadProcesses(data=[background_process(one) for one in processes])
             case ServerList(servers=servers):
                 return m.McpServerStatusList(data=[server_status(server) for server in servers])
+            case ContextReport():
+                return context_answer(outcome)
             case ProgramEnded():
                 return program_result(request.method, outcome)
             case None:

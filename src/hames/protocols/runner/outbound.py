@@ -52,6 +52,8 @@ def project(change: Change) -> list[m.RunnerEvent]:
             | events.PromptRemoved()
             | events.QueueHeld()
             | events.NotesRead()
+            | events.ContextAdded()
+            | events.ContextTrimmed()
         ):
             return []
         case _ as never:

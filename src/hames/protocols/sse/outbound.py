@@ -57,6 +57,8 @@ def project(change: Change) -> list[m.SseEvent]:
             | events.QueueHeld()
             | events.Noticed()
             | events.NotesRead()
+            | events.ContextAdded()
+            | events.ContextTrimmed()
         ):
             return []
         case _ as never:

@@ -262,6 +262,10 @@ def _event_label(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
             return "other", message or name
         case events.NotesRead(files=files):
             return "other", f"project notes: {', '.join(file.path for file in files) or 'none'}"
+        case events.ContextAdded():
+            return "other", "note to the model"
+        case events.ContextTrimmed():
+            return "other", "old results cleared from the context"
         case events.ItemDelta():
             return "other", "more"
         case _ as never:

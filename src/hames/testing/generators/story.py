@@ -13,6 +13,8 @@ from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, Inten
 from hames.domain.events import (
     ApprovalRequested,
     ApprovalResolved,
+    ContextAdded,
+    ContextTrimmed,
     Event,
     ItemCompleted,
     ItemDelta,
@@ -73,6 +75,8 @@ DRAWN: frozenset[type[Event]] = frozenset(
     {
         ApprovalRequested,
         ApprovalResolved,
+        ContextAdded,
+        ContextTrimmed,
         ItemCompleted,
         ItemDelta,
         ItemStarted,
@@ -218,6 +222,10 @@ class HistoryGenerator:
                 break
         if self._seldom():
             self._say_as_user(step)
+        if self._seldom():
+            self._tell(ContextAdded(turn_id=self._turn, step=step, text=self._one_of(WORDS)))
+        elif self._seldom():
+            self._tell(ContextTrimmed(turn_id=self._turn, step=step, results=self._number(0, 3)))
 
     def _skip(self, call: Call, step: int) -> None:
         result = ToolResult(text="not executed", failed=True, reason="skipped")

@@ -367,3 +367,22 @@ class McpServerStatus(Wire):
 class McpServerStatusList(Wire):
     data: list[McpServerStatus]
     next_cursor: str | None = None
+
+
+class ThreadContextPart(Wire):
+    """`tokens` is an estimate; `count` is how many messages, calls or results there are."""
+
+    name: str
+    tokens: int
+    count: int
+
+
+class ThreadContext(Wire):
+    """What fills the window of the thread's model. `tokens` is an estimate of the next request; from `limit` on the
+    conversation is shortened; `shortened` says what the model is no longer shown."""
+
+    tokens: int
+    limit: int
+    window: int
+    parts: list[ThreadContextPart]
+    shortened: list[str]

@@ -1,0 +1,204 @@
+"""A conversation that grows too long is shortened in steps. A window that is really full never ends a turn."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flint_support import talking
+from hames.domain.errors import ProviderError
+from hames.domain.events import ContextTrimmed, Noticed
+from hames.domain.items import Compaction
+from hames.domain.request import ModelEvent, ModelRequest, UsageSeen
+from hames.domain.state import Change, Turn
+from hames.domain.usage import Usage
+from hames.testing.fakes.model import ScriptedModel, Step, call, say, usage
+from situated_engine import results, situated_engine, size, texts
+from support import created, events, whole_turn
+
+CHARS_PER_TOKEN = 4
+
+
+class SmallWindow(ScriptedModel):
+    """A model that really refuses what is longer than its window, as services do, and counts its tokens."""
+
+    def __init__(self, *replies: list[Step], window: int) -> None:
+        super().__init__(*replies)
+        self.window = window
+        self.refused = 0
+        self.summaries: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if size(request) + len(msgspec.json.encode(request.tools)) > self.window * CHARS_PER_TOKEN:
+            self.refused += 1
+            raise ProviderError("prompt is too long", status=400, info="ContextWindowExceeded")
+        if "Write a summary" in str(request.messages[-1].blocks[-1]):
+            self.summaries.append(request)
+            async for event in ScriptedModel([say("SUMMARY of what was done.")]).stream(request):
+                yield event
+            return
+        async for event in super().stream(request):
+            yield UsageSeen(usage=Usage(input_tokens=size(request) // 4)) if isinstance(event, UsageSeen) else event
+
+
+def ended(changes: list[Change]) -> Turn:
+    return changes[-1].after.turns[-1]
+
+
+def fill(folder: Path, files: int, chars: int) -> list[str]:
+    names = [f"file{number}.txt" for number in range(files)]
+    for number, name in enumerate(names):
+        (folder / name).write_text(f"This is file {number}.\n" + "0123456789 abcdefg\n" * (chars // 19))
+    return names
+
+
+async def test_old_results_are_cleared_first_and_the_latest_stay(tmp_path: Path) -> None:
+    names = fill(tmp_path, 24, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id, "Read them all.")
+    model.assert_finished()
+    assert (ended(changes).status, model.refused, model.summaries) == ("completed", 0, [])
+    shown = results(model.requests[-1])
+    assert "characters cleared to save space" in shown[0]
+    assert shown[0].startswith("     1\tThis is file 0.")
+    assert "cleared" not in shown[-1]
+    assert any(isinstance(event, ContextTrimmed) for event in events(changes))
+    (notice,) = [event for event in events(changes) if isinstance(event, Noticed)][:1]
+    assert (notice.source, notice.name) == ("hames", "context_trimmed")
+    assert "tool results" in notice.message
+    kept = [item.result.text for item in ended(changes).items if getattr(item, "result", None)]
+    assert all("cleared" not in text for text in kept), "the log has all of it"
+
+
+async def test_a_dozen_reads_in_one_reply_that_fill_the_window_do_not_end_the_turn(tmp_path: Path) -> None:
+    names = fill(tmp_path, 12, 20_000)
+    model = SmallWindow([call("read", path=name) for name in names], [say("Done.")], window=30_000)
+    async with situated_engine(model, tmp_path, window=30_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id, "Read them all.")
+    model.assert_finished()
+    assert ended(changes).status == "completed"
+
+
+@pytest.mark.parametrize("real", [60_000, 30_000, 12_000, 7_000])
+async def test_a_window_that_is_smaller_than_anybody_knew_does_not_end_the_turn(tmp_path: Path, real: int) -> None:
+    """The service refuses what the card of the model allows; the summary would not fit either."""
+    names = fill(tmp_path, 30, 15_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=real)
+    async with situated_engine(model, tmp_path, window=1_000_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id, "Read them all, please.")
+    model.assert_finished()
+    assert ended(changes).status == "completed"
+    assert "Read them all, please." in texts(model.requests[-1])
+
+
+async def test_a_prompt_that_is_longer_than_the_window_is_cut_and_answered(tmp_path: Path) -> None:
+    model = SmallWindow([say("Done.")], window=8_000)
+    async with situated_engine(model, tmp_path, window=200_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id, "BEGIN " + "word " * 20_000 + " END")
+    assert ended(changes).status == "completed"
+    shown = texts(model.requests[-1])[-1]
+    assert shown.startswith("BEGIN")
+    assert shown.endswith("END")
+    assert "left out" in shown
+
+
+async def test_large_arguments_and_answers_do_not_end_the_turn_either(tmp_path: Path) -> None:
+    long = [[say("answer " * 4_000), call("write", path=f"f{n}.md", content="line\n" * 6_000)] for n in range(8)]
+    model = SmallWindow(*long, [say("Done.")], window=24_000)
+    async with situated_engine(model, tmp_path, window=200_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id)
+    model.assert_finished()
+    assert ended(changes).status == "completed"
+
+
+async def test_what_the_user_said_the_plan_and_the_diffs_outlive_every_summary(tmp_path: Path) -> None:
+    (tmp_path / "cart.py").write_text("total = 1\n")
+    plan = [{"step": "Look closely", "status": "completed"}, {"step": "Leap far", "status": "pending"}]
+    filler = fill(tmp_path, 1, 60_000)[0]
+    reads = [call("read", path=filler, offset=1, limit=500)]
+    model = SmallWindow(
+        [call("plan", entries=plan), call("edit", path="cart.py", old_string="total = 1", new_string="total = 2")],
+        [say("Which colour do you want?")],
+        [say("Is that all?")],
+        [say("I said all.")],
+        *(reads for _ in range(20)),
+        [say("Done.")],
+        window=40_000,
+    )
+    async with situated_engine(model, tmp_path, window=40_000, compact_at=14_000) as engine:
+        thread = await created(engine)
+        await whole_turn(engine, thread.id, "Change the cart, and mind the EXACT words.")
+        changes = await whole_turn(engine, thread.id, "Blue, with 3 % more.")
+    assert ended(changes).status == "completed"
+    assert len(model.summaries) >= 1
+    shown = "\n".join(texts(model.requests[-1]))
+    for words in (
+        "SUMMARY of what was done.",
+        "Change the cart, and mind the EXACT words.",
+        "Blue, with 3 % more.",
+        "Leap far (pending)",
+        "-total = 1\n+total = 2",
+        "I said all.",
+        "<situation>",
+    ):
+        assert words in shown
+
+
+async def test_after_a_summary_the_count_of_the_summary_itself_does_not_ask_for_another(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        [call("list"), usage(input_tokens=190_000)],
+        [say("Short."), usage(input_tokens=190_500)],
+        [call("list")],
+        [say("Done.")],
+    )
+    async with situated_engine(model, tmp_path) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id)
+    model.assert_finished()
+    assert sum(isinstance(item, Compaction) for item in ended(changes).items) == 1
+
+
+@pytest.mark.parametrize(("window", "limit"), [(32_000, 25_600), (200_000, 160_000), (1_000_000, 300_000)])
+async def test_when_room_is_made_suits_the_model(tmp_path: Path, window: int, limit: int) -> None:
+    for tokens, summaries in ((limit - 300, 0), (limit + 300, 1)):
+        replies = [[call("list"), usage(input_tokens=tokens)], [say("Short.")], [say("Done.")]]
+        model = ScriptedModel(*(replies if summaries else [replies[0], replies[2]]))
+        async with situated_engine(model, tmp_path, window=window) as engine:
+            changes = await whole_turn(engine, (await created(engine)).id)
+        model.assert_finished()
+        assert sum(isinstance(item, Compaction) for item in ended(changes).items) == summaries
+
+
+async def test_a_request_never_asks_for_more_than_the_window_has_left(tmp_path: Path) -> None:
+    model = ScriptedModel([call("list"), usage(input_tokens=150_000)], [say("Done.")])
+    async with situated_engine(model, tmp_path) as engine:
+        thread = await created(engine)
+        await whole_turn(engine, thread.id)
+    assert model.requests[0].max_tokens == 32_000
+    assert 150_000 + model.requests[1].max_tokens <= 200_000
+
+
+async def test_a_service_that_refuses_everything_ends_the_turn_with_its_own_words(tmp_path: Path) -> None:
+    model = SmallWindow(window=10)
+    async with situated_engine(model, tmp_path) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id)
+    error = ended(changes).error
+    assert error is not None
+    assert (error.info, error.message) == ("ContextWindowExceeded", "prompt is too long")
+    assert model.refused < 20
+
+
+async def test_a_client_is_told_what_fills_the_window(tmp_path: Path) -> None:
+    names = fill(tmp_path, 24, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine, talking(engine) as talk:
+        thread_id = await talk.start()
+        await talk.prompt(thread_id)
+        found = await talk.call("thread/context/read", threadId=thread_id)
+    assert (found["limit"], found["window"]) == (20_000, 200_000)
+    parts = {part["name"]: part for part in found["parts"]}
+    assert {"instructions", "tools", "situation and notes", "user messages", "tool calls", "tool results"} <= set(parts)
+    assert parts["tool results"]["count"] == 24
+    assert sum(part["tokens"] for part in found["parts"]) == pytest.approx(found["tokens"], rel=0.3)
+    assert found["shortened"] == ["old tool results but the last 5"]
