@@ -20,6 +20,8 @@ class EngineRules(Value):
     """Replaces our own instructions altogether."""
     compacts: bool = True
     """Whether a conversation that grows too long is summarised by itself."""
+    readable: tuple[str, ...] = ()
+    """Directories outside the workspace whose files the agent's tools may read."""
     mcp_servers: tuple[str, ...] = ()
     """The names of the MCP servers that are started with a thread's tools."""
     only_agent: str = ""

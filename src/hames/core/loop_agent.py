@@ -206,6 +206,7 @@ class LoopThread:
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             servers=self._threads.servers(thread_id, settings),
+            readable=self._threads.rules.readable,
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

@@ -23,6 +23,8 @@ class ToolSpec(Value):
     schema: Json
     writes: bool = False
     """May change something: not offered to the `plan` and `review` agents."""
+    offered: bool = True
+    """False: the model is not told of it, and may call it all the same."""
 
 
 class Place(Value):
@@ -36,6 +38,8 @@ class Place(Value):
     sandbox: SandboxPolicy
     servers: tuple[ThreadServer, ...] = ()
     """The MCP servers that a client named for this thread, with the values that are known."""
+    readable: tuple[str, ...] = ()
+    """Directories outside the workspace whose files may be read."""
 
 
 class Ask(Protocol):

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from hames.domain.value import Value
 from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
-from hames.tools.edit import EditTool
+from hames.tools.edit import EditTool, MultiEditTool
 from hames.tools.listing import ListTool
 from hames.tools.patch import PatchTool
 from hames.tools.plan import PlanTool
@@ -61,6 +61,7 @@ class BuiltinTools:
             ReadTool(seen, self._limits.read),
             WriteTool(seen),
             EditTool(seen),
+            MultiEditTool(seen),
             PatchTool(seen),
             GrepTool(ripgrep),
             GlobTool(ripgrep),
