@@ -61,6 +61,7 @@ CALLS: dict[str, Json] = {
     "glob": {"pattern": "*.txt"},
     "grep": {"pattern": "hello"},
     "edit": {"path": "a.txt", "old_string": "hello", "new_string": "goodbye"},
+    "multi_edit": {"path": "a.txt", "edits": [{"old_string": "goodbye", "new_string": "hello"}]},
     "write": {"path": "b.txt", "content": "new"},
     "patch": {"patch": "*** Begin Patch\n*** Add File: c.txt\n+c\n*** End Patch\n"},
     "shell": {"command": "echo hello"},

@@ -22,7 +22,7 @@ async def test_every_tool_describes_itself_in_valid_schema_and_closes_it(tmp_pat
 
     async with workshop(tmp_path / "w") as shop:
         assert list(shop.tools) == [
-            *("shell", "read", "write", "edit", "patch"),
+            *("shell", "read", "write", "edit", "multi_edit", "patch"),
             *("grep", "glob", "list", "plan", "artifact"),
         ]
         for name, tool in shop.tools.items():
@@ -35,7 +35,9 @@ async def test_every_tool_describes_itself_in_valid_schema_and_closes_it(tmp_pat
 
 async def test_only_tools_that_change_files_themselves_are_kept_from_readers(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
-        assert {name for name, tool in shop.tools.items() if tool.spec.writes} == {"write", "edit", "patch"}
+        assert {name for name, tool in shop.tools.items() if tool.spec.writes} == {
+            *("write", "edit", "multi_edit", "patch")
+        }
 
 
 async def test_a_client_that_looks_for_a_shell_and_a_writer_finds_them(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from hames.core import compaction
 from hames.core.context import messages
-from hames.core.toolcall import carry_out, skip
+from hames.core.tool_names import offered_tools
+from hames.core.toolcall import carry_out_all
 from hames.core.turn import LoopTurn
 from hames.domain.errors import ProviderError, StepLimitReached
 from hames.domain.events import (
@@ -37,7 +38,6 @@ from hames.domain.items import (
 )
 from hames.domain.request import (
     ModelRequest,
-    OfferedTool,
     ProviderNotice,
     ReasoningDelta,
     ReasoningEnded,
@@ -77,10 +77,7 @@ async def run_loop(turn: LoopTurn) -> str:
     """Runs steps until the model calls no more tools. Returns the model's own word for why it stopped."""
     for _ in range(turn.max_steps):
         reply = await _ask(turn)
-        for number, call in enumerate(reply.calls, 1):
-            if not await carry_out(turn, call):
-                await skip(turn, reply.calls[number:])  # the model reads why, and reassesses
-                break
+        await carry_out_all(turn, reply.calls)
         if not reply.calls and not reply.paused and not _steered(turn):
             if reply.ended is not None and reply.ended.reason == "max_tokens":
                 limit = f"its limit of {turn.max_tokens} tokens"
@@ -161,10 +158,7 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
         model=turn.card.model,
         messages=messages(turn.handle.state, turn.memory),
         system=turn.system,
-        tools=tuple(
-            OfferedTool(name=tool.spec.name, description=tool.spec.description, schema=tool.spec.schema)
-            for tool in turn.tools.values()
-        ),
+        tools=offered_tools(turn.tools, turn.card.dialect),
         max_tokens=turn.max_tokens,
         options=turn.settings.options,
         cache_key=turn.handle.thread_id,

@@ -33,6 +33,7 @@ class ListTool:
             "required": [],
             "additionalProperties": False,
         },
+        parallel=True,
     )
 
     async def prepare(self, job: Job) -> Work:

@@ -45,17 +45,17 @@ class ReadTool:
                 "type": "object",
                 "properties": {
                     "path": {**PATH, "description": "The file; relative to the working directory."},
-                    "offset": {"type": "integer", "minimum": 1, "description": "The first line to show. Default: 1."},
+                    "offset": {"type": "integer", "minimum": 0, "description": "The first line to show. Default: 1."},
                     "limit": {
                         "type": "integer",
                         "minimum": 1,
-                        "maximum": limits.lines,
                         "description": f"How many lines to show. Default: {limits.lines}.",
                     },
                 },
                 "required": ["path"],
                 "additionalProperties": False,
             },
+            parallel=True,
         )
 
     async def prepare(self, job: Job) -> Work:
@@ -99,7 +99,8 @@ class ReadTool:
         return self._lines(job, text, content)
 
     def _lines(self, job: Job, text: Text, content: bytes = b"") -> "_Shown":
-        first, most = int(job.arguments.get("offset", 1)), int(job.arguments.get("limit", self._limits.lines))
+        first = max(1, int(job.arguments.get("offset", 1)))
+        most = min(int(job.arguments.get("limit", self._limits.lines)), self._limits.lines)
         name = relative(job.place, locate_readable(job.place, job.arguments["path"]).absolute)
         shown, lines = self._numbered(name, text, first, most)
         return _Shown(content, ToolResult(text=shown), lines)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from hames.domain.value import Value
 from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
+from hames.tools.dialects.forms import with_forms
 from hames.tools.edit import EditTool, MultiEditTool
 from hames.tools.listing import ListTool
 from hames.tools.patch import PatchTool
@@ -56,7 +57,7 @@ class BuiltinTools:
         seen = Seen()
         ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
         web = [WebSearchTool(self._sandbox, self._search_command, self._limits.web)] if self._search_command else []
-        yield (
+        tools: list[Tool] = [
             ShellTool(self._sandbox, self._clock, self._limits.shell),
             ReadTool(seen, self._limits.read),
             WriteTool(seen),
@@ -69,4 +70,5 @@ class BuiltinTools:
             PlanTool(),
             ArtifactTool(),
             *web,
-        )
+        ]
+        yield with_forms(tools)

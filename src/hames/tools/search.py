@@ -40,6 +40,7 @@ class GrepTool:
             "required": ["pattern"],
             "additionalProperties": False,
         },
+        parallel=True,
     )
 
     def __init__(self, ripgrep: Ripgrep) -> None:
@@ -104,6 +105,7 @@ class GlobTool:
             "required": ["pattern"],
             "additionalProperties": False,
         },
+        parallel=True,
     )
 
     def __init__(self, ripgrep: Ripgrep) -> None:
