@@ -66,7 +66,7 @@ class MultiEditTool:
 
     spec = ToolSpec(
         name="multi_edit",
-        description="Replace several texts in a file, all of them or none.",
+        description="Replace several texts in a file, one after the other: either all of them or none.",
         schema={
             "type": "object",
             "properties": {

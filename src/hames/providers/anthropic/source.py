@@ -39,9 +39,16 @@ class AnthropicSource(ServiceSource):
             Selector(
                 id="max_thinking_tokens",
                 name="Thinking tokens",
-                description="How many tokens the model may think; models that take no number get the nearest effort",
+                description=(
+                    "How many tokens the model may think; models that take no number get the nearest effort, and those "
+                    "that always think cannot be told not to"
+                ),
                 group="Reasoning",
-                choices=(DEFAULT, *(Choice(id=f"{n}", name=f"{n:,}") for n in (8000, 16000, 32000))),
+                choices=(
+                    DEFAULT,
+                    Choice(id="off", name="Off"),
+                    *(Choice(id=f"{n}", name=f"{n:,}") for n in (8000, 16000, 32000)),
+                ),
                 default="default",
                 models=effort.models,
             ),
