@@ -67,6 +67,7 @@ CALLS: dict[str, Json] = {
     "shell": {"command": "echo hello"},
     "plan": {"entries": [{"step": "one", "status": "pending"}]},
     "artifact": {"path": "a.txt"},
+    "ask_user": {"questions": [{"question": "Which?"}]},
 }
 
 
@@ -80,8 +81,10 @@ async def test_every_tool_keeps_its_promises(tmp_path: Path) -> None:
         raise AssertionError(status)
 
     async with BuiltinTools(sandbox, SystemClock()).open(place, report) as tools:
-        assert {tool.spec.name for tool in tools} <= CALLS.keys()
+        assert {tool.spec.name for tool in tools} <= {*CALLS, "web_fetch"}
         for tool in tools:
+            if tool.spec.name == "web_fetch":  # no test leaves the machine
+                continue
             ended = await check_tool(tool, place, CALLS[tool.spec.name])
             assert ended.status == "completed", ended
     sandbox.close()

@@ -73,17 +73,19 @@ def slipped(rng: random.Random, old: list[str], new: list[str], step: str) -> tu
     if kind == 2:  # shifted to the left
         common = min((_depth(line, step) for line in [*old, *new] if line.strip()), default=0)
         cut = len(step) * rng.randint(0, common)
-        return [line[cut:] if line.strip() else line for line in old], [line[cut:] if line.strip() else line for line in new]
+        return [line[cut:] if line.strip() else line for line in old], [
+            line[cut:] if line.strip() else line for line in new
+        ]
     if kind == 3:  # plain quotes and dashes for typographic ones
         plain = str.maketrans({"’": "'", "“": '"', "”": '"', "–": "-"})
-        return [line.translate(plain) for line in old], [
-            line.translate(plain) if line in old else line for line in new
-        ]
+        return [line.translate(plain) for line in old], [line.translate(plain) if line in old else line for line in new]
     if kind == 4:  # whitespace in blank lines
         return [line or "    " for line in old], new
     if kind == 5:  # shifted to the right
         return [step + line if line else line for line in old], [step + line if line else line for line in new]
-    return [line.replace(" - ", "-") for line in old], [line.replace(" - ", "-") if line in old else line for line in new]
+    return [line.replace(" - ", "-") for line in old], [
+        line.replace(" - ", "-") if line in old else line for line in new
+    ]
 
 
 def _depth(line: str, step: str) -> int:
@@ -115,7 +117,9 @@ def try_one(seed: int) -> str:
         return "refused"
     edit = edits[0]
     result = body[: edit.start] + edit.text + body[edit.end :]
-    assert result == right, f"seed {seed}\n--- given\n{given}\n--- wanted\n{wanted}\n--- result\n{result}\n--- right\n{right}"
+    assert result == right, (
+        f"seed {seed}\n--- given\n{given}\n--- wanted\n{wanted}\n--- result\n{result}\n--- right\n{right}"
+    )
     return "applied"
 
 

@@ -302,7 +302,7 @@ def wanted(body: dict[str, Json]) -> tuple[Json, Json]:
         (USUAL, {"max_thinking_tokens": "32000"}, SUMMARY, "high"),
         (USUAL, {"max_thinking_tokens": "32000", "reasoning_effort": "low"}, SUMMARY, "low"),
         (ASKED, {}, SUMMARY, None),
-        (ASKED, {"max_thinking_tokens": "off"}, None, None),
+        (ASKED, {"thinking": "off"}, None, None),
         (ASKED, {"reasoning_effort": "medium"}, SUMMARY, "medium"),
         (ASKED, {"max_thinking_tokens": "8000"}, SUMMARY, "low"),
         (BUDGET, {}, {"type": "enabled", "budget_tokens": 16000}, None),
@@ -312,7 +312,7 @@ def wanted(body: dict[str, Json]) -> tuple[Json, Json]:
             {"type": "enabled", "budget_tokens": 16000},
             None,
         ),
-        (BUDGET, {"max_thinking_tokens": "off"}, None, None),
+        (BUDGET, {"thinking": "off"}, None, None),
         (BUDGET, {"max_thinking_tokens": "16000"}, {"type": "enabled", "budget_tokens": 16000}, None),
         (BUDGET, {"reasoning_effort": "high"}, {"type": "enabled", "budget_tokens": 32000}, None),
         (

@@ -9,7 +9,7 @@ from hames.tools.edits.matching import find_edits, without_line_numbers
 from hames.tools.edits.syntax import check_syntax
 from toolbench import workshop
 
-SOURCE = '''\
+SOURCE = """\
 import os
 
 
@@ -22,10 +22,14 @@ class Shape:
         # the “size” of it
         size = w * h
         return {"name": self.name, "size": size}
-'''
+"""
 
 NEAR_MISSES = {
-    "trailing whitespace": ("        size = w * h   \n", "        size = w * h * 2\n", ("size = w * h\n", "size = w * h * 2\n")),
+    "trailing whitespace": (
+        "        size = w * h   \n",
+        "        size = w * h * 2\n",
+        ("size = w * h\n", "size = w * h * 2\n"),
+    ),
     "other indentation": (
         "def area(self, w, h):\n    # the “size” of it\n    size = w * h\n",
         "def area(self, w, h):\n    # the “size” of it\n    if w < 0:\n        raise ValueError(w)\n    size = w * h\n",
@@ -41,9 +45,21 @@ NEAR_MISSES = {
         "return {“name”: self.name, “size”: size, “w”: w}",
         ('"size": size}', '"size": size, "w": w}'),
     ),
-    "plain quotes": ('# the "size" of it\n        size', '# the "real size" of it\n        size', ("“size”", "“real size”")),
-    "other quotes": ("{'name': self.name, 'size': size}", "{'name': self.name}", ('{"name": self.name, "size": size}', '{"name": self.name}')),
-    "line ends": ("self.name = name\r\n        self.sides = []\r\n", "self.name = name\r\n", ("        self.sides = []\n", "")),
+    "plain quotes": (
+        '# the "size" of it\n        size',
+        '# the "real size" of it\n        size',
+        ("“size”", "“real size”"),
+    ),
+    "other quotes": (
+        "{'name': self.name, 'size': size}",
+        "{'name': self.name}",
+        ('{"name": self.name, "size": size}', '{"name": self.name}'),
+    ),
+    "line ends": (
+        "self.name = name\r\n        self.sides = []\r\n",
+        "self.name = name\r\n",
+        ("        self.sides = []\n", ""),
+    ),
     "spaces inside": ("size = w*h", "size = w*h*2", ("size = w * h", "size = w * h*2")),
     "blank lines": (
         "import os\n\nclass Shape:\n    def __init__(self, name):",

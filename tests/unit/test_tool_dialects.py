@@ -34,7 +34,11 @@ CLAUDE: dict[str, Trained] = {
 GPT: dict[str, Trained] = {
     "apply_patch": ("apply_patch", json.dumps({"input": PATCH}), "Patched:\nchanged a.py"),
     "apply_patch in a shell": ("shell", {"command": f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"}, "Patched:\nchanged a.py"),
-    "shell": ("shell", {"command": ["bash", "-lc", "echo hi"], "workdir": ".", "timeout_ms": 5000}, "hi\n[exit code 0]"),
+    "shell": (
+        "shell",
+        {"command": ["bash", "-lc", "echo hi"], "workdir": ".", "timeout_ms": 5000},
+        "hi\n[exit code 0]",
+    ),
     "update_plan": ("update_plan", {"explanation": "e", "plan": [{"step": "x", "status": "in_progress"}]}, "plan"),
 }
 MORE: dict[str, Trained] = {
@@ -56,14 +60,26 @@ MORE: dict[str, Trained] = {
     "readFile": ("readFile", {"filePath": "a.py"}, "def f():"),
     "write_file": ("write_file", {"file_path": "n.txt", "content": "x"}, "Created n.txt"),
     "replace": ("replace", {"file_path": "a.py", "old_string": "return 1", "new_string": "x"}, "Edited a.py"),
-    "view": ("str_replace_based_edit_tool", {"command": "view", "path": "a.py", "view_range": [2, 2]}, "     2\t    return 1"),
-    "create": ("str_replace_based_edit_tool", {"command": "create", "path": "n.py", "file_text": "x = 1"}, "Created n.py"),
+    "view": (
+        "str_replace_based_edit_tool",
+        {"command": "view", "path": "a.py", "view_range": [2, 2]},
+        "     2\t    return 1",
+    ),
+    "create": (
+        "str_replace_based_edit_tool",
+        {"command": "create", "path": "n.py", "file_text": "x = 1"},
+        "Created n.py",
+    ),
     "str_replace": (
         "str_replace_editor",
         {"command": "str_replace", "path": "a.py", "old_str": "return 1", "new_str": "return 2"},
         "Edited a.py",
     ),
-    "insert": ("str_replace_editor", {"command": "insert", "path": "a.py", "insert_line": 1, "new_str": "    x = 1"}, "changed a.py"),
+    "insert": (
+        "str_replace_editor",
+        {"command": "insert", "path": "a.py", "insert_line": 1, "new_str": "    x = 1"},
+        "changed a.py",
+    ),
     "search_file_content": ("search_file_content", {"pattern": "return", "include": "*.py"}, "return 1"),
     "Grep by files": ("Grep", {"pattern": "return", "type": "py", "output_mode": "files_with_matches"}, "a.py"),
     "lower case": ("todowrite", {"todos": [{"content": "x", "status": "done", "id": "1", "priority": "high"}]}, "plan"),
@@ -71,7 +87,11 @@ MORE: dict[str, Trained] = {
     "string for a number": ("read", {"path": "a.py", "offset": "2"}, "     2\t    return 1"),
     "null for an optional": ("read", {"path": "a.py", "offset": None, "limit": None}, "def f():"),
     "an extra that says nothing": ("read", {"path": "a.py", "encoding": None}, "def f():"),
-    "an extra that says something": ("read", {"path": "a.py", "encoding": "latin"}, "[`encoding` is not known and had no effect]"),
+    "an extra that says something": (
+        "read",
+        {"path": "a.py", "encoding": "latin"},
+        "[`encoding` is not known and had no effect]",
+    ),
     "encoded twice": ("read", json.dumps(json.dumps({"path": "a.py"})), "def f():"),
     "a list as text": ("plan", {"entries": '[{"step": "x", "status": "pending"}]'}, "plan"),
 }
@@ -97,7 +117,9 @@ async def told(root: Path, name: str, trained: Trained) -> tuple[ResultBlock, Se
 
 def cases() -> list[object]:
     own = [("claude-sonnet-5-5", key, CLAUDE[key]) for key in CLAUDE] + [("gpt-6.1-sol", key, GPT[key]) for key in GPT]
-    crossed = [("gpt-6.1-sol", key, CLAUDE[key]) for key in CLAUDE] + [("claude-sonnet-5-5", key, GPT[key]) for key in GPT]
+    crossed = [("gpt-6.1-sol", key, CLAUDE[key]) for key in CLAUDE] + [
+        ("claude-sonnet-5-5", key, GPT[key]) for key in GPT
+    ]
     more = [("some-local-model", key, MORE[key]) for key in MORE]
     return [pytest.param(*one, id=f"{one[0]}-{one[1]}") for one in (*own, *crossed, *more)]
 
@@ -165,7 +187,11 @@ def test_the_dialect_follows_from_the_name(name: str, dialect: str) -> None:
 
 
 async def test_a_tool_that_the_mode_forbids_is_not_reached_by_another_name(tmp_path: Path) -> None:
-    model = ScriptedModel([call("Write", file_path="n", content="x")], [call("str_replace_editor", command="create", path="n", file_text="x")], [say("Done.")])
+    model = ScriptedModel(
+        [call("Write", file_path="n", content="x")],
+        [call("str_replace_editor", command="create", path="n", file_text="x")],
+        [say("Done.")],
+    )
     models = SingleModel(model, ModelCard(provider="p", model="claude-x", display_name="x"))
     async with workshop(tmp_path / "w") as shop, engine(models, *shop.tools.values(), cwd=shop.root) as running:
         thread = await created(running, agent="plan")

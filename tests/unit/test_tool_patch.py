@@ -307,7 +307,9 @@ async def test_a_fence_or_a_heredoc_around_a_patch_is_taken_off(tmp_path: Path, 
 
 async def test_a_patch_with_other_indentation_is_put_in_with_the_files(tmp_path: Path) -> None:
     source = "class A:\n    def f(self):\n        return 1\n"
-    patch = "*** Begin Patch\n*** Update File: x.py\n@@\n def f(self):\n-  return 1\n+  if 1:\n+    return 2\n*** End Patch"
+    patch = (
+        "*** Begin Patch\n*** Update File: x.py\n@@\n def f(self):\n-  return 1\n+  if 1:\n+    return 2\n*** End Patch"
+    )
     async with workshop(tmp_path / "w") as shop:
         (shop.root / "x.py").write_text(source)
         assert not (await shop.do("patch", patch=patch)).failed

@@ -111,7 +111,9 @@ class LoopThread:
         tools = {
             tool.spec.name: tool
             for tool in offered
-            if not (reads_only and tool.spec.writes) and tool.spec.name not in native
+            if not (reads_only and tool.spec.writes)
+            and not (tool.spec.asks and settings.approval_policy == "never")
+            and tool.spec.name not in native
         }
         tools |= client_tools(self._loaded.thread)
         rules = self._threads.rules

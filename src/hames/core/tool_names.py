@@ -24,7 +24,10 @@ def offered_tools(tools: Mapping[str, Tool], dialect: str) -> tuple[OfferedTool,
         if (form := next(forms, None)) is not None:
             offered.append(
                 OfferedTool(
-                    name=form.name, description=form.description, schema=form.schema or spec.schema, grammar=form.grammar
+                    name=form.name,
+                    description=form.description,
+                    schema=form.schema or spec.schema,
+                    grammar=form.grammar,
                 )
             )
         elif spec.offered and not (dialect and dialect in spec.not_for):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 
@@ -138,21 +139,27 @@ def _decoded(call: Call, schema: Json) -> Json:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as problem:
         required = schema.get("required") if isinstance(schema, dict) else None
-        if isinstance(required, list) and len(required) == 1 and not call.arguments.lstrip().startswith(("{", "[", '"')):
+        if (
+            isinstance(required, list)
+            and len(required) == 1
+            and not call.arguments.lstrip().startswith(("{", "[", '"'))
+        ):
             return {required[0]: call.arguments}
         raise ToolFailed(f"the arguments are not JSON: {problem}") from None
     if isinstance(arguments, str):  # encoded twice
-        try:
+        with suppress(msgspec.DecodeError, RecursionError):
             arguments = msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, RecursionError):
-            pass
     return arguments
 
 
 def _looks(turn: LoopTurn, calls: Sequence[Call]) -> list[Call]:
     """The calls at the beginning that only look."""
-    found = (find_tool(turn.tools, call.name) for call in calls)
-    return [call for call, _ in zip(calls, takewhile(lambda one: one is not None and one.tool.spec.parallel, found))]
+
+    def only_looks(call: Call) -> bool:
+        found = find_tool(turn.tools, call.name)
+        return found is not None and found.tool.spec.parallel
+
+    return list(takewhile(only_looks, calls))
 
 
 async def _look_together(turn: LoopTurn, calls: Sequence[Call]) -> bool:

@@ -49,6 +49,8 @@ class ToolSpec(Value):
     forms: tuple[ToolForm, ...] = ()
     not_for: tuple[str, ...] = ()
     """Dialects that have something better, and are not told of it."""
+    asks: bool = False
+    """It only puts questions to a person: not offered where nobody is asked."""
     parallel: bool = False
     """It only looks: calls beside each other in a reply may run at the same time."""
 

@@ -68,6 +68,8 @@ def _told_diff(updates: Sequence[FileUpdate]) -> str:
     """The changes for the model. It knows what a new file says, because it wrote that itself."""
     diffs = [one.diff.removesuffix("\n") for one in updates if one.kind == "modify"]
     if len(updates) == 1:  # the names of the file are in the line above
-        diffs = ["\n".join(line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))) for diff in diffs]
+        diffs = [
+            "\n".join(line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))) for diff in diffs
+        ]
     text = "\n".join(diffs)
     return text if len(text) <= TOLD_CHARS else f"{text[:TOLD_CHARS]}\n[… {len(text) - TOLD_CHARS:,} more characters]"

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, pairwise
 
 from hames.domain.value import Value
-from hames.ports import Job, ToolFailed, ToolSpec, Work
+from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
 from hames.ports.workspace import Missing, NotRegular
 from hames.tools.drafts import Draft, Revision, drafted, existing
 from hames.tools.edits.matching import Edit, find_edits, without_line_numbers
@@ -122,12 +122,11 @@ async def prepare_edits(job: Job, seen: Seen, edits: Sequence[Replacement]) -> W
     if text is None:
         raise NotRegular(f"{name!r} is not a text file")
     stale = seen.is_stale(spot.absolute, before)
-    return await off_the_loop(lambda: Changing(job, _draft(job, spot, name, before, text, edits, stale=stale), seen))
+    return await off_the_loop(lambda: Changing(job, _draft(job.place, spot, text, edits, before, stale=stale), seen))
 
 
-def _draft(
-    job: Job, spot: Spot, name: str, before: bytes, text: Text, edits: Sequence[Replacement], *, stale: bool
-) -> Draft:
+def _draft(place: Place, spot: Spot, text: Text, edits: Sequence[Replacement], before: bytes, *, stale: bool) -> Draft:
+    name = relative(place, spot.absolute)
     body, total, first = text.body, 0, 0
     syntax: Checked | None = None
     for edit in edits:
@@ -145,7 +144,7 @@ def _draft(
     if stale:
         done += ". It had changed since you read it; the rest of it may not be what you know"
     words = syntax.words if syntax else ""
-    return drafted(job.place, [Revision(spot=spot, before=before, after=after)], done, syntax=words)
+    return drafted(place, [Revision(spot=spot, before=before, after=after)], done, syntax=words)
 
 
 class _Found:
@@ -200,7 +199,7 @@ class _Found:
 
 def _apart(edits: list[Edit]) -> list[Edit]:
     """None at all if two of them overlap: which of them is meant is not clear."""
-    overlap = any(after.start < before.end for before, after in zip(edits, edits[1:], strict=False))
+    overlap = any(after.start < before.end for before, after in pairwise(edits))
     return [] if overlap else edits
 
 

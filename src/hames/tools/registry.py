@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from hames.domain.value import Value
 from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
+from hames.tools.ask_user import AskUserTool
 from hames.tools.dialects.forms import with_forms
 from hames.tools.edit import EditTool, MultiEditTool
 from hames.tools.listing import ListTool
@@ -15,6 +16,7 @@ from hames.tools.read import ReadLimits, ReadTool
 from hames.tools.ripgrep import Ripgrep, SearchLimits
 from hames.tools.search import GlobTool, GrepTool
 from hames.tools.shell import ShellLimits, ShellTool
+from hames.tools.web_fetch import WebFetchLimits, WebFetchTool
 from hames.tools.websearch import WebSearchLimits, WebSearchTool
 from hames.tools.works import Seen
 from hames.tools.write import WriteTool
@@ -25,6 +27,7 @@ class ToolLimits(Value):
     read: ReadLimits = ReadLimits()
     search: SearchLimits = SearchLimits()
     web: WebSearchLimits = WebSearchLimits()
+    fetch: WebFetchLimits = WebFetchLimits()
 
 
 STANDARD = ToolLimits()
@@ -69,6 +72,8 @@ class BuiltinTools:
             ListTool(),
             PlanTool(),
             ArtifactTool(),
+            WebFetchTool(self._sandbox, self._limits.fetch),
+            AskUserTool(),
             *web,
         ]
         yield with_forms(tools)

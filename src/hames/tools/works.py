@@ -61,7 +61,9 @@ class Seen:
             if known is not None and known.digest != _digest(before):
                 return
             written = set(new) - set(old)
-            self._keep(path, _SeenFile(_digest(after), (known.lines if known and known.lines else frozenset()) | written))
+            self._keep(
+                path, _SeenFile(_digest(after), (known.lines if known and known.lines else frozenset()) | written)
+            )
         elif known.digest == _digest(before):
             self.note(path, after)
 

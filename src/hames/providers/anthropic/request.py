@@ -76,7 +76,7 @@ def _tools(request: ModelRequest, model: Claude) -> list[dict[str, Json]]:
 def _thinking(request: ModelRequest, model: Claude, *, allowed: bool) -> dict[str, Json]:
     """Effort and budget in the terms the model accepts: one that takes no budget gets the nearest effort, and back."""
     effort, budget = request.options.get("reasoning_effort", ""), request.options.get("max_thinking_tokens", "")
-    off = "off" in (effort, budget)
+    off = request.options.get("thinking") == "off"
     effort, budget = effort if effort in BUDGETS else "", budget if budget in EFFORTS else ""
     asked: dict[str, Json] = {}
     match model.thinking:

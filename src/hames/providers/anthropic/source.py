@@ -39,18 +39,20 @@ class AnthropicSource(ServiceSource):
             Selector(
                 id="max_thinking_tokens",
                 name="Thinking tokens",
-                description=(
-                    "How many tokens the model may think; models that take no number get the nearest effort, and those "
-                    "that always think cannot be told not to"
-                ),
+                description="How many tokens the model may think; models that take no number get the nearest effort",
                 group="Reasoning",
-                choices=(
-                    DEFAULT,
-                    Choice(id="off", name="Off"),
-                    *(Choice(id=f"{n}", name=f"{n:,}") for n in (8000, 16000, 32000)),
-                ),
+                choices=(DEFAULT, *(Choice(id=f"{n}", name=f"{n:,}") for n in (8000, 16000, 32000))),
                 default="default",
                 models=effort.models,
+            ),
+            Selector(
+                id="thinking",
+                name="Thinking",
+                description="Whether the model thinks before it answers; models of version 5 and later always do",
+                group="Reasoning",
+                choices=(Choice(id="on", name="On"), Choice(id="off", name="Off")),
+                default="on",
+                models=tuple(card.id for card in cards if models.claude(card.model).thinking in ("budget", "asked")),
             ),
             web_search_selector(cards),
         ]

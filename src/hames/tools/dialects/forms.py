@@ -77,6 +77,7 @@ _TRANSLATIONS = {
     "list": arguments_of.listing,
     "plan": arguments_of.plan,
     "ask_user": arguments_of.question,
+    "web_fetch": arguments_of.fetch,
 }
 
 
@@ -105,7 +106,11 @@ class PatchingShell(FormedTool):
         patch, directory = found
         place, cwd = job.place, job.arguments.get("cwd") or ""
         for part in (cwd, directory):
-            place = replace(place, cwd=part if part.startswith("/") else f"{place.cwd.rstrip('/')}/{part}") if part else place
+            place = (
+                replace(place, cwd=part if part.startswith("/") else f"{place.cwd.rstrip('/')}/{part}")
+                if part
+                else place
+            )
         call = replace(job.call, name=self._patch.spec.name)
         return await self._patch.prepare(replace(job, call=call, place=place, arguments={"patch": patch}))
 
@@ -135,8 +140,14 @@ def _forms(spec: ToolSpec) -> tuple[ToolForm, ...]:
             return (_claude_shell(spec), _gpt_shell(spec), *others)
         case "read" | "write" | "edit":
             file_path = {"path": "file_path"}
-            aside = (ToolForm(name="str_replace_based_edit_tool", translate=arguments_of.text_editor),) if name == "edit" else ()
-            aside += (ToolForm(name="str_replace_editor", translate=arguments_of.text_editor),) if name == "edit" else ()
+            aside = (
+                (ToolForm(name="str_replace_based_edit_tool", translate=arguments_of.text_editor),)
+                if name == "edit"
+                else ()
+            )
+            aside += (
+                (ToolForm(name="str_replace_editor", translate=arguments_of.text_editor),) if name == "edit" else ()
+            )
             return (_renamed(spec, "claude", arguments_of.to(name, file_path="path"), file_path), *aside, *others)
         case "multi_edit":
             return (ToolForm(name="MultiEdit", translate=arguments_of.to(name, file_path="path")),)
@@ -146,15 +157,15 @@ def _forms(spec: ToolSpec) -> tuple[ToolForm, ...]:
             return (_claude_grep(spec), ToolForm(name="grep", translate=translate), *others)
         case "plan":
             return (_claude_plan(), _gpt_plan(spec), *others)
-        case "glob" | "list" | "web_search" | "web_fetch" | "ask_user":
+        case "ask_user":
+            return (_claude_question(spec), *others)
+        case "glob" | "list" | "web_search" | "web_fetch":
             return (_renamed(spec, "claude", translate), *others)
         case _:
             return ()
 
 
-def _renamed(
-    spec: ToolSpec, dialect: str, translate: Translate, members: Mapping[str, str] | None = None
-) -> ToolForm:
+def _renamed(spec: ToolSpec, dialect: str, translate: Translate, members: Mapping[str, str] | None = None) -> ToolForm:
     """The form with the tool's own schema, some members under another name."""
     return ToolForm(
         name=CLAUDE[spec.name],
@@ -259,6 +270,31 @@ def _claude_plan() -> ToolForm:
             "work of several steps, and keep one step `in_progress`."
         ),
         schema={"type": "object", "properties": {"todos": {"type": "array", "items": item}}, "required": ["todos"]},
+    )
+
+
+def _claude_question(spec: ToolSpec) -> ToolForm:
+    option: Json = {
+        "type": "object",
+        "properties": {"label": {"type": "string"}, "description": {"type": "string"}},
+        "required": ["label"],
+    }
+    asked: Json = {
+        "type": "object",
+        "properties": {
+            "question": {"type": "string"},
+            "header": {"type": "string"},
+            "options": {"type": "array", "items": option},
+            "multiSelect": {"type": "boolean"},
+        },
+        "required": ["question"],
+    }
+    return ToolForm(
+        name="AskUserQuestion",
+        dialect="claude",
+        translate=arguments_of.question,
+        description=spec.description,
+        schema={"type": "object", "properties": {"questions": {"type": "array", "items": asked}}, "required": []},
     )
 
 

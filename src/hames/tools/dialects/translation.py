@@ -161,6 +161,11 @@ def question(arguments: dict[str, Json]) -> tuple[str, Json]:
     return "ask_user", {"questions": [_question(one) for one in asked]}
 
 
+def fetch(arguments: dict[str, Json]) -> tuple[str, Json]:
+    """What to look for on the page is for the model itself to know."""
+    return "web_fetch", {key: value for key, value in arguments.items() if key not in ("prompt", "format", "timeout")}
+
+
 def _question(one: Json) -> Json:
     if not isinstance(one, dict):
         return {"question": one}
@@ -201,6 +206,6 @@ def _seconds(timeout: Json, *, milliseconds: bool = False) -> float | None:
         number = float(timeout)
     except (TypeError, ValueError):
         return None
-    if number <= 0 or number != number:
+    if not number > 0:  # NaN is neither
         return None
     return number / 1000 if milliseconds or number >= _MILLISECONDS_FROM else number

@@ -22,11 +22,11 @@ def main(library: str, seconds: int, memory_bytes: int, max_pages: int, max_char
     left = max_chars
     for number, page in enumerate(reader.pages, 1):
         if number > max_pages or left <= 0:
-            print("[the rest of the document is not shown]")
+            sys.stdout.write("[the rest of the document is not shown]\n")
             break
         text = (page.extract_text() or "(no text on this page)")[:left]
         left -= len(text)
-        print(f"# page {number} of {len(reader.pages)}\n{text}\n")
+        sys.stdout.write(f"# page {number} of {len(reader.pages)}\n{text}\n\n")
     return 0
 
 

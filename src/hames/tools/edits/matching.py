@@ -8,6 +8,7 @@ costs one more call, and one that lands wrongly costs the file.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import NamedTuple
 
 from hames.tools.edits.indentation import IndentationMap, file_step, indentation
@@ -52,7 +53,7 @@ def without_line_numbers(text: str) -> str | None:
             lines[place] = line[found.end() :]
         elif line.strip():
             return None
-    ascending = all(after == before + 1 for before, after in zip(numbers, numbers[1:], strict=False))
+    ascending = all(after == before + 1 for before, after in pairwise(numbers))
     return "\n".join(lines) if numbers and ascending else None
 
 
@@ -331,7 +332,7 @@ class _Writer:
         old_text, there_text = old.strip(), there.strip()
         if old_text == there_text:
             return new
-        ours, theirs, wanted = (_PIECE.findall(text) for text in (old_text, there_text, new))
+        ours, theirs, wanted = (_pieces(text) for text in (old_text, there_text, new))
         if len(ours) != len(theirs):
             return None
         out: list[str] = []
@@ -350,6 +351,11 @@ class _Writer:
                     token = letters.get(token, token)
                 out += [space, token]
         return "".join(out).lstrip() + new[len(new.rstrip()) :]
+
+
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """Each word or sign with the whitespace in front of it."""
+    return [(found[1], found[2]) for found in _PIECE.finditer(text)]
 
 
 def _same_left(

@@ -122,7 +122,8 @@ def _tree_error(extension: str, text: str) -> str:
         from tree_sitter import Language, Node, Parser, Tree
 
         package, function = GRAMMARS[extension]
-        language = Language(getattr(import_module(package), function)())
+        capsule: object = getattr(import_module(package), function)()
+        language = Language(capsule)
     except (ImportError, AttributeError, ValueError):
         return ""
     content = text.encode(errors="replace")

@@ -12,7 +12,8 @@ _HEREDOC = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _ARGUMENT = re.compile(
-    r"\A\s*apply_?patch\s+(?P<quote>['\"])(?P<inner>\s*\*\*\* Begin Patch\n.*\*\*\* End Patch\s*)(?P=quote)\s*\Z", re.DOTALL
+    r"\A\s*apply_?patch\s+(?P<quote>['\"])(?P<inner>\s*\*\*\* Begin Patch\n.*\*\*\* End Patch\s*)(?P=quote)\s*\Z",
+    re.DOTALL,
 )
 
 
