@@ -71,6 +71,21 @@ NEAR_MISSES = {
         "     6\t        self.name = name\n     7\t        self.sides = None",
         ("self.sides = []", "self.sides = None"),
     ),
+    "escaped once too often": (
+        'return {\\"name\\": self.name, \\"size\\": size}',
+        'return {\\"name\\": self.name}',
+        ('{"name": self.name, "size": size}', '{"name": self.name}'),
+    ),
+    "line ends written as escapes": (
+        "self.name = name\\n        self.sides = []",
+        "self.name = name\\n        self.sides = [1]",
+        ("self.sides = []", "self.sides = [1]"),
+    ),
+    "entities": (
+        "return {&quot;name&quot;: self.name, &quot;size&quot;: size}",
+        "return {&quot;name&quot;: self.name}",
+        ('{"name": self.name, "size": size}', '{"name": self.name}'),
+    ),
     "no indentation at all": (
         "self.name = name\nself.sides = []",
         "self.name = name\nself.sides = [1]",

@@ -54,6 +54,7 @@ MORE: dict[str, Trained] = {
         {"file_path": "a.py", "edits": [{"old_string": "return 1", "new_string": "return 2"}]},
         "Edited a.py",
     ),
+    "Edit of a new file": ("Edit", {"file_path": "n.py", "old_string": "", "new_string": "x = 1\n"}, "Created n.py"),
     "LS": ("LS", {"path": ".", "ignore": ["x"]}, "a.py"),
     "list_dir": ("list_dir", {"dir_path": ".", "depth": 2}, "a.py"),
     "read_file": ("read_file", {"absolute_path": "{root}/a.py", "offset": 1, "limit": 100000}, "def f():"),

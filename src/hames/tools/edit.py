@@ -1,5 +1,6 @@
 """`edit`: one text for another."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from heapq import nlargest
@@ -25,6 +26,7 @@ SHOWN_LINES = 12
 SHOWN_CHARS = 500
 ALIKE = 0.6
 MAX_EDITS = 100
+_ESCAPED = re.compile(r"\\([nt\"'`\\])")
 
 
 class EditTool:
@@ -158,6 +160,12 @@ class _Found:
             old, new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
         if old not in body and (plain := without_line_numbers(old)):
             old, new = plain, without_line_numbers(new) or new
+        self._decoded = False
+        if old not in body:
+            for decode in (_without_escapes, _without_entities):
+                if (plain := decode(old)) != old and body.count(plain) == 1 and decode(new) != plain:
+                    old, new, self._decoded = plain, decode(new), True
+                    break
         self._old, self._new = old, new
         self.count = 0
         self.first_line = 0
@@ -171,7 +179,7 @@ class _Found:
             self.count, self.first_line = body.count(old), lines[0]
             if len(body) + self.count * (len(new) - len(old)) > MAX_BYTES:  # counted first: replacements multiply
                 raise ToolFailed(f"{name!r} would have more than {MAX_BYTES:,} bytes")
-            return body.replace(old, new), False
+            return body.replace(old, new), self._decoded
         edits = _apart(find_edits(body, old, new))
         if not edits:
             since = "; it has changed since you read it" if stale else ""
@@ -195,6 +203,17 @@ class _Found:
 
     def nearest(self) -> str:
         return _nearest(self._body, self._old)
+
+
+def _without_escapes(text: str) -> str:
+    """The text as it was before somebody escaped it once too often."""
+    return _ESCAPED.sub(lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), text)
+
+
+def _without_entities(text: str) -> str:
+    for entity, char in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("&amp;", "&")):
+        text = text.replace(entity, char)
+    return text
 
 
 def _apart(edits: list[Edit]) -> list[Edit]:

@@ -138,17 +138,10 @@ def _forms(spec: ToolSpec) -> tuple[ToolForm, ...]:
     match name:
         case "shell":
             return (_claude_shell(spec), _gpt_shell(spec), *others)
-        case "read" | "write" | "edit":
-            file_path = {"path": "file_path"}
-            aside = (
-                (ToolForm(name="str_replace_based_edit_tool", translate=arguments_of.text_editor),)
-                if name == "edit"
-                else ()
-            )
-            aside += (
-                (ToolForm(name="str_replace_editor", translate=arguments_of.text_editor),) if name == "edit" else ()
-            )
-            return (_renamed(spec, "claude", arguments_of.to(name, file_path="path"), file_path), *aside, *others)
+        case "read" | "write":
+            return (_renamed(spec, "claude", arguments_of.to(name, file_path="path"), {"path": "file_path"}), *others)
+        case "edit":
+            return (_claude_edit(spec), *_TEXT_EDITORS, *others)
         case "multi_edit":
             return (ToolForm(name="MultiEdit", translate=arguments_of.to(name, file_path="path")),)
         case "patch":
@@ -189,6 +182,23 @@ def _said(description: str, names: Mapping[str, str]) -> str:
     """Other tools by the names that this dialect has for them, each once."""
     text = re.sub(r"`(\w+)`", lambda word: f"`{names.get(word[1], word[1])}`", description)
     return re.sub(r"(`\w+`)(?:,| and| or) \1", r"\1", text)
+
+
+_TEXT_EDITORS = tuple(
+    ToolForm(name=name, translate=arguments_of.text_editor)
+    for name in ("str_replace_based_edit_tool", "str_replace_editor")
+)
+
+
+def _claude_edit(spec: ToolSpec) -> ToolForm:
+    old: Json = {"type": "string", "description": "The text to replace."}
+    return ToolForm(
+        name="Edit",
+        dialect="claude",
+        translate=arguments_of.edit,
+        description=_said(spec.description, CLAUDE),
+        schema=_schema(spec, {"path": "file_path"}, {"old_string": old}),
+    )
 
 
 def _claude_shell(spec: ToolSpec) -> ToolForm:

@@ -79,6 +79,14 @@ def shell(arguments: dict[str, Json]) -> tuple[str, Json]:
     return "shell", given
 
 
+def edit(arguments: dict[str, Json]) -> tuple[str, Json]:
+    """An empty old text means a new file."""
+    given = {"path" if key == "file_path" else key: value for key, value in arguments.items()}
+    if given.get("old_string") == "" and isinstance(given.get("new_string"), str):
+        return "write", {"path": given.get("path"), "content": given["new_string"]}
+    return "edit", given
+
+
 def bash(arguments: dict[str, Json]) -> tuple[str, Json]:
     """The timeout is always in milliseconds."""
     given = dict(arguments)
