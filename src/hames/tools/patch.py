@@ -126,10 +126,13 @@ def _changed(content: bytes, part: FilePatch) -> bytes:
 
 
 def _file(files: dict[str, Revision], place: Place, path: str) -> Revision:
-    path = _inside(place, path)
-    if not path or path.startswith("/") or _FOREIGN.search(path) or ".." in path.split("/"):
-        raise ToolFailed(f"{path!r} is not a path for a patch: use a relative path, with `/` and without `..`")
-    spot = locate(place, path)
+    below = _inside(place, path)
+    refusal = ToolFailed(f"{path!r} is not a path for a patch: use a relative path, with `/` and without `..`")
+    if not below or below.startswith("/") or _FOREIGN.search(below) or ".." in below.split("/"):
+        raise refusal
+    spot = locate(place, below)
+    if below != path and protected(spot):  # guard rails are named as they are shown
+        raise refusal
     if spot.absolute not in files:
         before = existing(spot)
         files[spot.absolute] = Revision(spot=spot, before=before, after=before)
