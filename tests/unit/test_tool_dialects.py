@@ -4,17 +4,21 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import pytest
+from msgspec.structs import replace
 
 from hames.core.tool_names import offered_tools
 from hames.domain.arguments import forgive
+from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.items import FileChange, Plan, ToolCall
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.request import ResultBlock
+from hames.ports import Tell
 from hames.providers.single_model import SingleModel
 from hames.testing.fakes.model import ScriptedModel, call, call_raw, say
-from support import created, engine, whole_turn
+from support import PlainTool, created, engine, events, whole_turn
 from toolbench import workshop
 
 Trained = tuple[str, dict[str, Json] | str, str]
@@ -218,6 +222,38 @@ async def test_reads_run_side_by_side_and_are_told_in_order(tmp_path: Path) -> N
     results = [block for block in model.requests[-1].messages[-1].blocks if isinstance(block, ResultBlock)]
     assert [result.failed for result in results] == [False, True, False, False]
     assert [result.text.strip()[-1] for result in (results[0], results[3])] == ["a", "b"]
+
+
+async def test_calls_that_only_look_wait_for_nobody_and_are_told_one_after_the_other() -> None:
+    met = anyio.Event()
+
+    async def first(arguments: dict[str, object], tell: Tell) -> str:
+        with anyio.fail_after(60):
+            await met.wait()
+        return "first"
+
+    async def second(arguments: dict[str, object], tell: Tell) -> str:
+        met.set()
+        return "second"
+
+    tools = [PlainTool("first", first), PlainTool("second", second)]
+    for tool in tools:
+        tool.spec = replace(tool.spec, parallel=True)
+    model = ScriptedModel([call("first"), call("second")], [say("Done.")])
+    async with engine(model, *tools) as running:
+        thread = await created(running)
+        changes = await whole_turn(running, thread.id)
+    told = [
+        (type(event).__name__, event.item.name)
+        for event in events(changes)
+        if isinstance(event, ItemStarted | ItemCompleted) and isinstance(event.item, ToolCall)
+    ]
+    assert told == [
+        ("ItemStarted", "first"),
+        ("ItemCompleted", "first"),
+        ("ItemStarted", "second"),
+        ("ItemCompleted", "second"),
+    ]
 
 
 async def test_after_a_failed_read_nothing_is_changed(tmp_path: Path) -> None:

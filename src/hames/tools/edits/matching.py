@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from hames.tools.edits.indentation import IndentationMap, file_step, indentation
 
-MAX_BODY_CHARS = 2 << 20
+MAX_BODY_CHARS = 400_000
+MAX_PLACES = 100
+MAX_COMPARED = 5_000_000
 MAX_PAIRS = 1_000_000
 """Lines of the old text times lines of the new one: comparing takes that long."""
 
@@ -67,6 +69,8 @@ def find_edits(body: str, old: str, new: str) -> list[Edit]:
     file = _File(body)
     for key in (_same_spacing, _same_tokens, _same_but_quotes):
         if places := file.places(trimmed, key, partly=key in (_same_tokens, _same_but_quotes)):
+            if len(places) > MAX_PLACES:
+                return []
             made = [file.edit(place, trimmed, key) for place in places]
             return [] if any(one is None for one in made) else [one for one in made if one is not None]
     return []
@@ -138,6 +142,7 @@ class _File:
     def __init__(self, body: str) -> None:
         self._lines = body.split("\n")
         self._filled = [number for number, line in enumerate(self._lines) if line.strip()]
+        self._step = file_step(self._lines)
         self._offsets = [0]
         for line in self._lines:
             self._offsets.append(self._offsets[-1] + len(line) + 1)
@@ -147,9 +152,13 @@ class _File:
         if partly and not any(char.isalnum() for line in wanted for char in line):
             return []
         keys = [key(self._lines[number]) for number in self._filled]
+        if keys.count(wanted[0]) * len(wanted) > MAX_COMPARED:
+            return []
         at_start, at_end = partly and not text.lines_before[0], partly and not text.lines_after[0]
         found: list[_Place] = []
         for first in range(len(keys) - len(wanted) + 1):
+            if len(found) > MAX_PLACES:
+                break
             last = first + len(wanted) - 1
             numbers = tuple(self._filled[first : last + 1])
             if first == last:
@@ -193,7 +202,7 @@ class _File:
         first, last = place.lines[0], place.lines[-1]
         start = self._offsets[first] + (place.start or 0)
         end = self._offsets[last] + (len(self._lines[last]) if place.end is None else place.end)
-        written = _Writer(self._lines, place, text, key).lines()
+        written = _Writer(self._lines, place, text, key, self._step).lines()
         if written is None:
             return None
         before = after = 0
@@ -213,7 +222,7 @@ class _File:
 class _Writer:
     """The lines of the new text as the file would have them."""
 
-    def __init__(self, lines: Sequence[str], place: _Place, text: _Trimmed, key: _Key) -> None:
+    def __init__(self, lines: Sequence[str], place: _Place, text: _Trimmed, key: _Key, step: str) -> None:
         self._text = text
         self._place = place
         self._quotes_differ = key is _same_but_quotes
@@ -229,7 +238,7 @@ class _Writer:
             self._there[-1] = self._there[-1][: place.end]
         if place.start is not None:
             self._there[0] = self._there[0][place.start :]
-        self._step = file_step(lines)
+        self._step = step
 
     def lines(self) -> list[str] | None:
         if not self._new:
