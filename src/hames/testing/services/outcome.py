@@ -148,5 +148,8 @@ def said_and_done(provider: str, events: Sequence[ModelEvent]) -> tuple[Message,
 
 def _plain_text(call: Call) -> str:
     """What was written for a tool that takes plain text; such a call has it as its one argument."""
-    arguments = parse_lenient(call.arguments.encode())
+    try:
+        arguments = parse_lenient(call.arguments.encode())
+    except ValueError:
+        return ""
     return text_member(arguments, FREEFORM)
