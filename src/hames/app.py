@@ -106,6 +106,7 @@ async def open_engine(
             defaults=default_settings(options, models),
             max_steps=options.max_steps,
             compact_at=options.compact_at,
+            readable=readable_directories(options),
             mcp_servers=enabled_servers(options) if toolbox is not None else (),
             only_agent=only_agent,
             warnings=options.warnings,
@@ -261,6 +262,19 @@ def hidden_paths(options: Options) -> tuple[str, ...]:
         # A directory that does not exist could be made by a command, and would be believed.
         private_directory(options.state_dir)
     return tuple(str(path.absolute()) for path in (*ours, options.state_dir, *data, *log))
+
+
+def readable_directories(options: Options) -> tuple[str, ...]:
+    """What file tools may read outside the workspace: what commands see anyway, unless something of ours is in it."""
+    home = options.environment.get("HOME") or str(Path.home())
+    found = [Path(home, path[2:]) if path.startswith("~/") else Path(path) for path in ("/usr", *options.extra_read)]
+    hidden = [Path(os.path.realpath(path)) for path in hidden_paths(options)]
+    resolved = [Path(os.path.realpath(path)) for path in found]
+    return tuple(
+        str(path)
+        for path in resolved
+        if path.is_dir() and not any(ours.is_relative_to(path) or path.is_relative_to(ours) for ours in hidden)
+    )
 
 
 def tool_limits(options: Options) -> "ToolLimits":

@@ -61,12 +61,14 @@ CALLS: dict[str, Json] = {
     "glob": {"pattern": "*.txt"},
     "grep": {"pattern": "hello"},
     "edit": {"path": "a.txt", "old_string": "hello", "new_string": "goodbye"},
+    "multi_edit": {"path": "a.txt", "edits": [{"old_string": "goodbye", "new_string": "hello"}]},
     "write": {"path": "b.txt", "content": "new"},
     "patch": {"patch": "*** Begin Patch\n*** Add File: c.txt\n+c\n*** End Patch\n"},
     "shell": {"command": "echo hello"},
     "process": {"action": "list"},
     "plan": {"entries": [{"step": "one", "status": "pending"}]},
     "artifact": {"path": "a.txt"},
+    "ask_user": {"questions": [{"question": "Which?"}]},
 }
 
 
@@ -80,8 +82,10 @@ async def test_every_tool_keeps_its_promises(tmp_path: Path) -> None:
         raise AssertionError(status)
 
     async with BuiltinTools(sandbox, SystemClock()).open(place, report) as tools:
-        assert {tool.spec.name for tool in tools} <= CALLS.keys()
+        assert {tool.spec.name for tool in tools} <= {*CALLS, "web_fetch"}
         for tool in tools:
+            if tool.spec.name == "web_fetch":  # no test leaves the machine
+                continue
             ended = await check_tool(tool, place, CALLS[tool.spec.name])
             assert ended.status == "completed", ended
     sandbox.close()

@@ -18,6 +18,7 @@ from hames.domain.request import (
     Message,
     ModelEvent,
     ModelRequest,
+    OfferedTool,
     PictureBlock,
     ReasoningBlock,
     ResultBlock,
@@ -32,7 +33,7 @@ from hames.providers.openai.request import as_json, encode
 from hames.providers.openai.stream import OpenAIStream
 from hames.testing.checks.provider import FULL, TOOLS, asking
 from hames.testing.oracles.openai import accepted_by_sdk, address_of_sdk, read_by_sdk
-from hames.testing.services.openai import OPENAI, ResponseEvents, call, response, say_words, search, sse, think
+from hames.testing.services.openai import OPENAI, ResponseEvents, call, response, say_words, search, sse, think, write
 from hames.testing.services.outcome import Outcome, outcome
 from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
 
@@ -153,6 +154,13 @@ HAND_PICKED: dict[str, list[bytes]] = {
         end="max_output_tokens",
     ),
     "a reply that was steered": told(words("So"), end="steered"),
+    "plain text for a tool": told(
+        lambda reply: write(reply, Use(name="apply_patch", arguments='*** Begin Patch\n+"ä"\n*** End Patch', id="c1"))
+    ),
+    "plain text for a tool, cut off": told(
+        lambda reply: write(reply, Use(name="apply_patch", arguments="*** Beg", id="c1"), status="incomplete"),
+        end="max_output_tokens",
+    ),
     "a call without arguments": told(lambda reply: call(reply, Use(name="now", arguments="{}", id="c1"))),
     "two summaries": told(two_summaries, words()),
     "a thought that shows nothing": told(quiet_thought, words()),
@@ -252,6 +260,23 @@ async def test_a_history_with_everything_in_it_is_what_the_sdk_would_send() -> N
         "function_call",
         "function_call_output",
     ]
+
+
+async def test_plain_text_for_a_tool_is_sent_as_the_sdk_would_send_it() -> None:
+    grammar = OfferedTool(name="apply_patch", description="Patch", schema={"type": "object"}, grammar="start: /.+/")
+    called = Call(id=CallId("c1"), name="apply_patch", arguments='{"input":"*** Begin Patch"}')
+    request = ModelRequest(
+        model="gpt-6.1-sol",
+        messages=(
+            Message(role="user", blocks=(TextBlock(text="Hi"),)),
+            Message(role="assistant", blocks=(CallBlock(call=called),)),
+            Message(role="user", blocks=(ResultBlock(call=called, text="Done"),)),
+        ),
+        tools=(*TOOLS, grammar),
+    )
+    sent = await accepted_by_sdk(as_json(request))
+    assert sent == msgspec.json.decode(encode(request))
+    assert [tool["type"] for tool in sent["tools"]] == ["function", "custom"]
 
 
 async def test_the_base_url_means_what_it_means_to_the_sdk() -> None:

@@ -275,7 +275,7 @@ async def test_a_harness_offers_our_own_tools_in_the_sandbox_that_was_asked_for(
     result = next(one for one in model.requests[1].messages[-1].blocks if isinstance(one, ResultBlock))
     assert "Read-only file system" in result.text
     assert not (workspace / "here.txt").exists()
-    assert {"add", "shell"} <= {one.name for one in model.requests[0].tools}
+    assert {"add", "Bash"} <= {one.name for one in model.requests[0].tools}
     assert "coding agent" in model.requests[0].system
 
 

@@ -518,6 +518,7 @@ async def test_fs_10_a_private_file_is_private_at_every_moment(scene: Scene, mon
         return real(fd, data)
 
     async with workshop(scene.inside) as shop:
+        await shop.do("read", path="key")
         work = await shop.prepare("write", path="key", content="new\n")
         monkeypatch.setattr(atomic.os, "write", watching)
         assert not (await shop.run(work)).failed

@@ -122,7 +122,8 @@ def test_claude_lets_people_choose_effort_thinking_tokens_and_web_search() -> No
     assert [choice.id for choice in selectors["web_search"].choices] == ["off", "on"]
     for selector in selectors.values():
         assert selector.default in {choice.id for choice in selector.choices}
-        assert "anthropic/claude-sonnet-5-5" in selector.models
+        always_thinks = selector.id == "thinking"
+        assert ("anthropic/claude-sonnet-5-5" in selector.models) is not always_thinks
         assert "anthropic/claude-3-haiku-20240307" not in selector.models
 
 

@@ -73,7 +73,7 @@ def test_a_diff_put_onto_the_old_text_gives_the_new(old: str, new: str) -> None:
         assert shown.diff == ""
         return
     [part] = parse_patch(shown.diff)
-    assert apply_hunks(old, part.hunks, "f") == new
+    assert apply_hunks(old, part.hunks, "f") == (new, False)
 
 
 @given(files, files)
@@ -123,7 +123,7 @@ def test_a_change_too_big_to_compare_is_shown_as_out_with_the_old_in_with_the_ne
     diff = update("/w/f", "f", old.encode(), new.encode()).diff
     assert diff.count("\n-same") == MATCHED_PAIRS // 100
     [part] = parse_patch(diff)
-    assert apply_hunks(old, part.hunks, "f") == new
+    assert apply_hunks(old, part.hunks, "f") == (new, False)
 
 
 def test_a_diff_without_end_is_cut_and_says_so() -> None:

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hames.domain.ids import CallId
 from hames.domain.items import Call, Picture
@@ -11,6 +12,7 @@ from hames.domain.request import (
     CallBlock,
     Message,
     ModelRequest,
+    OfferedTool,
     PictureBlock,
     ReasoningBlock,
     ResultBlock,
@@ -49,8 +51,40 @@ def test_effort_reaches_a_model_that_thinks_and_no_other(effort: str) -> None:
     assert "reasoning" not in as_json(request(model="gpt-4.1", reasoning_effort=effort))
 
 
-def test_by_default_the_model_decides_how_hard_it_thinks() -> None:
-    assert as_json(request(reasoning_effort="default"))["reasoning"] == {"summary": "auto"}
+def test_by_default_a_model_that_can_thinks() -> None:
+    assert as_json(request(reasoning_effort="default"))["reasoning"] == {"summary": "auto", "effort": "medium"}
+    assert as_json(request(reasoning_effort="none"))["reasoning"] == {"summary": "auto", "effort": "none"}
+
+
+def test_a_tool_with_a_grammar_is_written_for_as_plain_text_and_goes_back_as_such() -> None:
+    patch = OfferedTool(
+        name="apply_patch",
+        description="Patch",
+        schema={"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]},
+        grammar="start: /.+/",
+    )
+    called = Call(id=CallId("c1"), name="apply_patch", arguments='{"input":"*** Begin Patch"}')
+    asked = ModelRequest(
+        model="gpt-6.1-sol",
+        messages=(
+            user(TextBlock(text="Hi")),
+            assistant(CallBlock(call=called)),
+            user(ResultBlock(call=called, text="Done")),
+        ),
+        tools=(patch,),
+    )
+    body = as_json(asked)
+    form = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
+    assert body["tools"] == [{"type": "custom", "name": "apply_patch", "description": "Patch", "format": form}]
+    assert body["parallel_tool_calls"] is True
+    assert body["input"][1:] == [
+        {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "*** Begin Patch"},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "Done"},
+    ]
+    assert as_json(replace(asked, tools=()))["input"] == body["input"]  # whatever is offered by then
+    plain = as_json(replace(asked, model="gpt-4.1"))
+    assert [tool["type"] for tool in plain["tools"]] == ["function"]
+    assert [item["type"] for item in plain["input"][1:]] == ["function_call", "function_call_output"]
 
 
 def test_thoughts_are_asked_for_encrypted_and_nothing_is_kept_there() -> None:

@@ -1,4 +1,4 @@
-"""The edit tool: exact, once, and helpful when it is not."""
+"""The edit tool: exact where it can be, once, and helpful when it is not."""
 
 from pathlib import Path
 
@@ -33,7 +33,8 @@ async def test_the_diff_and_the_line_are_told(tmp_path: Path) -> None:
         [update] = work.intent.changes
         assert (update.kind, update.diff) == ("modify", "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+x\n c\n")
         done = await shop.run(work)
-        assert (done.told, done.text) == (update.diff, "Edited f: 1 replacement, first at line 2")
+        shown = "@@ -1,3 +1,3 @@\n a\n-b\n+x\n c"
+        assert (done.told, done.text) == (update.diff, f"Edited f: 1 replacement, first at line 2\n{shown}")
 
 
 async def test_several_places_are_named_unless_all_are_meant(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ async def test_several_places_are_named_unless_all_are_meant(tmp_path: Path) -> 
 async def test_the_nearest_text_is_shown_when_there_is_none(tmp_path: Path) -> None:
     source = b"import os\n\ndef area(w, h):\n    # size\n    return w * h\n"
     async with workshop(tmp_path / "w") as shop:
-        said = str(await edit(shop, source, "def area(w, h):\n  # size\n  return w*h\n", "x"))
+        said = str(await edit(shop, source, "def area(w, h):\n  # sizes\n  return w*h\n", "x"))
         assert "`old_string` is not in 'f'. The nearest text is:" in said
         assert "     3\tdef area(w, h):\n     4\t    # size\n     5\t    return w * h" in said
         assert "Nothing in the file looks like it" in str(await edit(shop, source, "zzzz qqqq", "x"))

@@ -54,7 +54,7 @@ async def test_files_are_added_changed_and_deleted_together(tmp_path: Path) -> N
         ]
         assert tree(shop) == {"x": ABC, "z": "gone\n"}
         done = await shop.run(work)
-        assert done.text == "Patched:\nchanged x\nadded new/y\ndeleted z"
+        assert done.text.startswith("Patched:\nchanged x\nadded new/y\ndeleted z\n--- a/x\n+++ b/x\n@@")
         assert tree(shop) == {"x": ABC.replace("c", "C"), "new/y": "one\ntwo\n"}
         assert isinstance(done.item, FileChange)
         assert done.told == "".join(update.diff for update in done.item.changes)
@@ -100,11 +100,13 @@ async def test_the_stated_line_decides_between_equal_places(tmp_path: Path) -> N
         assert "fits at lines 1, 2, 3, 4" in str(await patched(shop, patch.replace("3", "9"), x="a\na\na\na\n"))
 
 
-async def test_there_is_no_fuzz(tmp_path: Path) -> None:
+async def test_only_whitespace_and_quotes_are_forgiven(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
-        for context in (" b \n", " B\n", "  b\n"):
+        for context in (" b \n", "  b\n"):
             patch = f"--- a/x\n+++ b/x\n@@ -2,3 +2,3 @@\n{context}-c\n+C\n d\n"
-            assert "does not fit" in str(await patched(shop, patch, x=ABC))
+            assert await patched(shop, patch, x=ABC) == {"x": ABC.replace("c", "C")}
+        patch = "--- a/x\n+++ b/x\n@@ -2,3 +2,3 @@\n B\n-c\n+C\n d\n"
+        assert "does not fit" in str(await patched(shop, patch, x=ABC))
         said = await patched(shop, "--- a/x\n+++ b/x\n@@ -2,3 +2,3 @@\n b\n-c\n+C\n X\n", x=ABC)
         assert said == "hunk 1 of 'x' does not fit: line 4 is 'd', not 'X'"
 
@@ -284,3 +286,39 @@ def test_no_unified_diff_is_more_than_a_complaint(lines: list[str]) -> None:
 def test_no_envelope_is_more_than_a_complaint(lines: list[str]) -> None:
     with suppress(ToolFailed):
         begin_patch.parse_patch("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "```diff\n{}\n```",
+        "```\n{}\n```\n",
+        "apply_patch <<'EOF'\n{}\nEOF",
+        "apply_patch << PATCH\n{}\nPATCH\n",
+        "<<EOF\n{}\nEOF",
+        "```bash\napply_patch <<'EOF'\n{}\nEOF\n```",
+    ],
+)
+async def test_a_fence_or_a_heredoc_around_a_patch_is_taken_off(tmp_path: Path, around: str) -> None:
+    patch = "*** Begin Patch\n*** Update File: x\n@@\n b\n-c\n+C\n d\n*** End Patch"
+    async with workshop(tmp_path / "w") as shop:
+        assert await patched(shop, around.format(patch), x=ABC) == {"x": ABC.replace("c", "C")}
+
+
+async def test_a_patch_with_other_indentation_is_put_in_with_the_files(tmp_path: Path) -> None:
+    source = "class A:\n    def f(self):\n        return 1\n"
+    patch = (
+        "*** Begin Patch\n*** Update File: x.py\n@@\n def f(self):\n-  return 1\n+  if 1:\n+    return 2\n*** End Patch"
+    )
+    async with workshop(tmp_path / "w") as shop:
+        (shop.root / "x.py").write_text(source)
+        assert not (await shop.do("patch", patch=patch)).failed
+        expected = "class A:\n    def f(self):\n        if 1:\n            return 2\n"
+        assert (shop.root / "x.py").read_text() == expected
+
+
+async def test_a_path_in_full_below_the_working_directory_is_understood(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        patch = f"*** Begin Patch\n*** Add File: {shop.root}/new.txt\n+x\n*** End Patch"
+        assert not (await shop.do("patch", patch=patch)).failed
+        assert (shop.root / "new.txt").read_text() == "x\n"

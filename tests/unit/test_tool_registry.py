@@ -22,20 +22,22 @@ async def test_every_tool_describes_itself_in_valid_schema_and_closes_it(tmp_pat
 
     async with workshop(tmp_path / "w") as shop:
         assert list(shop.tools) == [
-            *("shell", "process", "read", "write", "edit", "patch"),
-            *("grep", "glob", "list", "plan", "artifact"),
+            *("shell", "process", "read", "write", "edit", "multi_edit", "patch"),
+            *("grep", "glob", "list", "plan", "artifact", "web_fetch", "ask_user"),
         ]
         for name, tool in shop.tools.items():
             Draft202012Validator.check_schema(tool.spec.schema)
             assert closed(tool.spec.schema), name
             assert set(tool.spec.schema["required"]) <= set(tool.spec.schema["properties"])
             assert len(tool.spec.description) > 60
-            assert re.fullmatch("[a-z]+", name)
+            assert re.fullmatch("[a-z_]+", name)
 
 
 async def test_only_tools_that_change_files_themselves_are_kept_from_readers(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
-        assert {name for name, tool in shop.tools.items() if tool.spec.writes} == {"write", "edit", "patch"}
+        assert {name for name, tool in shop.tools.items() if tool.spec.writes} == {
+            *("write", "edit", "multi_edit", "patch")
+        }
 
 
 async def test_a_client_that_looks_for_a_shell_and_a_writer_finds_them(tmp_path: Path) -> None:

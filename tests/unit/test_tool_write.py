@@ -33,10 +33,11 @@ async def test_a_replaced_file_keeps_its_mode_its_line_ends_and_its_mark(tmp_pat
         file = shop.root / "f"
         file.write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
         file.chmod(0o750)
+        await shop.do("read", path="f")
         done = await shop.do("write", path="f", content="x\ny\n")
         assert file.read_bytes() == b"\xef\xbb\xbfx\r\ny\r\n"
         assert stat.S_IMODE(file.stat().st_mode) == 0o750
-        assert done.text == "Replaced f (2 lines, a byte order mark, CRLF line ends kept)"
+        assert done.text.split("\n")[0] == "Replaced f (2 lines, a byte order mark, CRLF line ends kept)"
         await shop.do("write", path="f", content="x\r\nz\r\n")
         assert file.read_bytes() == b"\xef\xbb\xbfx\r\nz\r\n"
 
@@ -44,6 +45,7 @@ async def test_a_replaced_file_keeps_its_mode_its_line_ends_and_its_mark(tmp_pat
 async def test_a_file_in_utf_16_stays_one(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
         (shop.root / "f").write_bytes("\ufeffold\n".encode("utf-16-be"))
+        await shop.do("read", path="f")
         await shop.do("write", path="f", content="néw\n")
         assert (shop.root / "f").read_bytes() == "\ufeffnéw\n".encode("utf-16-be")
 
@@ -66,6 +68,7 @@ async def test_a_file_that_changed_since_it_was_prepared_is_left_alone(tmp_path:
     async with workshop(tmp_path / "w") as shop:
         file = shop.root / "f"
         file.write_text("mine\n")
+        await shop.do("read", path="f")
         work = await shop.prepare("write", path="f", content="new\n")
         file.write_bytes(after) if after else file.unlink()
         done = await shop.run(work)
@@ -166,3 +169,59 @@ async def test_without_a_sandbox_file_tools_reach_what_commands_reach(
         assert not (await shop.do("write", path="../elsewhere/g", content="x\n")).failed
     async with workshop(tmp_path / "w2", policy=ReadOnly()) as shop:
         assert "outside the workspace" in (await shop.do("read", path=path)).text
+
+
+async def test_a_file_that_was_never_read_is_not_overwritten(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        file = shop.root / "f"
+        file.write_text("one\n")
+        done = await shop.do("write", path="f", content="two\n")
+        assert (done.failed, file.read_text()) == (True, "one\n")
+        assert "'f' exists and you have not read it; read it first" in done.text
+        file.write_text("")
+        assert not (await shop.do("write", path="f", content="two\n")).failed  # nothing is lost
+
+
+async def test_what_another_hand_added_before_an_edit_is_not_lost_by_a_later_write(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        file = shop.root / "f"
+        file.write_text("a\nb\nc\n")
+        await shop.do("read", path="f")
+        file.write_text("a\nb\nc\ntheirs\n")
+        edited = await shop.do("edit", path="f", old_string="b", new_string="B")
+        assert not edited.failed
+        assert "had changed since you read it" in edited.text
+        done = await shop.do("write", path="f", content="a\nB\nC\n")
+        assert (done.failed, file.read_text()) == (True, "a\nB\nc\ntheirs\n")
+        await shop.do("read", path="f")
+        assert not (await shop.do("write", path="f", content="a\nB\nC\ntheirs\n")).failed
+
+
+async def test_lines_that_were_not_read_are_not_overwritten_after_partial_reads_and_edits(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        file = shop.root / "f"
+        file.write_text("".join(f"line {number}\n" for number in range(1, 11)))
+        await shop.do("read", path="f", limit=5)
+        assert "not read, from line 6" in (await shop.do("write", path="f", content="x\n")).text
+        await shop.do("edit", path="f", old_string="line 2\n", new_string="two\nmore\n")
+        done = await shop.do("write", path="f", content="x\n")
+        assert done.failed
+        assert "not read, from line 7" in done.text
+        await shop.do("read", path="f", offset=7)
+        assert not (await shop.do("write", path="f", content="x\n")).failed
+
+
+async def test_an_edit_of_an_unread_file_is_not_a_way_to_overwrite_it(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        file = shop.root / "f"
+        file.write_text("a\nb\n")
+        assert not (await shop.do("edit", path="f", old_string="a", new_string="A")).failed
+        assert (await shop.do("write", path="f", content="x\n")).failed
+        assert file.read_text() == "A\nb\n"
+
+
+async def test_a_new_file_that_does_not_parse_is_said(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        done = await shop.do("write", path="f.py", content="def f(:\n    pass\n")
+        assert not done.failed
+        assert "[syntax error in line 1" in done.text

@@ -72,7 +72,7 @@ class Options(Value):
     extra_path: tuple[str, ...] = ()
     """Directories in front of the PATH of commands."""
     extra_read: tuple[str, ...] = ()
-    """More files and directories that commands in the sandbox can read, beside the system and the usual tools."""
+    """More paths that commands in the sandbox and file tools can read, beside the system and the usual tools."""
     extra_cache: tuple[str, ...] = ()
     """Directories that commands can read and change, but only in a private copy that is deleted afterwards."""
     max_memory_mb: int | None = None

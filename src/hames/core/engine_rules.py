@@ -24,6 +24,8 @@ class EngineRules(Value):
     """From how many tokens on it is; 0: a limit that suits the model."""
     supervises: bool = True
     """Whether the model is told about cut and empty replies, unfinished plans and changes that nothing was run for."""
+    readable: tuple[str, ...] = ()
+    """Directories outside the workspace whose files the agent's tools may read."""
     mcp_servers: tuple[str, ...] = ()
     """The names of the MCP servers that are started with a thread's tools."""
     only_agent: str = ""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.context import messages
 from hames.core.progress import Progress
-from hames.core.toolcall import carry_out, skip
+from hames.core.toolcall import carry_out_all
 from hames.core.turn import LoopTurn
 from hames.domain.errors import ProviderError, StepLimitReached
 from hames.domain.events import (
@@ -87,10 +87,7 @@ async def run_loop(turn: LoopTurn) -> str:
             if not progress.may_end:
                 raise
             return await progress.end()  # the answer was given before the model was asked to check it
-        for number, call in enumerate(reply.calls, 1):
-            if not await carry_out(turn, call):
-                await skip(turn, reply.calls[number:])  # the model reads why, and reassesses
-                break
+        await carry_out_all(turn, reply.calls)
         if reply.calls:
             await progress.after_tools(reply.ended, steps_left)
             await turn.surroundings.after_tools(turn.handle, turn.settings)

@@ -237,6 +237,7 @@ class LoopThread:
             sandbox=settings.sandbox,
             can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
+            readable=self._threads.rules.readable,
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

@@ -3,7 +3,9 @@
 What would be refused every time is not offered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
 
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
@@ -24,6 +26,8 @@ def allowed_tools(tools: Iterable[Tool], card: ModelCard, settings: Settings) ->
             others[spec.name] = f" in {settings.agent} mode"
         elif isinstance(settings.sandbox, ReadOnly) and spec.changes_files:
             others[spec.name] = ": the sandbox is read-only, so no file can be changed"
+        elif spec.asks and settings.approval_policy == "never":
+            others[spec.name] = ": nobody is asked in this thread"
         elif spec.name not in _native(card, settings):
             allowed[spec.name] = tool
     return allowed, others
@@ -35,14 +39,32 @@ def _native(card: ModelCard, settings: Settings) -> frozenset[str]:
     return frozenset({"web_search"}) if searches else frozenset()
 
 
-def offered_tool(spec: ToolSpec, settings: Settings) -> OfferedTool:
-    """The tool as the model is told of it."""
-    description, schema = spec.description, spec.schema
+def offered_tools(tools: Mapping[str, Tool], dialect: str, settings: Settings) -> tuple[OfferedTool, ...]:
+    """As the model is told of them: in order, each once, in the form of its dialect if there is one."""
+    offered: list[OfferedTool] = []
+    for tool in tools.values():
+        spec = tool.spec
+        taken = tools.keys() - {spec.name}
+        forms = (form for form in spec.forms if dialect and form.dialect == dialect and form.name not in taken)
+        if (form := next(forms, None)) is not None:
+            told = OfferedTool(
+                name=form.name, description=form.description, schema=form.schema or spec.schema, grammar=form.grammar
+            )
+        elif spec.offered and not (dialect and dialect in spec.not_for):
+            told = OfferedTool(name=spec.name, description=spec.description, schema=spec.schema)
+        else:
+            continue
+        offered.append(_under_rules(told, spec, settings))
+    return tuple(offered)
+
+
+def _under_rules(told: OfferedTool, spec: ToolSpec, settings: Settings) -> OfferedTool:
+    """What the rules in force add to a tool and take from it."""
     if spec.sandboxed and not isinstance(settings.sandbox, DangerFullAccess | ExternalSandbox):
-        description = f"{description} {spec.sandboxed}"
+        told = replace(told, description=f"{told.description} {spec.sandboxed}")
     if spec.asking and not can_leave_sandbox(settings.sandbox, settings.approval_policy):
-        schema = _without(schema, spec.asking)
-    return OfferedTool(name=spec.name, description=description, schema=schema)
+        told = replace(told, schema=_without(told.schema, spec.asking))
+    return told
 
 
 def _without(schema: Json, names: tuple[str, ...]) -> Json:

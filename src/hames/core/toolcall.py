@@ -2,15 +2,19 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 
 import anyio
 import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
+from hames.core.tool_names import find_tool
 from hames.core.turn import LoopTurn
-from hames.domain.approvals import RunCommand
+from hames.domain.approvals import Harmless, RunCommand
+from hames.domain.arguments import forgive
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.grants import what_changed
@@ -26,9 +30,28 @@ log = logging.getLogger(__name__)
 JUDGE_SECONDS = 2.0
 """How long the trust in a command may be looked for. After that a person is asked."""
 
+MAX_TOGETHER = 8
+"""How many calls that only look run at the same time."""
+
 DECLINED = "The user declined this. Do not try it again in another way; ask, or go on without it."
 NOT_EXECUTED = "not executed: an earlier call of the same reply failed"
 SKIPPED = "skipped: an earlier call of the same reply failed"
+
+
+async def carry_out_all(turn: LoopTurn, calls: Sequence[Call]) -> None:
+    """In order, until one fails; then the rest is skipped.
+
+    Calls beside each other that only look run at the same time. They are told in order all the same, and one that
+    fails does not keep the others from their answers.
+    """
+    at = 0
+    while at < len(calls):
+        looks = _looks(turn, calls[at : at + MAX_TOGETHER])
+        went_well = await _look_together(turn, looks) if len(looks) > 1 else await carry_out(turn, calls[at])
+        at += max(1, len(looks))
+        if not went_well:
+            await skip(turn, calls[at:])  # the model reads why, and reassesses
+            return
 
 
 async def carry_out(turn: LoopTurn, call: Call) -> bool:
@@ -36,35 +59,16 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
 
     A command that ran is none of these, whatever its exit code: a search without a match, a test that fails.
     """
-    tool = turn.tools.get(call.name)
-    if tool is None:
-        offered = ", ".join(sorted(turn.tools)) or "none"
-        why = turn.not_offered.get(call.name, "")
-        reason = f"there is no tool {call.name!r}{why}; the tools are: {offered}"
-        return await _failed(turn, call, _shown(call), reason)
     try:
-        arguments = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, RecursionError) as problem:
-        return await _failed(turn, call, _shown(call), f"the arguments are not JSON: {problem}")
-    if complaint := check(arguments, tool.spec.schema):
-        return await _failed(turn, call, arguments, f"the arguments are not valid: {complaint}")
-    item_id = turn.handle.new_item_id()
-    job = Job(
-        call=call,
-        arguments=arguments,
-        item_id=item_id,
-        step=turn.step,
-        place=turn.place,
-        ask=lambda question: turn.handle.ask(item_id, question),
-    )
-    try:
+        job, tool, dropped = _understood(turn, call)
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
-        return await _failed(turn, call, arguments, str(reason))
+        return await _failed(turn, call, _shown(call), str(reason))
     # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(turn, prepared)
     log.debug("tool.called", extra={**_logged(turn, call), "ruling": ruling.action})
     await turn.handle.start(prepared.item)
+    item_id = job.item_id
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
         return await _refused(turn, item_id, "failed", refusal)
@@ -77,9 +81,148 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
     finished = await _run(turn, prepared, ruling)
     took = round((turn.clock.monotonic() - started) * 1000)
     log.info("tool.ended", extra={**_logged(turn, call), "status": finished.status, "ms": took})
+    return await _complete(turn, finished, dropped)
+
+
+async def _complete(turn: LoopTurn, finished: ToolItem, dropped: tuple[str, ...]) -> bool:
+    if dropped and finished.result is not None:
+        names = ", ".join(f"`{name}`" for name in dropped)
+        text = f"{finished.result.text}\n[{names} {'is' if len(dropped) == 1 else 'are'} not known and had no effect]"
+        finished = replace(finished, result=replace(finished.result, text=text))
     await turn.handle.complete(finished)
     ran = isinstance(finished, CommandExecution) and finished.exit_code is not None
     return ran or not (finished.result and finished.result.failed)
+
+
+def _understood(turn: LoopTurn, call: Call) -> tuple[Job, Tool, tuple[str, ...]]:
+    """What the model wants, in the tool's own words, and what it said that nobody knows. Raises `ToolFailed`."""
+    found = find_tool(turn.tools, call.name)
+    if found is None:
+        raise ToolFailed(_no_tool(turn, call.name))
+    tool, form = found
+    arguments = _decoded(call, form.schema if form and form.schema else tool.spec.schema)
+    dropped: tuple[str, ...] = ()
+    if form is not None:
+        if form.schema is not None:
+            arguments, dropped = forgive(arguments, form.schema)
+            _check(arguments, form.schema)
+        if not isinstance(arguments, dict):
+            raise ToolFailed("the arguments are not valid: they must be an object")
+        name, arguments = form.translate(arguments)
+        if name not in turn.tools:
+            raise ToolFailed(_no_tool(turn, name))
+        tool = turn.tools[name]
+    arguments, more = forgive(arguments, tool.spec.schema)
+    _check(arguments, tool.spec.schema)
+    item_id = turn.handle.new_item_id()
+    job = Job(
+        call=replace(call, name=tool.spec.name),
+        arguments=arguments,
+        item_id=item_id,
+        step=turn.step,
+        place=turn.place,
+        ask=lambda question: turn.handle.ask(item_id, question),
+    )
+    return job, tool, (*dropped, *more)
+
+
+def _no_tool(turn: LoopTurn, name: str) -> str:
+    offered = ", ".join(sorted(tool.name for tool in turn.offered)) or "none"
+    why = turn.not_offered.get(name, "")
+    return f"there is no tool {name!r}{why}; the tools are: {offered}"
+
+
+def _check(arguments: Json, schema: Json) -> None:
+    if complaint := check(arguments, schema):
+        raise ToolFailed(f"the arguments are not valid: {complaint}")
+
+
+def _decoded(call: Call, schema: Json) -> Json:
+    """The arguments as JSON. Text that is none becomes the one argument of a tool that takes one text."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError) as problem:
+        required = schema.get("required") if isinstance(schema, dict) else None
+        if (
+            isinstance(required, list)
+            and len(required) == 1
+            and not call.arguments.lstrip().startswith(("{", "[", '"'))
+        ):
+            return {required[0]: call.arguments}
+        raise ToolFailed(f"the arguments are not JSON: {problem}") from None
+    if isinstance(arguments, str):  # encoded twice
+        with suppress(msgspec.DecodeError, RecursionError):
+            arguments = msgspec.json.decode(arguments)
+    return arguments
+
+
+def _looks(turn: LoopTurn, calls: Sequence[Call]) -> list[Call]:
+    """The calls at the beginning that only look."""
+
+    def only_looks(call: Call) -> bool:
+        found = find_tool(turn.tools, call.name)
+        return found is not None and found.tool.spec.parallel
+
+    return list(takewhile(only_looks, calls))
+
+
+async def _look_together(turn: LoopTurn, calls: Sequence[Call]) -> bool:
+    looks = [_Look(turn, call) for call in calls]
+    went_well, failure = True, None
+    async with anyio.create_task_group() as tasks:
+        for look in looks:
+            tasks.start_soon(look.run)
+        try:
+            for look in looks:
+                went_well = await look.show() and went_well
+        except HarnessError as error:
+            failure = error  # a task group would wrap it, and the engine looks at its type
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return went_well
+
+
+class _Look:
+    """A call that only looks, on its way beside others."""
+
+    def __init__(self, turn: LoopTurn, call: Call) -> None:
+        self._turn = turn
+        self._call = call
+        self._prepared = anyio.Event()
+        self._done = anyio.Event()
+        self._work: Work | None = None
+        self._finished: ToolItem | None = None
+        self._dropped: tuple[str, ...] = ()
+        self._reason = ""
+
+    async def run(self) -> None:
+        """Raises nothing."""
+        try:
+            job, tool, self._dropped = _understood(self._turn, self._call)
+            work = await tool.prepare(job)
+            if not isinstance(work.intent, Harmless):
+                raise ToolFailed("this call cannot run beside others; make it alone")
+            ruling = await _rule(self._turn, work)
+            self._work = work
+            self._prepared.set()
+            self._finished = await _run(self._turn, work, ruling)
+        except ToolFailed as reason:
+            self._reason = str(reason)
+        finally:
+            self._prepared.set()
+            self._done.set()
+
+    async def show(self) -> bool:
+        """Tells it as if it had run alone. True if it went well."""
+        await self._prepared.wait()
+        if self._work is None:
+            return await _failed(self._turn, self._call, _shown(self._call), self._reason)
+        await self._turn.handle.start(self._work.item)
+        await self._done.wait()
+        assert self._finished is not None
+        log.info("tool.ended", extra={**_logged(self._turn, self._call), "status": self._finished.status})
+        return await _complete(self._turn, self._finished, self._dropped)
 
 
 async def skip(turn: LoopTurn, calls: Sequence[Call]) -> None:

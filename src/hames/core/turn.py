@@ -8,7 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.context import Memory
-from hames.core.offered_tools import offered_tool
+from hames.core.offered_tools import offered_tools
 from hames.core.questions import Questions
 from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
@@ -196,7 +196,7 @@ class LoopTurn:
     @property
     def offered(self) -> tuple[OfferedTool, ...]:
         """The tools as the model is told of them."""
-        return tuple(offered_tool(tool.spec, self.settings) for tool in self.tools.values())
+        return offered_tools(self.tools, self.card.dialect, self.settings)
 
     @property
     def calls(self) -> tuple[Called, ...]:

@@ -10,6 +10,9 @@ from hames.domain.approvals import Elicit
 from hames.domain.json import Json
 from hames.domain.schema import check
 
+AGENT = "the agent"
+"""Who asks, where it is no MCP server but our own agent."""
+
 _KINDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "yes or no"}
 CHOICES_SHOWN = 20
 
@@ -22,7 +25,8 @@ def question(elicit: Elicit) -> str:
     >>> question(Elicit(server="shop", message="Sign in.", url="https://example.com/in"))
     "the MCP server 'shop' asks: Sign in. [visit https://example.com/in]"
     """
-    said = f"the MCP server {elicit.server!r} asks: {' '.join(elicit.message.split())}"
+    who = AGENT if elicit.server == AGENT else f"the MCP server {elicit.server!r}"
+    said = f"{who} asks: {' '.join(elicit.message.split())}"
     if elicit.url:
         return f"{said} [visit {elicit.url}]"
     listed = ", ".join(f"{name}: {kind}" for name, kind in fields(elicit.schema).items())

@@ -1,6 +1,14 @@
 """What is known about a model before asking it anything."""
 
+import re
+from typing import Literal
+
 from hames.domain.value import Value
+
+Dialect = Literal["", "claude", "gpt"]
+"""The tools a model was trained with; empty: none that we know."""
+
+_GPT = re.compile(r"(?:^|[/.:])(?:gpt-(?:[5-9]|\d\d)(?!\d)|o[34](?:-|$))|codex")
 
 
 class Price(Value):
@@ -33,3 +41,15 @@ class ModelCard(Value):
     @property
     def id(self) -> str:
         return f"{self.provider}/{self.model}"
+
+    @property
+    def dialect(self) -> Dialect:
+        """By its name, wherever it is served.
+
+        >>> ModelCard(provider="router", model="anthropic/claude-sonnet-5", display_name="").dialect
+        'claude'
+        """
+        name = self.model.lower()
+        if "claude" in name:
+            return "claude"
+        return "gpt" if _GPT.search(name) and "gpt-oss" not in name else ""

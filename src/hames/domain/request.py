@@ -59,6 +59,12 @@ class OfferedTool(Value):
     name: str
     description: str
     schema: Json
+    grammar: str = ""
+    """Where the service can, the model writes plain text by this grammar (Lark). Its arguments are then an object with
+    that text as `FREEFORM`."""
+
+
+FREEFORM = "input"
 
 
 class ModelRequest(Value):

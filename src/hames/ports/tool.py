@@ -16,6 +16,27 @@ from hames.domain.value import Value
 from hames.ports.workspace import Workspace
 
 
+class Translate(Protocol):
+    """From the arguments of a form to the name of a tool and its own arguments. Raises `ToolFailed`."""
+
+    def __call__(self, arguments: dict[str, Json]) -> tuple[str, Json]: ...
+
+
+class ToolForm(Value):
+    """A tool under a name and in a shape that models were trained on. A call by this name is always understood."""
+
+    name: str
+    translate: Translate
+    dialect: str = ""
+    """The models (`ModelCard.dialect`) that are offered it instead of the plain tool; empty: none."""
+    description: str = ""
+    schema: Json = None
+    """Checked before it is translated. None: any object is translated."""
+    grammar: str = ""
+    """Where the service can, the model writes plain text by this grammar (Lark) instead of JSON: it becomes the one
+    member that `schema` requires."""
+
+
 class ToolSpec(Value):
     """A tool as the model is told of it. `schema` is JSON Schema of an object."""
 
@@ -30,6 +51,15 @@ class ToolSpec(Value):
     """Added to the description where commands run in a sandbox."""
     asking: tuple[str, ...] = ()
     """Properties of the schema that ask a person to let a command out of the sandbox: offered only where one can."""
+    offered: bool = True
+    """False: the model is not told of it, and may call it all the same."""
+    forms: tuple[ToolForm, ...] = ()
+    not_for: tuple[str, ...] = ()
+    """Dialects that have something better, and are not told of it."""
+    asks: bool = False
+    """It only puts questions to a person: not offered where nobody is asked."""
+    parallel: bool = False
+    """It only looks: calls beside each other in a reply may run at the same time."""
 
 
 class Place(Value):
@@ -45,6 +75,8 @@ class Place(Value):
     """The MCP servers that a client named for this thread, with the values that are known."""
     can_leave: bool = True
     """Whether a person may let a command out of the sandbox. Where nobody can, no error suggests it."""
+    readable: tuple[str, ...] = ()
+    """Directories outside the workspace whose files may be read."""
 
 
 class Ask(Protocol):

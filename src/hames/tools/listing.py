@@ -3,7 +3,7 @@
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import DirectoryEntry, Job, ToolSpec, Work
-from hames.tools.files.places import PATH, Spot, locate, relative
+from hames.tools.files.places import PATH, Spot, locate_readable, relative
 from hames.tools.files.refusals import shown
 from hames.tools.works import Looking, off_the_loop
 
@@ -33,10 +33,11 @@ class ListTool:
             "required": [],
             "additionalProperties": False,
         },
+        parallel=True,
     )
 
     async def prepare(self, job: Job) -> Work:
-        spot = locate(job.place, job.arguments.get("path", "."))
+        spot = locate_readable(job.place, job.arguments.get("path", "."))
 
         async def look(_: SandboxPolicy) -> ToolResult:
             return await off_the_loop(lambda: _listed(job, spot))

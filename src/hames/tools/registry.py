@@ -8,8 +8,10 @@ import anyio
 from hames.domain.value import Value
 from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
+from hames.tools.ask_user import AskUserTool
 from hames.tools.background import BackgroundLimits, BackgroundProcesses
-from hames.tools.edit import EditTool
+from hames.tools.dialects.forms import with_forms
+from hames.tools.edit import EditTool, MultiEditTool
 from hames.tools.listing import ListTool
 from hames.tools.output_files import OutputFiles, OutputLimits
 from hames.tools.patch import PatchTool
@@ -19,6 +21,7 @@ from hames.tools.read import ReadLimits, ReadTool
 from hames.tools.ripgrep import Ripgrep, SearchLimits
 from hames.tools.search import GlobTool, GrepTool
 from hames.tools.shell import ShellLimits, ShellTool
+from hames.tools.web_fetch import WebFetchLimits, WebFetchTool
 from hames.tools.websearch import WebSearchLimits, WebSearchTool
 from hames.tools.works import Seen
 from hames.tools.write import WriteTool
@@ -31,6 +34,7 @@ class ToolLimits(Value):
     web: WebSearchLimits = WebSearchLimits()
     background: BackgroundLimits = BackgroundLimits()
     output: OutputLimits = OutputLimits()
+    fetch: WebFetchLimits = WebFetchLimits()
 
 
 STANDARD = ToolLimits()
@@ -79,17 +83,21 @@ class BuiltinTools:
         seen = Seen()
         ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
         web = [WebSearchTool(self._sandbox, self._search_command, self._limits.web)] if self._search_command else []
-        return (
+        tools: list[Tool] = [
             ShellTool(self._sandbox, self._clock, self._limits.shell, processes, files),
             ProcessTool(processes),
             ReadTool(seen, self._limits.read, files),
             WriteTool(seen),
             EditTool(seen),
+            MultiEditTool(seen),
             PatchTool(seen),
             GrepTool(ripgrep),
             GlobTool(ripgrep),
             ListTool(),
             PlanTool(),
             ArtifactTool(),
+            WebFetchTool(self._sandbox, self._limits.fetch),
+            AskUserTool(),
             *web,
-        )
+        ]
+        return with_forms(tools)

@@ -5,7 +5,7 @@ import os
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
 from hames.ports import Job, ToolFailed, ToolSpec, Work
-from hames.tools.files.places import PATH, Spot, encodable, locate, named
+from hames.tools.files.places import PATH, Spot, encodable, locate_readable, named
 from hames.tools.files.refusals import shown
 from hames.tools.ripgrep import LEFT_OUT, Found, Ripgrep
 from hames.tools.works import Looking, off_the_loop
@@ -41,13 +41,14 @@ class GrepTool:
             "required": ["pattern"],
             "additionalProperties": False,
         },
+        parallel=True,
     )
 
     def __init__(self, ripgrep: Ripgrep) -> None:
         self._ripgrep = ripgrep
 
     async def prepare(self, job: Job) -> Work:
-        spot = locate(job.place, job.arguments.get("path", "."))
+        spot = locate_readable(job.place, job.arguments.get("path", "."))
         where = named(job.place, spot.absolute)
         words = [
             *self._options(job),
@@ -105,13 +106,14 @@ class GlobTool:
             "required": ["pattern"],
             "additionalProperties": False,
         },
+        parallel=True,
     )
 
     def __init__(self, ripgrep: Ripgrep) -> None:
         self._ripgrep = ripgrep
 
     async def prepare(self, job: Job) -> Work:
-        spot = locate(job.place, job.arguments.get("path", "."))
+        spot = locate_readable(job.place, job.arguments.get("path", "."))
         where = named(job.place, spot.absolute)
         pattern = _word(job.arguments["pattern"])
         if pattern.startswith(("!", "/", "../")):

@@ -4,9 +4,9 @@
 diff of exactly the bytes that `run` puts in place, and only onto what they were computed from.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import blake2b
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -16,9 +16,11 @@ from hames.domain.items import FileChange, ToolCall, ToolItem, ToolResult
 from hames.domain.policy import ReadOnly, SandboxPolicy
 from hames.ports import Job, Tell, ToolFailed
 from hames.tools.drafts import Draft
+from hames.tools.files.texts import decoded
 
 T = TypeVar("T")
 MAX_SEEN = 1_000
+MAX_SEEN_LINES = 200_000
 
 
 async def off_the_loop(look: Callable[[], T]) -> T:
@@ -27,25 +29,85 @@ async def off_the_loop(look: Callable[[], T]) -> T:
 
 
 class Seen:
-    """What the model last saw of each file, so that it does not overwrite what it has not seen."""
+    """What the model last saw of each file, so that it does not overwrite what it has not seen.
+
+    A file that was read in parts is remembered line by line: the model's own edits move lines, and every line it did
+    not see counts, wherever it is by then.
+    """
 
     def __init__(self) -> None:
-        self._digests: dict[str, bytes] = {}
+        self._files: dict[str, _SeenFile] = {}
 
     def note(self, path: str, content: bytes | None) -> None:
-        self._digests.pop(path, None)
-        if content is not None:
-            self._digests[path] = _digest(content)
-        if len(self._digests) > MAX_SEEN:
-            del self._digests[next(iter(self._digests))]
+        """The model knows all of it. None: it is gone."""
+        self._keep(path, None if content is None else _SeenFile(_digest(content), None))
 
-    def stale(self, path: str, content: bytes) -> bool:
+    def note_lines(self, path: str, content: bytes, lines: Iterable[str]) -> None:
+        """The model was shown these lines of it."""
+        known, digest = self._files.get(path), _digest(content)
+        if known is not None and known.digest == digest:
+            if known.lines is None:
+                return
+            lines = (*known.lines, *lines)
+        self._keep(path, _SeenFile(digest, frozenset(lines)))
+
+    def note_edit(self, path: str, before: bytes | None, after: bytes | None) -> None:
+        """The model changed it. What it did not know before, it does not know now."""
+        known = self._files.get(path)
+        if before is None or after is None:
+            self.note(path, after)
+        elif known is None or known.lines is not None:
+            old, new = _lines(before), _lines(after)
+            if known is not None and known.digest != _digest(before):
+                return
+            written = set(new) - set(old)
+            self._keep(
+                path, _SeenFile(_digest(after), (known.lines if known and known.lines else frozenset()) | written)
+            )
+        elif known.digest == _digest(before):
+            self.note(path, after)
+
+    def is_stale(self, path: str, content: bytes) -> bool:
         """It was seen, and is not what was seen."""
-        return path in self._digests and self._digests[path] != _digest(content)
+        return path in self._files and self._files[path].digest != _digest(content)
+
+    def unseen(self, path: str, content: bytes) -> str:
+        """Why the model may not replace all of it, in words; empty when it knows it."""
+        known = self._files.get(path)
+        if known is None:
+            return "exists and you have not read it; read it first, or use `edit`" if content else ""
+        if known.digest != _digest(content):
+            return "has changed since you read it; read it again"
+        if known.lines is None:
+            return ""
+        missing = [number for number, line in enumerate(_lines(content), 1) if line.strip() and line not in known.lines]
+        if not missing:
+            return ""
+        return f"has lines that you have not read, from line {missing[0]} on; read them first, or use `edit`"
+
+    def _keep(self, path: str, file: "_SeenFile | None") -> None:
+        self._files.pop(path, None)
+        if file is not None:
+            self._files[path] = file
+        kept = sum(len(one.lines or ()) for one in self._files.values())
+        while len(self._files) > MAX_SEEN or (kept > MAX_SEEN_LINES and len(self._files) > 1):
+            dropped = self._files.pop(next(iter(self._files)))
+            kept -= len(dropped.lines or ())
+
+
+class _SeenFile(NamedTuple):
+    digest: bytes
+    lines: frozenset[str] | None
+    """None: all of them."""
 
 
 def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
+
+
+def _lines(content: bytes) -> list[str]:
+    text = decoded(content)
+    return [] if text is None else text.body.split("\n")
 
 
 class Looking:
@@ -89,7 +151,7 @@ class Changing:
         except ToolFailed as refusal:
             return self._failed(f"{refusal}. Nothing was changed")
         for change, update in zip(self._draft.changes, self._draft.updates, strict=True):
-            self._seen.note(update.path, change.after)
+            self._seen.note_edit(update.path, change.before, change.after)
         return replace(self.item, status="completed", result=ToolResult(text=self._draft.done))
 
     def _failed(self, why: str) -> ToolItem:

@@ -2,6 +2,7 @@
 
 from hames.ports import Job, ToolFailed, ToolSpec, Work
 from hames.tools.drafts import Draft, Revision, drafted, existing
+from hames.tools.edits.syntax import check_syntax
 from hames.tools.files.places import PATH, Spot, locate, relative
 from hames.tools.files.texts import Text, decoded, lines_of
 from hames.tools.works import Changing, Seen, off_the_loop
@@ -36,9 +37,14 @@ class WriteTool:
     async def prepare(self, job: Job) -> Work:
         spot = locate(job.place, job.arguments["path"])
         before = await off_the_loop(lambda: existing(spot))
-        if before is not None and self._seen.stale(spot.absolute, before):
-            raise ToolFailed(f"{relative(job.place, spot.absolute)!r} has changed since you read it; read it again")
+        if before is not None and (why := self._seen.unseen(spot.absolute, before)) and not _is_same(job, before):
+            raise ToolFailed(f"{relative(job.place, spot.absolute)!r} {why}")
         return await off_the_loop(lambda: Changing(job, _draft(job, spot, before), self._seen))
+
+
+def _is_same(job: Job, before: bytes) -> bool:
+    text = decoded(before)
+    return text is not None and text.body == job.arguments["content"]
 
 
 def _draft(job: Job, spot: Spot, before: bytes | None) -> Draft:
@@ -51,4 +57,5 @@ def _draft(job: Job, spot: Spot, before: bytes | None) -> Draft:
     kept = f", {form.peculiarities} kept" if form.peculiarities else ""
     verb = "Created" if before is None else "Replaced"
     done = f"{verb} {name} ({count} line{'' if count == 1 else 's'}{kept})"
-    return drafted(job.place, [Revision(spot=spot, before=before, after=after)], done)
+    syntax = check_syntax(name, form.body, content)
+    return drafted(job.place, [Revision(spot=spot, before=before, after=after)], done, syntax=syntax.words)

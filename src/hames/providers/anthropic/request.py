@@ -34,6 +34,8 @@ NAME_CHARS = 128
 CACHED = {"type": "ephemeral"}
 
 BUDGETS = {"low": 8_000, "medium": 16_000, "high": 32_000}
+USUAL_EFFORT = "medium"
+"""For models that think only when they are given a number of tokens."""
 EFFORTS = {str(tokens): effort for effort, tokens in BUDGETS.items()}
 
 
@@ -75,6 +77,7 @@ def _tools(request: ModelRequest, model: Claude) -> list[dict[str, Json]]:
 def _thinking(request: ModelRequest, model: Claude, *, allowed: bool) -> dict[str, Json]:
     """Effort and budget in the terms the model accepts: one that takes no budget gets the nearest effort, and back."""
     effort, budget = request.options.get("reasoning_effort", ""), request.options.get("max_thinking_tokens", "")
+    off = request.options.get("thinking") == "off"
     effort, budget = effort if effort in BUDGETS else "", budget if budget in EFFORTS else ""
     asked: dict[str, Json] = {}
     match model.thinking:
@@ -83,7 +86,7 @@ def _thinking(request: ModelRequest, model: Claude, *, allowed: bool) -> dict[st
         case "budget":
             if model.effort and effort:
                 asked["output_config"] = {"effort": effort}
-            tokens = int(budget or BUDGETS.get(effort, 0))
+            tokens = int(budget or BUDGETS.get(effort, 0) or (0 if off else BUDGETS[USUAL_EFFORT]))
             # Thoughts count against `max_tokens`, and the answer still wants its own.
             longest = min(request.max_tokens + tokens, model.card.max_output)
             if tokens and allowed and tokens < longest:
@@ -92,7 +95,7 @@ def _thinking(request: ModelRequest, model: Claude, *, allowed: bool) -> dict[st
         case "asked" | "usual":
             if effort := effort or EFFORTS.get(budget, ""):
                 asked["output_config"] = {"effort": effort}
-            if effort or model.thinking == "usual":
+            if effort or model.thinking == "usual" or not off:
                 asked["thinking"] = {"type": "adaptive", "display": "summarized"}
     return asked
 

@@ -45,6 +45,15 @@ class AnthropicSource(ServiceSource):
                 default="default",
                 models=effort.models,
             ),
+            Selector(
+                id="thinking",
+                name="Thinking",
+                description="Whether the model thinks before it answers; models of version 5 and later always do",
+                group="Reasoning",
+                choices=(Choice(id="on", name="On"), Choice(id="off", name="Off")),
+                default="on",
+                models=tuple(card.id for card in cards if models.claude(card.model).thinking in ("budget", "asked")),
+            ),
             web_search_selector(cards),
         ]
 

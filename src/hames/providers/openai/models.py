@@ -81,6 +81,7 @@ MODELS: tuple[ModelCard, ...] = (
 _BY_NAME = {card.model: card for card in MODELS}
 _SNAPSHOT = re.compile(r"(?P<model>.+)-\d{4}-\d{2}-\d{2}")
 _PLAIN = re.compile(r"gpt-[34]|chatgpt-4")
+_FREEFORM = re.compile(r"gpt-(?:[5-9]|\d\d)(?!\d)")
 _PHASED = re.compile(r"gpt-(?:5\.[3-9]|[6-9]|\d\d)")
 
 
@@ -104,6 +105,11 @@ def gpt(model: str) -> ModelCard:
 def has_message_phases(model: str) -> bool:
     """Whether it wants to be told which of its messages were commentary and which an answer."""
     return _PHASED.match(model) is not None
+
+
+def takes_freeform_tools(model: str) -> bool:
+    """Whether it can write plain text for a tool instead of JSON."""
+    return _FREEFORM.match(model) is not None
 
 
 def current() -> tuple[str, ...]:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from hames.codecs.jsontext import parse_lenient, text_member
+from hames.codecs.jsontext import encode_mended, parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.ids import CallId
 from hames.domain.items import Call, Citation
 from hames.domain.json import Json
 from hames.domain.request import (
+    FREEFORM,
     ReasoningDelta,
     ReasoningEnded,
     ReplyEnded,
@@ -38,6 +39,7 @@ DELTAS: dict[str, tuple[Delta, str]] = {
     "response.reasoning_text.delta": (ReasoningDelta, "reasoning"),
     "response.reasoning_summary_text.delta": (SummaryDelta, "reasoning"),
     "response.function_call_arguments.delta": (ToolCallDelta, "function_call"),
+    "response.custom_tool_call_input.delta": (ToolCallDelta, "custom_tool_call"),
 }
 """What a delta becomes, and the kind of item it belongs to."""
 REASONS: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
@@ -149,7 +151,7 @@ class OpenAIStream(ReplyStream):
 
     def _announce(self, index: int, kind: str, given: dict[str, Json]) -> _Item:
         item = self._items[index] = _Item(number=len(self._items), kind=kind)
-        if kind == "function_call":
+        if kind in ("function_call", "custom_tool_call"):
             self._merge()
             self._out.append(ToolCallStarted(block=item.number, name=text_member(given, "name")))
         elif kind == "web_search_call":
@@ -181,6 +183,14 @@ class OpenAIStream(ReplyStream):
                     id=CallId(text_member(given, "call_id") or text_member(given, "id")),
                     name=text_member(given, "name"),
                     arguments=text_member(given, "arguments") or "{}",
+                )
+                self._out.append(ToolCallEnded(block=number, call=call))
+            case "custom_tool_call" if given.get("status") != "incomplete":
+                self._called = True
+                call = Call(
+                    id=CallId(text_member(given, "call_id") or text_member(given, "id")),
+                    name=text_member(given, "name"),
+                    arguments=encode_mended({FREEFORM: text_member(given, "input")}).decode(),
                 )
                 self._out.append(ToolCallEnded(block=number, call=call))
             case "web_search_call":

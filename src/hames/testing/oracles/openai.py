@@ -78,9 +78,9 @@ async def read_by_sdk(chunks: list[bytes]) -> Outcome:
     details = read.get("incomplete_details")
     word = _text(details, "reason") or str(read["status"])
     calls = tuple(
-        Call(id=CallId(item["call_id"]), name=item["name"], arguments=item["arguments"])
+        Call(id=CallId(item["call_id"]), name=item["name"], arguments=_arguments(item))
         for item in output
-        if item["type"] == "function_call" and item.get("status") != "incomplete"
+        if item["type"] in ("function_call", "custom_tool_call") and item.get("status") != "incomplete"
     )
     parts = [part for item in output if item["type"] == "message" for part in item["content"]]
     refused = any(part["type"] == "refusal" for part in parts)
@@ -108,6 +108,13 @@ async def read_by_sdk(chunks: list[bytes]) -> Outcome:
         reason=reason,
         word=word,
     )
+
+
+def _arguments(item: Json) -> str:
+    """Plain text for a tool is the one argument of its call."""
+    if item["type"] == "function_call":
+        return item["arguments"]
+    return msgspec.json.encode({"input": item["input"]}).decode()
 
 
 async def read_chat_by_sdk(chunks: list[bytes]) -> Outcome:

@@ -181,6 +181,18 @@ def call(told: ResponseEvents, use: Use, cuts: int = 3, *, status: str = "comple
     told.done({**item, "status": status, "arguments": use.arguments})
 
 
+def write(told: ResponseEvents, use: Use, cuts: int = 3, *, status: str = "completed") -> None:
+    """A call of a tool that takes plain text: `use.arguments` is that text."""
+    index, name = len(told.output), f"ctc_{len(told.output)}"
+    where = {"item_id": name, "output_index": index}
+    item = {"id": name, "type": "custom_tool_call", "call_id": use.id, "name": use.name}
+    told.added({**item, "status": "in_progress", "input": ""})
+    for piece in cut(use.arguments, cuts):
+        told.say("response.custom_tool_call_input.delta", **where, delta=piece)
+    told.say("response.custom_tool_call_input.done", **where, input=use.arguments)
+    told.done({**item, "status": status, "input": use.arguments})
+
+
 def search(told: ResponseEvents, action: Json, *, status: str = "completed") -> None:
     index, name = len(told.output), f"ws_{len(told.output)}"
     where = {"item_id": name, "output_index": index}

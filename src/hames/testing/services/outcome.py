@@ -5,10 +5,12 @@ from contextlib import aclosing
 
 import anyio
 
+from hames.codecs.jsontext import parse_lenient, text_member
 from hames.domain.errors import ProviderError
 from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import (
+    FREEFORM,
     CallBlock,
     Message,
     ModelEvent,
@@ -83,7 +85,7 @@ def outcome(events: Sequence[ModelEvent]) -> Outcome:
                 if isinstance(event, ReasoningEnded):
                     opaques.append(event.opaque)
             case ToolCallEnded(block=block, call=call):
-                assert running.pop(block) in (call.arguments, "")
+                assert running.pop(block) in (call.arguments, "", _plain_text(call))
                 calls.append(call)
             case SearchStarted(block=block, query=query):
                 searches[block] = query
@@ -142,3 +144,12 @@ def said_and_done(provider: str, events: Sequence[ModelEvent]) -> tuple[Message,
     )
     done = tuple(ResultBlock(call=block.call, text="done") for block in calls)
     return (Message(role="assistant", blocks=said), *((Message(role="user", blocks=done),) if done else ()))
+
+
+def _plain_text(call: Call) -> str:
+    """What was written for a tool that takes plain text; such a call has it as its one argument."""
+    try:
+        arguments = parse_lenient(call.arguments.encode())
+    except ValueError:
+        return ""
+    return text_member(arguments, FREEFORM)

@@ -49,12 +49,30 @@ class Spot(Value):
 
 def locate(place: Place, path: str) -> Spot:
     """Raises `Outside` for what lies below no root, and `ToolFailed` for what is no path."""
+    if (spot := _below(place, path, roots(place))) is not None:
+        return spot
+    raise Outside(f"{shown(path)!r} is outside the workspace {shown(place.workspace)!r}; file tools do not go there")
+
+
+def locate_readable(place: Place, path: str) -> Spot:
+    """The same for what is only read: the directories that the user made readable are roots as well."""
+    if (spot := _below(place, path, (*roots(place), *place.readable))) is not None:
+        return spot
+    listed = ", ".join(shown(one) for one in place.readable)
+    also = f" and the readable directories ({listed})" if listed else ""
+    raise Outside(
+        f"{shown(path)!r} is outside the workspace {shown(place.workspace)!r}{also}; a command may be able to read it, "
+        "and the user can add its directory to extra_read in the configuration"
+    )
+
+
+def _below(place: Place, path: str, allowed: Iterable[str]) -> Spot | None:
     if "\0" in path or not encodable(path):
         raise ToolFailed(f"{path!r} is not a path")
     if path == "~" or path.startswith("~/"):
         raise Outside("`~` is not expanded, and the home directory is outside the workspace")
     wanted = _parts(path if path.startswith("/") else f"{place.cwd}/{path}")
-    for root in roots(place):
+    for root in allowed:
         for name in dict.fromkeys((root, os.path.realpath(root))):
             above = _parts(name)
             if wanted[: len(above)] == above:
@@ -68,7 +86,7 @@ def locate(place: Place, path: str) -> Spot:
                     absolute="/".join((root.rstrip("/"), *below)) or "/",
                     guarded=_guarded(judged),
                 )
-    raise Outside(f"{shown(path)!r} is outside the workspace {shown(place.workspace)!r}; file tools do not go there")
+    return None
 
 
 def roots(place: Place) -> Iterator[str]:

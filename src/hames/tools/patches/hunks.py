@@ -1,13 +1,14 @@
 """Hunks: what a patch says about one place of a file, and finding that place.
 
-The lines of a hunk must be in the file exactly as they are; there is no fuzz. Only the
-position may differ from what is stated: then the lines must be in one place only, after the hunk before.
+The position may differ from what is stated: then the lines must be in one place only, after the hunk before. Where
+they are not there exactly, other whitespace, indentation or quotes are forgiven in the same way as for edits.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hames.domain.value import Value
 from hames.ports import ToolFailed
+from hames.tools.edits.matching import find_edits
 
 SHOWN_PLACES = 5
 
@@ -44,45 +45,87 @@ class FilePatch(Value):
     mode: int | None = None
 
 
-def apply_hunks(body: str, hunks: tuple[Hunk, ...], name: str) -> str:
+class Patched(NamedTuple):
+    body: str
+    forgiven: bool
+    """Some lines were there only with other whitespace, indentation or quotes."""
+
+
+def apply_hunks(body: str, hunks: tuple[Hunk, ...], name: str) -> Patched:
     """`body` after all of them. Raises `ToolFailed` that says which hunk fits nowhere, or in several places."""
     lines = body.split("\n")
     newline = body == "" or lines[-1] == ""
     if newline:
         lines.pop()
     out: list[str] = []
-    done = 0
+    done, forgiven = 0, False
     for number, hunk in enumerate(hunks, 1):
-        where = _place(lines, hunk, done, f"hunk {number} of {name!r}")
-        out += lines[done:where] + hunk.new
-        done = where + len(hunk.old)
+        what = f"hunk {number} of {name!r}"
+        floor = _after_anchors(lines, hunk, done, what)
+        where = _place(lines, hunk, floor, what)
+        if where is not None:
+            start, end, new = where, where + len(hunk.old), hunk.new
+        else:
+            start, end, new = _near(lines, hunk, floor, what)
+            forgiven = True
+        out += lines[done:start] + new
+        done = end
         if hunk.newline is not None:
             newline = hunk.newline
     out += lines[done:]
-    return "\n".join(out) + ("\n" if newline and out else "")
+    return Patched("\n".join(out) + ("\n" if newline and out else ""), forgiven)
 
 
-def _place(lines: list[str], hunk: Hunk, floor: int, what: str) -> int:
-    old = hunk.old
+def _after_anchors(lines: list[str], hunk: Hunk, floor: int, what: str) -> int:
+    """The first line that the hunk can begin at."""
     for anchor in hunk.anchors:
-        found = next((i for i in range(floor, len(lines)) if lines[i].strip() == anchor.strip()), -1)
+        wanted = anchor.strip()
+        found = next((i for i in range(floor, len(lines)) if lines[i].strip() == wanted), -1)
         if found < 0:
-            raise ToolFailed(f"{what}: the line {anchor.strip()!r} is not there")
+            begins = [i for i in range(floor, len(lines)) if lines[i].strip().startswith(wanted)]
+            found = begins[0] if len(begins) == 1 else -1
+        if found < 0:
+            raise ToolFailed(f"{what}: the line {wanted!r} is not there")
         # The anchor may be the first line of the hunk as well.
-        floor = found if old and old[0].strip() == anchor.strip() else found + 1
+        floor = found if hunk.old and hunk.old[0].strip() == wanted else found + 1
+    return floor
+
+
+def _place(lines: list[str], hunk: Hunk, floor: int, what: str) -> int | None:
+    """None: the lines are not there as they are."""
+    old = hunk.old
     if not old:
         return _insertion(lines, hunk, floor, what)
     fits = [i for i in range(floor, len(lines) - len(old) + 1) if lines[i] == old[0] and lines[i : i + len(old)] == old]
     if hunk.at_end:
         fits = [i for i in fits if i + len(old) == len(lines)]
     if not fits:
-        raise ToolFailed(f"{what} does not fit: {_difference(lines, old, floor, hunk.at)}")
+        return None
     if hunk.at is not None and hunk.at - 1 in fits:
         return hunk.at - 1
     if len(fits) > 1 and not hunk.anchors:
-        places = ", ".join(str(i + 1) for i in fits[:SHOWN_PLACES]) + (", …" if len(fits) > SHOWN_PLACES else "")
-        raise ToolFailed(f"{what} fits at lines {places}; give more lines around the change")
+        raise ToolFailed(f"{what} fits at lines {_listed(fits)}; give more lines around the change")
     return fits[0]
+
+
+def _near(lines: list[str], hunk: Hunk, floor: int, what: str) -> tuple[int, int, list[str]]:
+    """The lines that the hunk means, and what to put in their place. Raises `ToolFailed`."""
+    body = "\n".join(lines[floor:])
+    places = [
+        (floor + body.count("\n", 0, edit.start), floor + body.count("\n", 0, edit.end) + 1, edit.text.split("\n"))
+        for edit in find_edits(body, "\n".join(hunk.old), "\n".join(hunk.new))
+        if body[edit.start - 1 : edit.start] in ("", "\n") and body[edit.end : edit.end + 1] in ("", "\n")
+    ]
+    if not places or not hunk.new:
+        raise ToolFailed(f"{what} does not fit: {_difference(lines, hunk.old, floor, hunk.at)}")
+    if len(places) > 1:
+        starts = _listed([start for start, _, _ in places])
+        raise ToolFailed(f"{what} fits at lines {starts}; give more lines around the change")
+    return places[0]
+
+
+def _listed(places: list[int]) -> str:
+    return ", ".join(str(i + 1) for i in places[:SHOWN_PLACES]) + (", …" if len(places) > SHOWN_PLACES else "")
 
 
 def _insertion(lines: list[str], hunk: Hunk, floor: int, what: str) -> int:
