@@ -16,9 +16,8 @@ from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
 from hames.clock_and_ids import RandomIds, SystemClock
-from hames.config.credentials import Credentials
 from hames.config.load import Options
-from hames.config.paths import DATA, user_config
+from hames.config.visibility import hidden_paths, readable_directories
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.domain.errors import HarnessError, Misconfigured
@@ -29,7 +28,6 @@ from hames.domain.options import Settings
 from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import Agent, Clock, HostTool, Launch, Models, Place, Process, Provider, Report, Store, Tool, Tools
-from hames.private_files import private_directory
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
 from hames.providers.chat.source import ChatSource
@@ -244,39 +242,6 @@ def sandbox_settings(options: Options) -> "SandboxSettings":
     )
 
 
-def hidden_paths(options: Options) -> tuple[str, ...]:
-    """What is ours and no command may see, wherever it has been moved to: keys, tokens, logs, threads.
-
-    The sandbox itself hides the workspace's own `.harness`.
-    """
-    config = Path(user_config(options.environment))
-    # A directory of our own holds nothing else; one that was named may.
-    ours = (
-        [config, Credentials.of_user(options.environment).file]
-        if "HAMES_CONFIG" in options.environment
-        else [config.parent]
-    )
-    data = [] if options.data_dir == options.cwd / DATA else [options.data_dir]
-    log = [Path(options.log_file).absolute()] if options.log_file else []
-    if options.state_dir.is_relative_to(options.cwd):
-        # A directory that does not exist could be made by a command, and would be believed.
-        private_directory(options.state_dir)
-    return tuple(str(path.absolute()) for path in (*ours, options.state_dir, *data, *log))
-
-
-def readable_directories(options: Options) -> tuple[str, ...]:
-    """What file tools may read outside the workspace: what commands see anyway, unless something of ours is in it."""
-    home = options.environment.get("HOME") or str(Path.home())
-    found = [Path(home, path[2:]) if path.startswith("~/") else Path(path) for path in ("/usr", *options.extra_read)]
-    hidden = [Path(os.path.realpath(path)) for path in hidden_paths(options)]
-    resolved = [Path(os.path.realpath(path)) for path in found]
-    return tuple(
-        str(path)
-        for path in resolved
-        if path.is_dir() and not any(ours.is_relative_to(path) or path.is_relative_to(ours) for ours in hidden)
-    )
-
-
 def tool_limits(options: Options) -> "ToolLimits":
     from hames.tools.registry import ToolLimits
     from hames.tools.shell import ShellLimits
@@ -323,12 +288,9 @@ class Toolbox:
 
         options = self._options
         sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
+        outputs, search = str(options.state_dir / "outputs"), options.search_command
         own = BuiltinTools(
-            sandbox,
-            self._clock,
-            limits=tool_limits(options),
-            search_command=options.search_command,
-            output_directory=str(options.state_dir / "outputs"),
+            sandbox, self._clock, limits=tool_limits(options), search_command=search, output_directory=outputs
         )
         return offered_tools(options, own), sandbox
 
@@ -377,9 +339,8 @@ def mcp_servers(options: Options) -> "list[McpServerSettings]":
     """The configured MCP servers that are not disabled."""
     from hames.tools.mcp.settings import thread_server
 
-    names = enabled_servers(options)
-    found = [thread_server(options.mcp_servers[name].named(name), options.environment) for name in names]
-    return [replace(server, configured=True) for server in found]
+    servers = (options.mcp_servers[name].named(name) for name in enabled_servers(options))
+    return [replace(thread_server(server, options.environment), configured=True) for server in servers]
 
 
 def check_plugins(options: Options) -> tuple[list[str], list[str]]:
@@ -387,8 +348,7 @@ def check_plugins(options: Options) -> tuple[list[str], list[str]]:
     plugins = Plugins(str(options.cwd))
     installed_tools(plugins)
     InstalledCatalogue(options.environment, plugins, clock=SystemClock()).cards()
-    for _ in plugins.load("protocols"):
-        pass
+    list(plugins.load("protocols"))
     return plugins.working(), plugins.problems
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hames.app import hidden_paths, sandbox_settings, tool_limits
+from hames.app import sandbox_settings, tool_limits
 from hames.config.load import load
 from hames.config.project import ProjectTrust
+from hames.config.visibility import hidden_paths
 from hames.domain.errors import Misconfigured
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 

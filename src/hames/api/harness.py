@@ -253,8 +253,7 @@ class Harness:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[Engine]:
-        models = self._models or app.catalogue(self._options)
-        config = self._config
+        models, config = self._models or app.catalogue(self._options), self._config
         # The host's tools need no instructions of ours; our own do.
         system_prompt = config.system_prompt if config.system_prompt or not self._builtin_tools else None
         settings = Settings(
@@ -264,13 +263,13 @@ class Harness:
             sandbox=self._sandbox,
         )
         rules = EngineRules(
-            supervises=False,
             defaults=settings,
             max_steps=config.max_turns,
             max_tokens=config.max_tokens,
             patience_s=ANSWER_SECONDS,
             system_prompt=system_prompt,
             compacts=False,  # messages are appended and never modified
+            supervises=False,
             text_block_ended=self._hear_text,
         )
         async with app.open_engine(

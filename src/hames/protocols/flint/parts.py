@@ -16,8 +16,8 @@ from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
-from hames.domain.processes import ProcessStatus
-from hames.domain.servers import ServerStatus
+from hames.domain.processes import ProcessList, ProcessStatus
+from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import ThreadState
 from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
@@ -86,6 +86,17 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             return m.ExternalSandbox(network_access=network)
         case _ as never:
             assert_never(never)
+
+
+def report(outcome: ProcessList | ServerList | ContextReport) -> Json:
+    """The answer to a request about what a thread has running, or what it has told the model."""
+    match outcome:
+        case ProcessList(processes=processes):
+            return m.ThreadProcesses(data=[background_process(one) for one in processes])
+        case ServerList(servers=servers):
+            return m.McpServerStatusList(data=[server_status(server) for server in servers])
+        case ContextReport():
+            return context_answer(outcome)
 
 
 def background_process(one: ProcessStatus) -> m.ThreadProcess:

@@ -57,7 +57,7 @@ from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
 from hames.protocols.flint.history_pages import items_page, turns_page
 from hames.protocols.flint.options import check_option, config_options, with_options
-from hames.protocols.flint.parts import background_process, context_answer, provider_of, server_status
+from hames.protocols.flint.parts import provider_of, report
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
 
@@ -262,12 +262,8 @@ class FlintSession(RpcSession):
                 return m.ThreadQueueAddResult(queued=FlintDialect(self._about, self._window).queued_prompt(outcome))
             case ThreadState():
                 return self._thread_answer(request, command, outcome)
-            case ProcessList(processes=processes):
-                return m.ThreadProcesses(data=[background_process(one) for one in processes])
-            case ServerList(servers=servers):
-                return m.McpServerStatusList(data=[server_status(server) for server in servers])
-            case ContextReport():
-                return context_answer(outcome)
+            case ProcessList() | ServerList() | ContextReport():
+                return report(outcome)
             case ProgramEnded():
                 return program_result(request.method, outcome)
             case None:
