@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from hames.clock_and_ids import SystemClock
-from hames.domain.commands import ChangeSettings, CompactThread, ForkThread, ResumeThread
+from hames.domain.commands import ChangeSettings, CompactThread, ForkThread, ListProcesses, ResumeThread
 from hames.domain.events import ContextAdded, Noticed, Record
 from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.processes import ProcessList
 from hames.domain.request import ModelRequest
 from hames.domain.state import ThreadState
 from hames.sandbox.local import LocalSandbox
@@ -225,6 +226,26 @@ async def test_a_change_in_the_middle_of_a_turn_is_told_behind_the_results(repos
         await whole_turn(engine, (await created(engine)).id)
     told = [text for text in texts(model.requests[-1]) if "Changed on disk" in text]
     assert len(told) == 1, "what the agent's own tools change is no news to it"
+    assert told[0] in texts(model.requests[2])
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_background_process_that_ended_meanwhile_is_told_once(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        [call("shell", command="read line; exit 3", background=True)],
+        [say("Started.")],
+        [say("I see.")],
+        [say("Nothing new.")],
+    )
+    async with situated_engine(model, tmp_path) as engine:
+        thread = await created(engine)
+        await whole_turn(engine, thread.id, "start it")
+        ended = await engine.execute(ListProcesses(thread_id=thread.id, end=1))
+        assert isinstance(ended, ProcessList)
+        await whole_turn(engine, thread.id, "and now?")
+        await whole_turn(engine, thread.id, "and now?")
+    told = [text for text in texts(model.requests[-1]) if "Process 1 (read line; exit 3) has ended" in text]
+    assert len(told) == 1
     assert told[0] in texts(model.requests[2])
 
 

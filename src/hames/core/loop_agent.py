@@ -25,6 +25,7 @@ from hames.domain.events import Event, Noticed
 from hames.domain.ids import TurnId
 from hames.domain.items import UserMessage
 from hames.domain.options import Settings, ThreadServer
+from hames.domain.processes import ended_note
 from hames.domain.project_notes import Note, complaint
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.situation import can_leave_sandbox
@@ -90,7 +91,7 @@ class LoopThread:
         self._gauge = ContextGauge()
         # An engine with a prompt of its own says what it wants to say.
         told = agent.environment if agent.threads.rules.system_prompt is None else None
-        self._surroundings = Surroundings(told)
+        self._surroundings = Surroundings(told, self._ended_processes)
         self._tools: OpenedTools | None = None
         self._opening = anyio.Lock(fast_acquire=True)
         self._servers: dict[str, ServerStatus] = {}
@@ -112,6 +113,10 @@ class LoopThread:
                 if not await compaction.compact(prepared):
                     raise ProviderError("the conversation could not be summarised; it stays as it is")
                 return "compacted"
+
+    def _ended_processes(self) -> str:
+        table = self._loaded.processes
+        return ended_note(table.take_ended()) if table is not None else ""
 
     async def steer(self, message: UserMessage) -> None:
         """Nothing to do: the loop looks into the log before each step."""

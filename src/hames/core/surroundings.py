@@ -4,7 +4,7 @@ What is told is an event in the log, at its place in the conversation. So every 
 bytes, also after a restart and in a fork.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -23,10 +23,14 @@ READ = "read"
 
 
 class Surroundings:
-    """Of one thread that is loaded. `environment` None: the model is told nothing by messages."""
+    """Of one thread that is loaded. `environment` None: the model is told nothing by messages.
 
-    def __init__(self, environment: Environment | None) -> None:
+    `ended` says which background processes have ended since it was asked last, in words.
+    """
+
+    def __init__(self, environment: Environment | None, ended: Callable[[], str] = lambda: "") -> None:
         self._environment = environment
+        self._ended = ended
         self._stamps: dict[str, str] = {}
         """The files that the model knows, and how they were when it last saw them or was told of a change."""
         self._files: dict[str, None] | None = None
@@ -54,7 +58,7 @@ class Surroundings:
         facts = replace(known.facts, date=glance.date, branch=glance.branch)
         now = _situation(settings, facts)
         changed = _files_changed(self._changed(turn, glance), settings.cwd)
-        if words := "\n".join(part for part in (describe_changes(known, now), changed) if part):
+        if words := "\n".join(part for part in (describe_changes(known, now), changed, self._processes()) if part):
             await self._add(turn, words, now)
 
     async def after_tools(self, turn: TurnHandle, settings: Settings) -> None:
@@ -66,9 +70,13 @@ class Surroundings:
         glance = await self._environment.look(settings.cwd, list(self._files or ()))
         branch = branch_change(known.facts.branch, glance.branch)
         changed = [path for path in self._changed(turn, glance) if path not in own]
-        parts = [note(*branch) if branch else "", _files_changed(changed, settings.cwd)]
+        parts = [note(*branch) if branch else "", _files_changed(changed, settings.cwd), self._processes()]
         if words := "\n".join(part for part in parts if part):
             await self._add(turn, words, replace(known, facts=replace(known.facts, branch=glance.branch)))
+
+    def _processes(self) -> str:
+        words = self._ended()
+        return note(words) if words else ""
 
     def _changed(self, turn: TurnHandle, glance: Glance) -> list[str]:
         """The files that are not as the model last saw them. Each change is told once."""

@@ -94,6 +94,7 @@ class MultiEditTool:
             "additionalProperties": False,
         },
         writes=True,
+        changes_files=True,
         offered=False,
     )
 
