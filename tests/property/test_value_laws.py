@@ -16,13 +16,13 @@ from hames.domain.options import Selector, Settings
 from hames.domain.policy import Grant, SandboxPolicy
 from hames.domain.request import Block, ModelRequest
 from hames.domain.state import ThreadState
-from hames.ports import Launch, ToolSpec
+from hames.ports import Launch
 from hames.testing.generators.values import json_values, values
 
 UNIONS = (Event, Item, UserInput, Intent, Grant, SandboxPolicy, Block)
 KINDS = [
     *(kind for union in (*UNIONS, Command) for kind in get_args(union)),
-    *(Record, ThreadState, Approval, Settings, Selector, ThreadPage, ModelCard, ModelRequest, Launch, ToolSpec),
+    *(Record, ThreadState, Approval, Settings, Selector, ThreadPage, ModelCard, ModelRequest, Launch),
 ]
 
 

@@ -8,12 +8,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hames.core.tool_names import offered_tools
+from hames.core.offered_tools import offered_tools
 from hames.domain.arguments import forgive
 from hames.domain.events import ItemCompleted, ItemStarted
 from hames.domain.items import FileChange, Plan, ToolCall
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
+from hames.domain.options import Settings
 from hames.domain.request import ResultBlock
 from hames.ports import Tell
 from hames.providers.single_model import SingleModel
@@ -21,6 +22,7 @@ from hames.testing.fakes.model import ScriptedModel, call, call_raw, say
 from support import PlainTool, created, engine, events, whole_turn
 from toolbench import workshop
 
+SETTINGS = Settings(model="a/b", cwd="/")
 Trained = tuple[str, dict[str, Json] | str, str]
 """A name, the arguments (or the text) a model gives, and words that its result must have."""
 
@@ -103,7 +105,7 @@ MORE: dict[str, Trained] = {
 
 
 def result_of(model: ScriptedModel) -> ResultBlock:
-    [block] = [block for block in model.requests[-1].messages[-1].blocks if isinstance(block, ResultBlock)]
+    [block] = [block for block in model.requests[1].messages[-1].blocks if isinstance(block, ResultBlock)]
     return block
 
 
@@ -151,9 +153,9 @@ async def test_items_have_the_tools_own_names_and_the_model_reads_its_own(tmp_pa
 
 async def test_each_model_is_offered_its_own_set_and_the_plain_one_is_as_it_was(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
-        names = {d: [tool.name for tool in offered_tools(shop.tools, d)] for d in ("", "claude", "gpt")}
-        sizes = {d: sum(map(len, map(str, offered_tools(shop.tools, d)))) for d in names}
-    assert names[""][:8] == ["shell", "read", "write", "edit", "patch", "grep", "glob", "list"]
+        names = {d: [tool.name for tool in offered_tools(shop.tools, d, SETTINGS)] for d in ("", "claude", "gpt")}
+        sizes = {d: sum(map(len, map(str, offered_tools(shop.tools, d, SETTINGS)))) for d in names}
+    assert names[""][:8] == ["shell", "process", "read", "write", "edit", "patch", "grep", "glob"]
     assert {"Bash", "Read", "Write", "Edit", "Grep", "Glob", "TodoWrite"} <= set(names["claude"])
     assert {"shell", "apply_patch", "update_plan"} <= set(names["gpt"])
     assert not {"patch", "multi_edit", "MultiEdit", "shell"} & set(names["claude"])
@@ -164,7 +166,7 @@ async def test_each_model_is_offered_its_own_set_and_the_plain_one_is_as_it_was(
 async def test_a_description_names_the_tools_that_are_offered(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
         for dialect in ("", "claude", "gpt"):
-            offered = offered_tools(shop.tools, dialect)
+            offered = offered_tools(shop.tools, dialect, SETTINGS)
             unknown = set(shop.tools) - {tool.name for tool in offered} - {"glob"}
             for tool in offered:
                 named = {word for word in unknown if f"`{word}`" in tool.description}

@@ -80,7 +80,8 @@ async def make_room(turn: LoopTurn, *, refused: bool = False) -> bool:
         return True
     latest = _latest_compaction(turn)
     again = latest is None or turn.step - latest.step >= SUMMARY_STEPS
-    if again and await compact(turn) and _tokens(turn, turn.handle.state) <= limit(turn):
+    summarised = again and await compact(turn)
+    if summarised and _tokens(turn, turn.handle.state) <= limit(turn):
         return True
     for results, chars in HARDER:
         state = _trimmed(turn, results, chars)
@@ -88,7 +89,8 @@ async def make_room(turn: LoopTurn, *, refused: bool = False) -> bool:
             words = f"of old texts only the first and last characters are shown to the model, {chars:,} of each"
             await _trim(turn, state, before, words)
             return True
-    return await _drop_history(turn)
+    # Sizes are estimates, and a summary made it shorter in any case: the service decides.
+    return await _drop_history(turn) or summarised
 
 
 async def compact(turn: LoopTurn) -> bool:

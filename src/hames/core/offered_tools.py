@@ -17,20 +17,28 @@ from hames.ports import Tool, ToolSpec
 
 
 def allowed_tools(tools: Iterable[Tool], card: ModelCard, settings: Settings) -> tuple[dict[str, Tool], dict[str, str]]:
-    """The tools that are offered, and why others are not."""
+    """The tools that are offered, and why others are not, by each of their names."""
     allowed: dict[str, Tool] = {}
     others: dict[str, str] = {}
+    native = _native(card, settings)
     for tool in tools:
         spec = tool.spec
-        if settings.agent != "code" and spec.writes:
-            others[spec.name] = f" in {settings.agent} mode"
-        elif isinstance(settings.sandbox, ReadOnly) and spec.changes_files:
-            others[spec.name] = ": the sandbox is read-only, so no file can be changed"
-        elif spec.asks and settings.approval_policy == "never":
-            others[spec.name] = ": nobody is asked in this thread"
-        elif spec.name not in _native(card, settings):
+        if why := _why_not(spec, settings):
+            others |= dict.fromkeys((spec.name, *(form.name for form in spec.forms)), why)
+        elif spec.name not in native:
             allowed[spec.name] = tool
     return allowed, others
+
+
+def _why_not(spec: ToolSpec, settings: Settings) -> str:
+    """The end of a sentence; empty: it is offered."""
+    if settings.agent != "code" and spec.writes:
+        return f" in {settings.agent} mode"
+    if isinstance(settings.sandbox, ReadOnly) and spec.changes_files:
+        return ": the sandbox is read-only, so no file can be changed"
+    if spec.asks and settings.approval_policy == "never":
+        return ": nobody is asked in this thread"
+    return ""
 
 
 def _native(card: ModelCard, settings: Settings) -> frozenset[str]:
