@@ -24,11 +24,11 @@ class ProcessTool:
     spec = ToolSpec(
         name="process",
         description=(
-            "Go on with a process that runs in the background. Every action tells the output since the last time, and "
-            'whether it still runs. "poll" does nothing else. "write" types `input` (end a line with a newline; \\u0003 '
-            'is Ctrl-C in a terminal) and waits for an answer. "wait" waits until `until` appears in the output, or the '
-            'process ends. "signal" sends `signal` to it; KILL ends it. "resize" changes its terminal. "list" names all '
-            "processes of this thread. They end with the thread."
+            "Go on with a process that runs in the background. Every action tells the output since the last time, "
+            'and whether it still runs. "poll" does nothing else. "write" types `input` (end a line with a newline; '
+            '\\u0003 is Ctrl-C in a terminal) and waits for an answer. "wait" waits until `until` appears in the '
+            'output, or the process ends. "signal" sends `signal` to it; KILL ends it. "resize" changes its terminal. '
+            '"list" names all processes of this thread. They end with the thread.'
         ),
         schema={
             "type": "object",
