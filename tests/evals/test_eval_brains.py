@@ -22,8 +22,6 @@ def load_bench() -> Any:
 
 bench = load_bench()
 pytestmark = pytest.mark.needs("bwrap")
-RECOVERS = ("ambiguous place", f"{bench.EDITS} edits in a row")
-
 REWRITTEN = ("window exceeded", "reply cut inside a call", "empty reply")
 """After these the model need not be shown everything that was sent before: a summary, or a reply left out."""
 
@@ -31,10 +29,8 @@ REWRITTEN = ("window exceeded", "reply cut inside a call", "empty reply")
 @pytest.mark.parametrize("name", bench.BRAINS)
 async def test_a_model_that_errs_breaks_nothing(name: str) -> None:
     row = await bench.play(bench.Hames, name)
-    assert row.recovered in ("yes", "no"), row
+    assert row.recovered == "yes", row
     assert row.questions == 0
-    if name in RECOVERS:
-        assert row.recovered == "yes", row
     if name == "near-miss edits":
         assert "0 files changed otherwise" in row.words, row
     if name not in REWRITTEN and row.requests > 1:
