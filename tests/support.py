@@ -118,6 +118,7 @@ def engine(
     patience_s: float = 600.0,
     max_steps: int = 20,
     agents: Mapping[str, Agent] | None = None,
+    compacts: bool = True,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
     return Engine(
@@ -132,6 +133,7 @@ def engine(
             defaults=Settings(model=models.default, cwd=str(cwd), approval_policy=policy),
             patience_s=patience_s,
             max_steps=max_steps,
+            compacts=compacts,
         ),
         agents=agents,
     )

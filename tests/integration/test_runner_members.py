@@ -164,7 +164,7 @@ async def test_a_fork_keeps_its_history_at_the_runner(tmp_path: Path) -> None:
 
 async def test_a_long_history_fits_into_a_run(tmp_path: Path) -> None:
     model = ScriptedModel([say("Noted.")], [say("Yes.")])
-    async with runner(model) as there, server(there.url, tmp_path) as house:
+    async with runner(model, compacts=False) as there, server(there.url, tmp_path) as house:
         thread = await created(house)
         await ended(house, prompt(thread, TextInput(text="x" * (3 << 20))))
         fork = await house.execute(ForkThread(thread_id=thread.id))
@@ -286,7 +286,9 @@ async def test_a_review_and_a_summary_are_made_by_the_runner(tmp_path: Path) -> 
         assert "reviewing" in model.requests[2].system
         await ended(house, prompt(thread))
         assert "Hello" in spoken(model)
-        assert sum("Hi." in text for text in spoken(model)) == 0, "it goes on from the summary, and is told once"
+        shown = spoken(model)
+        assert sum("We said hello." in text for text in shown) == 1, "it goes on from the summary"
+        assert sum("Hi." in text for text in shown) == 1, "the last answer is kept, and told once"
 
 
 async def test_instructions_reach_the_runners_model_and_can_be_taken_back(tmp_path: Path) -> None:

@@ -54,9 +54,11 @@ async def front(url: str, directory: Path, *, stall_s: float = 5.0, token: str =
 
 
 @asynccontextmanager
-async def runner(model: ScriptedModel, *, token: str | None = None) -> AsyncGenerator[RunningServer]:
+async def runner(
+    model: ScriptedModel, *, token: str | None = None, compacts: bool = True
+) -> AsyncGenerator[RunningServer]:
     async with (
-        engine(model, ECHO, BROKEN, STUCK, clock=SystemClock(), policy="never") as house,
+        engine(model, ECHO, BROKEN, STUCK, clock=SystemClock(), policy="never", compacts=compacts) as house,
         runner_running(house, Address(port=0), version="0", token=token) as its_runner,
     ):
         yield its_runner

@@ -459,7 +459,7 @@ async def test_a_client_that_stops_reading_is_started_over_and_others_notice_not
     rounds = 30
     model = ScriptedModel(*[[say("x" * 300_000, pieces=30)] for _ in range(rounds)])
     async with (
-        engine(model, clock=SystemClock()) as house,
+        engine(model, clock=SystemClock(), compacts=False) as house,
         running(house, tmp_path / "data") as server,
         following(server, max_queue=1, sock=small_ears(server)) as lazy,
         following(server) as eager,

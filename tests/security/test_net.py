@@ -47,7 +47,7 @@ async def house(
 ) -> AsyncGenerator[tuple[Engine, Server]]:
     """A server that must be whole again after whatever was done to it."""
     async with (
-        engine(model or ScriptedModel(), clock=SystemClock()) as its_engine,
+        engine(model or ScriptedModel(), clock=SystemClock(), compacts=False) as its_engine,
         running(its_engine, directory / "data", token=token, address=Address(port=0, **address)) as server,
     ):
         yield its_engine, server

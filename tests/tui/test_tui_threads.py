@@ -239,7 +239,6 @@ async def test_without_colour_everything_is_still_said(monkeypatch: pytest.Monke
         ("/add-dir ../other", "writableRoots"),
         ("/cost", "/status"),
         ("/usage", "/status"),
-        ("/context", "/status"),
         ("/memory", "AGENTS.md"),
         ("/config", "hames config"),
         ("/doctor", "hames doctor"),

@@ -33,6 +33,6 @@ class EchoProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         said = [block.text for block in request.messages[-1].blocks if isinstance(block, TextBlock)]
-        yield TextDelta(block=0, text=self.prefix + " ".join(said))
+        yield TextDelta(block=0, text=self.prefix + said[-1])
         yield TextEnded(block=0)
         yield ReplyEnded(reason="end")
