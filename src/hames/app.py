@@ -28,6 +28,7 @@ from hames.domain.options import Settings
 from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import Agent, Clock, HostTool, Launch, Models, Place, Process, Provider, Report, Store, Tool, Tools
+from hames.ports.sandbox import ProcessGuard
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
 from hames.providers.chat.source import ChatSource
@@ -258,13 +259,15 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     if not command:
         return {}
     from hames.agents.codex.agent import CodexAgent
+    from hames.sandbox.processes.guardian import Guardian
 
-    models = _codex_models(options)
+    models, guard = _codex_models(options), Guardian()
 
     def memory() -> Path | None:
         return store.private_directory(CODEX) if isinstance(store, JsonlStore) else None
 
-    return {CODEX: CodexAgent(command, memory=memory, model_list=models, environment=options.environment)}
+    environment = options.environment
+    return {CODEX: CodexAgent(command, memory=memory, model_list=models, environment=environment, guard=guard)}
 
 
 class Toolbox:
@@ -292,7 +295,7 @@ class Toolbox:
         own = BuiltinTools(
             sandbox, self._clock, limits=tool_limits(options), search_command=search, output_directory=outputs
         )
-        return offered_tools(options, own), sandbox
+        return offered_tools(options, own, sandbox.guardian), sandbox
 
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)
@@ -322,13 +325,13 @@ async def _warm(known: Catalogue | None, model: str, toolbox: Toolbox) -> None:
             await known.warm(known.find(model))
 
 
-def offered_tools(options: Options, own: Tools) -> Tools:
+def offered_tools(options: Options, own: Tools, guard: ProcessGuard) -> Tools:
     """Our own tools, those of installed packages, and those of the MCP servers of the user and of the thread."""
     if installed := installed_tools(Plugins(str(options.cwd))):
         own = AddedTools(installed, own)
     from hames.tools.mcp.servers import McpTools
 
-    return McpTools(own, mcp_servers(options))
+    return McpTools(own, mcp_servers(options), guard=guard)
 
 
 def enabled_servers(options: Options) -> tuple[str, ...]:

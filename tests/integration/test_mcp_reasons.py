@@ -3,10 +3,13 @@
 import json
 import sys
 import threading
+import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from cli_process import Shell
 
@@ -199,3 +202,45 @@ def test_a_long_reason_is_cut_between_words_and_shows_that_it_goes_on(shell: She
     assert words.pop() == "…", reason
     assert len(words) > 5
     assert set(words) == {"configuration"}
+
+
+STUBBORN = """
+import os, signal, sys, time
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("stubborn")
+
+@server.tool()
+def name() -> str:
+    return "stubborn"
+
+open(sys.argv[1], "w").write(str(os.getpid()))
+try:
+    server.run()
+finally:
+    while True:  # it does not care that its input has ended
+        time.sleep(1)
+"""
+
+
+def test_a_server_that_ignores_the_end_of_its_input_does_not_outlive_a_killed_harness(shell: Shell) -> None:
+    program, pid = shell.folder / "stubborn.py", shell.folder / "pid"
+    program.write_text(STUBBORN)
+    (shell.folder / "config.toml").write_text(
+        f'[mcp_servers.stubborn]\ncommand = "{sys.executable}"\nargs = ["{program}", "{pid}"]\n'
+    )
+    harness = shell.start("run", "go", "--model", shell.script({"hang": True}))
+    try:
+        wait_for(lambda: pid.exists() and pid.read_text() and psutil.pid_exists(int(pid.read_text())))
+        server = psutil.Process(int(pid.read_text()))
+        harness.kill()
+        wait_for(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        harness.kill()
+        harness.wait()
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)

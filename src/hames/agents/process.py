@@ -5,6 +5,7 @@ One task reads with `next`. Closing ends the program and everything it started.
 
 import contextlib
 import os
+import secrets
 import signal
 import tempfile
 from collections import deque
@@ -19,6 +20,7 @@ from hames.codecs.jsonrpc_peer import METHOD_NOT_FOUND, Caller, JsonRpcReply, No
 from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.errors import ProviderError
 from hames.domain.json import Json
+from hames.ports.sandbox import JOB_VARIABLE, ProcessGuard
 
 LINE_BYTES = 64 << 20
 CLOSE_SECONDS = 2.0
@@ -140,18 +142,28 @@ class AgentProcess:
 
 @asynccontextmanager
 async def running(
-    command: Sequence[str], *, name: str, cwd: str, environment: Mapping[str, str]
+    command: Sequence[str], *, name: str, cwd: str, environment: Mapping[str, str], guard: ProcessGuard | None = None
 ) -> AsyncGenerator[AgentProcess]:
-    """Raises `ProviderError` when it does not start. Its whole process group ends with the turn."""
+    """Raises `ProviderError` when it does not start. Its whole process group ends with the turn.
+
+    `guard` ends it when we are killed.
+    """
+    job = f"agent-{secrets.token_hex(8)}"
     with tempfile.TemporaryFile() as errors:
         try:
             process = await anyio.open_process(
-                list(command), cwd=cwd, env=environment, stderr=errors, start_new_session=True
+                list(command), cwd=cwd, env={**environment, JOB_VARIABLE: job}, stderr=errors, start_new_session=True
             )
         except OSError as failure:
             raise ProviderError(f"cannot start {name} ({command[0]}): {failure.strerror}") from None
-        async with _ending(process):
-            yield AgentProcess(process, name, errors)
+        if guard is not None:
+            guard.watch(process.pid, job)
+        try:
+            async with _ending(process):
+                yield AgentProcess(process, name, errors)
+        finally:
+            if guard is not None:
+                guard.forget(job)
 
 
 @asynccontextmanager

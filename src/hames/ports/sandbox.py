@@ -7,6 +7,19 @@ from hames.domain.policy import SandboxPolicy
 from hames.domain.rulings import Verdict
 from hames.domain.value import Value
 
+JOB_VARIABLE = "HAMES_JOB"
+"""Marks everything that a program starts, so that it can be found when the program is over."""
+
+
+class ProcessGuard(Protocol):
+    """Ends programs and everything with their mark in its environment once the harness is gone, however it went."""
+
+    def watch(self, pid: int, job: str) -> None:
+        """`job` is the mark: the value of `JOB_VARIABLE` that the program was started with."""
+        ...
+
+    def forget(self, job: str) -> str: ...
+
 
 class Limits(Value):
     """Per command. 0: no limit."""

@@ -104,7 +104,7 @@ class LocalSandbox:
         self._environ = os.environ if environ is None else environ
         self._named_home = self._environ.get("HOME") or str(Path("~").expanduser())
         self._home = os.path.realpath(self._named_home)
-        self._guardian = Guardian()
+        self.guardian = self._guardian = Guardian()
         self._resolved: dict[str, str] = {}
         self._outside = outside
         self._network: NetworkAccess | None = None

@@ -23,6 +23,7 @@ from hames.domain.json import Json
 from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState, Turn
 from hames.ports import Ability, Compact, Task, TurnHandle
+from hames.ports.sandbox import ProcessGuard
 
 
 class CodexAgent:
@@ -38,8 +39,10 @@ class CodexAgent:
         memory: Callable[[], Path | None],
         model_list: Path,
         environment: Mapping[str, str],
+        guard: ProcessGuard | None = None,
     ) -> None:
         self._command = tuple(command)
+        self._guard = guard
         self.threads = ThreadMap(memory)
         self._model_list = model_list
         self._listed = False
@@ -50,7 +53,7 @@ class CodexAgent:
         yield CodexThread(self)
 
     def started(self, cwd: str) -> AbstractAsyncContextManager[AgentProcess]:
-        return models.started(self._command, cwd=cwd, environment=self._environment)
+        return models.started(self._command, cwd=cwd, environment=self._environment, guard=self._guard)
 
     async def list_models(self, process: AgentProcess) -> None:
         """Once for each process of ours."""

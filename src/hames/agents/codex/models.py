@@ -21,6 +21,7 @@ from hames.domain.options import Choice, Selector
 from hames.domain.request import ModelEvent, ModelRequest
 from hames.domain.value import Value
 from hames.ports import Provider
+from hames.ports.sandbox import ProcessGuard
 from hames.private_files import write_private
 
 LIST_SECONDS = 20
@@ -45,16 +46,25 @@ class Catalog(Value):
 
 
 @asynccontextmanager
-async def started(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> AsyncGenerator[AgentProcess]:
+async def started(
+    command: Sequence[str], *, cwd: str, environment: Mapping[str, str], guard: ProcessGuard | None = None
+) -> AsyncGenerator[AgentProcess]:
     """Codex, with the greeting behind it. Raises `ProviderError` when it does not start."""
     async with AsyncExitStack() as stack:
-        yield await _answering(stack, [*command, "app-server"], cwd, environment)
+        yield await _answering(stack, [*command, "app-server"], cwd, environment, guard=guard)
 
 
 async def _answering(
-    stack: AsyncExitStack, command: Sequence[str], cwd: str, environment: Mapping[str, str], attempt: int = 0
+    stack: AsyncExitStack,
+    command: Sequence[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    *,
+    guard: ProcessGuard | None,
+    attempt: int = 0,
 ) -> AgentProcess:
-    program = await stack.enter_async_context(running(command, name="Codex", cwd=cwd, environment=environment))
+    starting = running(command, name="Codex", cwd=cwd, environment=environment, guard=guard)
+    program = await stack.enter_async_context(starting)
     try:
         await _greet(program)
     except ProgramRefused as refusal:
@@ -65,7 +75,7 @@ async def _answering(
         if attempt == len(PAUSES):
             raise
         await anyio.sleep(PAUSES[attempt])
-        return await _answering(stack, command, cwd, environment, attempt + 1)
+        return await _answering(stack, command, cwd, environment, guard=guard, attempt=attempt + 1)
     return program
 
 

@@ -42,7 +42,8 @@ from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
 from hames.tools.files.workspace import LocalWorkspace
-from hames.tools.mcp.servers import McpServerSettings, probe
+from hames.tools.mcp.probe import probe
+from hames.tools.mcp.settings import McpServerSettings
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -8,12 +8,12 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hames.ports.sandbox import JOB_VARIABLE
 from hames.sandbox.paths import root_of
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
-JOB = "HAMES_JOB"
-"""Marks everything a command starts, so that it can be found when the command is over."""
+JOB = JOB_VARIABLE
 
 _MOST_ENTRIES = 64
 _PASSED = ("LANG", "LANGUAGE", "LOGNAME", "TZ", "USER")

@@ -5,6 +5,7 @@ all that people have to go by when a server does not start.
 """
 
 import os
+import secrets
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +16,7 @@ from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from hames.domain.display import shortened
+from hames.ports.sandbox import JOB_VARIABLE, ProcessGuard
 from hames.tools.mcp.transport import MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -34,10 +36,15 @@ POLL_SECONDS = 0.01
 class ServerProcess:
     """One run of a program. Its environment is the one given and nothing else."""
 
-    def __init__(self, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], guard: ProcessGuard | None = None
+    ) -> None:
+        """`guard` ends it when we are killed: it may ignore that its stdin ends."""
         self._argv = argv
         self._cwd = cwd
-        self._environment = environment
+        self._job = f"mcp-{secrets.token_hex(8)}"
+        self._environment = {**environment, JOB_VARIABLE: self._job}
+        self._guard = guard
         self._process: Process | None = None
         self._errors = bytearray()
         self._errors_ended = anyio.Event()
@@ -54,8 +61,10 @@ class ServerProcess:
     async def connect(self) -> "AsyncGenerator[TransportStreams]":
         """Starts the program. Raises `OSError` when it cannot be started. Leaving ends it and all of its group."""
         process = self._process = await anyio.open_process(
-            list(self._argv), env=dict(self._environment), cwd=self._cwd, start_new_session=True
+            list(self._argv), env=self._environment, cwd=self._cwd, start_new_session=True
         )
+        if self._guard is not None:
+            self._guard.watch(process.pid, self._job)
         # No await between the start and the task group: a cancellation in between would leave the program running.
         incoming, read = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         write, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
@@ -72,6 +81,8 @@ class ServerProcess:
                     for stream in (read, write, incoming, outgoing):
                         await stream.aclose()
                     await self._stop(process)
+                    if self._guard is not None:
+                        self._guard.forget(self._job)
                 tasks.cancel_scope.cancel()
 
     def last_words(self) -> str:
@@ -90,7 +101,7 @@ class ServerProcess:
                     _signal(process, signal.SIGKILL)
                 await self._note_ending(process)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            pass
+            self._guard.watch(process.pid, self._job)
         finally:
             self.ended.set()
 
@@ -167,7 +178,7 @@ class ServerProcess:
                 self._errors += chunk
                 del self._errors[:-KEPT_BYTES]
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            pass
+            self._guard.watch(process.pid, self._job)
         finally:
             self._errors_ended.set()
 

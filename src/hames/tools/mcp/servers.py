@@ -27,6 +27,7 @@ from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
 from hames.domain.servers import ServerState, ServerStatus, ServerTool
 from hames.ports import Ask, Job, Place, Report, Tell, Tool, ToolFailed, Tools, ToolSpec
+from hames.ports.sandbox import ProcessGuard
 from hames.tools.mcp.elicitation import CallElicitations, declined
 from hames.tools.mcp.process import ServerProcess
 from hames.tools.mcp.results import read_result, structured_content
@@ -63,9 +64,15 @@ class McpTools:
     """Implements `ports.Tools`: what `beside` offers, and behind it the tools of these servers."""
 
     def __init__(
-        self, beside: Tools, servers: Sequence[McpServerSettings], *, call_seconds: float = CALL_SECONDS
+        self,
+        beside: Tools,
+        servers: Sequence[McpServerSettings],
+        *,
+        call_seconds: float = CALL_SECONDS,
+        guard: ProcessGuard | None = None,
     ) -> None:
         self._beside = beside
+        self._guard = guard
         self._servers = servers
         self._call_seconds = call_seconds
 
@@ -79,7 +86,9 @@ class McpTools:
                 yield own
                 return
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            connections = [McpConnection(server, place, report, self._call_seconds) for server in servers.values()]
+            connections = [
+                McpConnection(server, place, report, self._call_seconds, self._guard) for server in servers.values()
+            ]
             async with anyio.create_task_group() as starting:
                 for connection in connections:
                     starting.start_soon(connection.start, tasks)
@@ -89,25 +98,19 @@ class McpTools:
                 tasks.cancel_scope.cancel()
 
 
-async def probe(server: McpServerSettings, place: Place) -> ServerStatus:
-    """Starts a server, lists its tools and stops it."""
-    found = ServerStatus(name=server.name, state="notStarted")
-
-    async def report(status: ServerStatus) -> None:
-        nonlocal found
-        found = status
-
-    async with anyio.create_task_group() as tasks:
-        await McpConnection(server, place, report, CALL_SECONDS).start(tasks)
-        tasks.cancel_scope.cancel()
-    return found
-
-
 class McpConnection:
     """One server, for as long as its thread is open. When it is lost, the next call tries once to have it back."""
 
-    def __init__(self, server: McpServerSettings, place: Place, report: Report, call_seconds: float) -> None:
+    def __init__(
+        self,
+        server: McpServerSettings,
+        place: Place,
+        report: Report,
+        call_seconds: float,
+        guard: ProcessGuard | None = None,
+    ) -> None:
         self.server = server
+        self._guard = guard
         self.tools: list[Tool] = []
         self._report = report
         self._place = place
@@ -346,7 +349,7 @@ class McpConnection:
                 )
                 if not words:
                     raise FileNotFoundError(server.command)
-                self._process = ServerProcess(words, cwd=self._cwd, environment=environment)
+                self._process = ServerProcess(words, cwd=self._cwd, environment=environment, guard=self._guard)
                 transport = self._process.connect()
             client = Client(
                 transport,
