@@ -101,7 +101,7 @@ class ServerProcess:
                     _signal(process, signal.SIGKILL)
                 await self._note_ending(process)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            self._guard.watch(process.pid, self._job)
+            pass
         finally:
             self.ended.set()
 
@@ -178,7 +178,7 @@ class ServerProcess:
                 self._errors += chunk
                 del self._errors[:-KEPT_BYTES]
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            self._guard.watch(process.pid, self._job)
+            pass
         finally:
             self._errors_ended.set()
 
