@@ -6,7 +6,7 @@ from typing import get_args
 import hypothesis
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hames.domain.endings import endings
@@ -98,6 +98,7 @@ def test_any_record_can_be_applied_to_any_state(records: list[Record]) -> None:
 
 
 @given(cut_histories(), st.data())
+@settings(max_examples=settings().max_examples // 3)
 def test_nonsense_in_a_log_does_not_keep_it_from_being_read(history: list[Record], data: st.DataObject) -> None:
     state = folded(history)
     there = [name for turn in state.turns for name in (turn.id, *(item.id for item in turn.items))]

@@ -35,7 +35,7 @@ ABOUT_MODES = [name for name in PLANTED if "cannot be" in name or "unreadable" i
 
 @pytest.mark.parametrize("user", BY_USER)
 @pytest.mark.parametrize(
-    "group", [pytest.param(number, marks=[pytest.mark.slow] if number % 2 else []) for number in range(GROUPS)]
+    "group", [pytest.param(number, marks=[pytest.mark.slow] if number % 4 else []) for number in range(GROUPS)]
 )
 def test_nothing_that_was_planted_is_run_by_git_outside(group: int, user: str) -> None:
     assert as_user(user, "test_after_command:run_rows", list(PLANTED)[group::GROUPS]) == {}
