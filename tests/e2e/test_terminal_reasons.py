@@ -119,7 +119,7 @@ def test_numbers_of_a_table_are_aligned_to_the_right(terminal: Terminal) -> None
 
 
 def test_the_first_screen_the_help_and_a_list_say_what_to_press(terminal: Terminal) -> None:
-    ready(terminal, "--model", "scripted/hello", rows=60)
+    ready(terminal, "--model", "scripted/hello", rows=70)
     screen = terminal.shows("Approvals: ask for risky actions · Sandbox: workspace only")
     assert "shift+tab approval mode" in " ".join(screen.split())
     terminal.presses("F1")
