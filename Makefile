@@ -4,6 +4,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
+FAILED := .venv/failed-tests
 
 .PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
 	test-clients test-live eval e2e spec-mutants docs release clean
@@ -15,9 +16,11 @@ run: setup-run ## set up and show the demo: no key, no network
 	@$(BIN)/hames demo
 
 test: setup ## set up and run the tests; what failed is run once more, alone
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow' || { \
-		echo "== once more, one at a time: a test that passes only now depends on the load of the machine, which is a defect"; \
-		$(PYTEST) --last-failed --last-failed-no-failures none -m 'not slow'; }
+	@rm -f $(FAILED)
+	FAILED_TESTS=$(FAILED) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow' || { \
+		test -s $(FAILED) || exit 1; \
+		echo "== once more, one at a time: a test that passes only now depends on the load of the machine, a defect"; \
+		$(PYTEST) -m 'not slow' @$(FAILED); }
 
 test-slow: setup ## run the tests that are too slow for `make test`
 	$(PYTEST) -n $(WORKERS) --dist loadfile -m slow
