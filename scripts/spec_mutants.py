@@ -38,7 +38,7 @@ KEYS = frozenset({"id", "ids", "file", "old", "new", "weak"})
 SECONDS = 120
 SHARE_OF_WEAK = 0.05
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "node_modules", ".hypothesis", ".ruff_cache", ".import_linter_cache", "dist", "site"
+    ".git", ".venv", ".tools", "node_modules", ".hypothesis", ".ruff_cache", ".import_linter_cache", "dist", "site"
 )
 SLOW_FOLDERS = ("tests/e2e", "tests/integration", "tests/clients")
 
