@@ -7,8 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from hames.domain.approvals import RunCommand, UseTool
+from hames.domain.approvals import RunCommand
+from hames.domain.grants import grant_for
 from hames.domain.policy import DangerFullAccess, ReadOnly, WorkspaceWrite
 from hames.domain.rulings import Verdict, decide
 from hames.tools.documents.html import markdown
@@ -97,7 +99,7 @@ async def test_only_addresses_of_the_web_are_fetched(tmp_path: Path) -> None:
         assert shop.sandbox.launches == []
 
 
-async def test_without_network_a_person_is_asked_and_with_it_nobody(tmp_path: Path) -> None:
+async def test_a_page_is_judged_like_a_command_that_uses_the_network(tmp_path: Path) -> None:
     for policy in (WorkspaceWrite(), ReadOnly()):
         async with workshop(tmp_path / "w", policy=policy) as shop:
             intent = (await shop.prepare("web_fetch", url="https://example.com/")).intent
@@ -108,14 +110,29 @@ async def test_without_network_a_person_is_asked_and_with_it_nobody(tmp_path: Pa
             for how in ("never", "onRequest", "unlessTrusted", "always")
         }
         assert rulings == {"never": "deny", "onRequest": "ask", "unlessTrusted": "ask", "always": "ask"}
-    for policy in (WorkspaceWrite(network_access=True), DangerFullAccess()):
+    asked = {"never": "allow", "onRequest": "ask", "unlessTrusted": "ask", "always": "ask"}
+    for policy, expected in (
+        (WorkspaceWrite(network_access=True), {**asked, "onRequest": "allow"}),
+        (DangerFullAccess(), asked),
+    ):
         async with workshop(tmp_path / "w", policy=policy) as shop:
             intent = (await shop.prepare("web_fetch", url="https://example.com/")).intent
-        assert isinstance(intent, UseTool)
-        assert (
-            decide(intent, policy="unlessTrusted", sandbox=policy, grants=(), verdict=Verdict(trusted=False)).action
-            == "allow"
-        )
+        verdict = Verdict(trusted=False)
+        found = {how: decide(intent, policy=how, sandbox=policy, grants=(), verdict=verdict).action for how in asked}
+        assert found == expected
+
+
+async def test_a_page_that_is_always_allowed_allows_no_program(tmp_path: Path) -> None:
+    async with workshop(tmp_path / "w") as shop:
+        page = (await shop.prepare("web_fetch", url="https://example.com/")).intent
+        command = (await shop.prepare("shell", command="curl https://example.com/")).intent
+    assert isinstance(command, RunCommand)
+    grant = grant_for(page)
+    assert grant is not None
+    leaving = replace(command, unsandboxed=True)
+    verdict = Verdict(trusted=False)
+    ruling = decide(leaving, policy="unlessTrusted", sandbox=WorkspaceWrite(), grants=(grant,), verdict=verdict)
+    assert ruling.action == "ask"
 
 
 @pytest.mark.needs("curl")

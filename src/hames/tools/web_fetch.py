@@ -1,7 +1,7 @@
 """`web_fetch`: a page of the web as Markdown.
 
 It is fetched by curl inside the sandbox, through the same proxy as a command's traffic, so that it reaches public
-addresses only, whatever the address or a redirect says. Where the thread has no network, a person is asked first.
+addresses only, whatever the address or a redirect says. It is approved like a command that uses the network.
 """
 
 import re
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 from msgspec.structs import replace
 
-from hames.domain.approvals import Intent, RunCommand, UseTool
+from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import ToolCall, ToolItem, ToolResult
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, SandboxPolicy, WorkspaceWrite
@@ -70,13 +70,10 @@ class _Fetching:
         self._limits = limits
         self._job = job
         self._argv = _command(url, limits)
-        self.intent: Intent = (
-            UseTool(name=NAME, arguments={"url": url}, vouched=True)
-            if _has_network(job.place.sandbox)
-            else RunCommand(
-                command=shlex.join(("curl", url)), cwd=job.place.cwd, unsandboxed=True, why=f"to read the page {url}"
-            )
-        )
+        # Judged like a command that uses the network, under its own name: always allowing a page allows no program.
+        walled = not _has_network(job.place.sandbox)
+        why = f"to read the page {url}"
+        self.intent = RunCommand(command=shlex.join((NAME, url)), cwd=job.place.cwd, unsandboxed=walled, why=why)
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:  # noqa: ARG002
         try:
