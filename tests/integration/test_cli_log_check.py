@@ -30,7 +30,7 @@ def test_damage_is_named_and_mended(shell: Shell) -> None:
     assert done.returncode == 1
     assert "4 logs checked, 3 damaged" in done.stdout
     said = {line.split("  ", 1)[0]: line.split("  ", 1)[1] for line in done.stdout.splitlines() if "  " in line}
-    assert said[middle.parent.name] == "1 damaged lines were skipped"
+    assert said[middle.parent.name] == "1 damaged line was skipped"
     assert "the first line is missing; meta.json has a copy" in said[first.parent.name]
     assert said[tail.parent.name] == "the last 7 bytes are not a whole line"
     assert len(json.loads(shell.hames("threads", "check", "--json").stdout)["damaged"]) == 3

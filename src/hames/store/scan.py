@@ -33,12 +33,12 @@ class ScannedLog:
     @property
     def damage(self) -> str:
         """In words; nothing where all is well."""
-        counts = {
-            "damaged lines were skipped": self.bad_lines,
-            "repeated lines were skipped": self.repeated,
-            "records are missing": max(0, self.missing - self.bad_lines),
-        }
-        return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+        counts = (
+            (self.bad_lines, "damaged line was skipped", "damaged lines were skipped"),
+            (self.repeated, "repeated line was skipped", "repeated lines were skipped"),
+            (self.missing - self.bad_lines, "record is missing", "records are missing"),
+        )
+        return ", ".join(f"{count} {one if count == 1 else more}" for count, one, more in counts if count > 0)
 
     @property
     def damage_was_told(self) -> bool:
