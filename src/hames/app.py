@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
+from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
 from hames.config.visibility import hidden_paths, readable_directories
@@ -92,6 +93,7 @@ async def open_engine(
     if known is not None:
         running |= own_agents(options, kept)
     running |= agents or {}
+    kept_files = checkpoints(options) if toolbox is not None and not agents else None
     engine = Engine(
         store=kept,
         models=models,
@@ -113,6 +115,7 @@ async def open_engine(
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
         environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
+        checkpoints=kept_files,
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
@@ -124,8 +127,22 @@ async def open_engine(
         if known is not None:
             with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                 await known.aclose()
+        if kept_files is not None:
+            kept_files.close()
         if toolbox is not None:
             toolbox.close()
+
+
+def checkpoints(options: Options) -> WorkspaceCheckpoints | None:
+    """What undo needs, if the user wants it."""
+    if not options.undo_mb:
+        return None
+    return WorkspaceCheckpoints(
+        options.state_dir / "checkpoints",
+        home=options.environment.get("HOME", ""),
+        excluded=(str(options.data_dir), str(options.state_dir)),
+        store_bytes=options.undo_mb << 20,
+    )
 
 
 def thread_store(options: Options) -> JsonlStore:

@@ -12,6 +12,7 @@ from hames.core.programs import run_program
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
+from hames.core.undo import undo_turn
 from hames.core.watcher import Watcher
 from hames.domain.commands import (
     AddHistory,
@@ -39,6 +40,7 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
     ThreadPage,
+    UndoTurn,
 )
 from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
@@ -46,10 +48,33 @@ from hames.domain.ids import ThreadId
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
-from hames.ports import Agent, Clock, Environment, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
+from hames.domain.undo import UndoReport
+from hames.ports import (
+    Agent,
+    Checkpoints,
+    Clock,
+    Environment,
+    Ids,
+    Models,
+    Notes,
+    Sandbox,
+    Store,
+    Tools,
+    Trust,
+    Workspace,
+)
 
 Outcome = (
-    ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ContextReport | ProgramEnded | None
+    ThreadState
+    | ThreadPage
+    | Turn
+    | QueuedPrompt
+    | ServerList
+    | ProcessList
+    | ContextReport
+    | UndoReport
+    | ProgramEnded
+    | None
 )
 
 
@@ -69,12 +94,14 @@ class Engine:
         notes: Notes | None = None,
         sandbox: Sandbox | None = None,
         environment: Environment | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
         `notes` reads the project notes that the model is shown; None: it is shown none.
         `sandbox` is where clients run programs of their own; None: they cannot.
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
+        `checkpoints` keep what turns change, for undo; None: nothing can be undone.
         """
         self.models = models
         self.workspace = workspace
@@ -91,6 +118,7 @@ class Engine:
             rules=rules,
             agents=self.agents,
             notes=notes,
+            checkpoints=checkpoints,
         )
         self._turns = Turns(
             self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
@@ -168,6 +196,8 @@ class Engine:
                 return await threads.processes(thread_id, end=number)
             case ReadContext(thread_id=thread_id):
                 return await turns.context(thread_id)
+            case UndoTurn():
+                return await undo_turn(threads, command)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
