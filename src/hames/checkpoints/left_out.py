@@ -42,7 +42,13 @@ def ignored_directories(workspace: str, git: str, directory: str) -> frozenset[s
     environment = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": "/nonexistent"}
     try:
         done = subprocess.run(
-            command, cwd=workspace, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=_SECONDS
+            command,
+            cwd=workspace,
+            env=environment,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

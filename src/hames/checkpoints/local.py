@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class WorkspaceCheckpoints:
         if why := self.refusal(workspace):
             raise InvalidCommand(why)
         prefix = workspace.rstrip("/") + "/"
-        named = [os.path.normpath(path.removeprefix(prefix)) for path in paths]
+        named = [_normal(path.removeprefix(prefix)) for path in paths]
         answer = await self._ask(
             workspace,
             "undo",
@@ -105,13 +106,17 @@ class WorkspaceCheckpoints:
     async def begin(self, checkpoint: "_TurnCheckpoint", paths: Sequence[str]) -> str:
         workspace = checkpoint.workspace
         self._running[checkpoint.turn_id] = checkpoint
-        wanted = [os.path.relpath(path, workspace) if path.startswith("/") else path for path in paths]
+        below = workspace.rstrip("/") + "/"
+        wanted = [
+            _normal(path.removeprefix(below)) for path in paths if not path.startswith("/") or path.startswith(below)
+        ]
+        checkpoint.wanted.update(wanted)
         answer = await self._ask(
             workspace,
             "begin",
             thread=checkpoint.thread_id,
             turn=checkpoint.turn_id,
-            wanted=[path for path in wanted if not path.startswith("..")],
+            wanted=wanted,
         )
         if why := answer.get("error"):
             log.warning("checkpoint.failed", extra={"thread_id": checkpoint.thread_id, "why": why})
@@ -203,16 +208,18 @@ class WorkspaceCheckpoints:
         if running is None:
             return
         assert running.stdin is not None and running.stdout is not None
-        try:
+        with suppress(BrokenPipeError):
             running.stdin.close()
-        except BrokenPipeError:
-            pass
         try:
             running.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
         running.stdout.close()
+
+
+def _normal(path: str) -> str:
+    return os.path.normpath(path)
 
 
 class _TurnCheckpoint:
@@ -235,6 +242,8 @@ class _TurnCheckpoint:
         self._open_since = 0
         self._writers = 0
         self._begun = False
+        self.wanted: set[str] = set()
+        """Paths that tools said they would change."""
         self._refused = bool(checkpoints.refusal(self.workspace))
 
     async def before_write(self, paths: Sequence[str] = ()) -> str:
@@ -259,7 +268,7 @@ class _TurnCheckpoint:
         return [*self._windows, (self._open_since, time.time_ns())] if self._open_since else list(self._windows)
 
     def ending(self) -> dict[str, Any]:
-        return {"turn": self.turn_id, "windows": self.windows_now()}
+        return {"turn": self.turn_id, "windows": self.windows_now(), "wanted": sorted(self.wanted)}
 
     async def end(self) -> None:
         if self._begun:

@@ -17,7 +17,7 @@ from hames.checkpoints.scan import DIRECTORY, FILE, LEFT, LINK, Entry, open_pare
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Step(NamedTuple):
+class RestoreStep(NamedTuple):
     """`now` is what the path is expected to be, `then` what it shall be. None: not there."""
 
     path: str
@@ -75,7 +75,7 @@ class Restore:
         self._modes: list[tuple[str, int]] = []
         """Of directories. They are set last: one that nobody may write to could not be filled."""
 
-    def run(self, steps: list[Step], moves: list[Move]) -> tuple[list[str], list[Refused]]:
+    def run(self, steps: list[RestoreStep], moves: list[Move]) -> tuple[list[str], list[Refused]]:
         """Returns the paths that are done and those that were refused. Raises `OSError` if it cannot begin."""
         self._write_journal(steps, moves)
         done, refused = self._carry_out(steps, moves)
@@ -91,11 +91,11 @@ class Restore:
             return
         except (OSError, ValueError):
             said = {"steps": [], "moves": []}  # killed while writing it, so nothing was begun
-        steps = [Step(path, now and Entry(*now), then and Entry(*then)) for path, now, then in said["steps"]]
+        steps = [RestoreStep(path, now and Entry(*now), then and Entry(*then)) for path, now, then in said["steps"]]
         self._carry_out(steps, [Move(*move) for move in said["moves"]])
         os.unlink(self._journal)
 
-    def _write_journal(self, steps: list[Step], moves: list[Move]) -> None:
+    def _write_journal(self, steps: list[RestoreStep], moves: list[Move]) -> None:
         fresh = f"{self._journal}.new"
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(json.dumps({"steps": steps, "moves": moves}).encode())
@@ -103,7 +103,7 @@ class Restore:
             os.fsync(file.fileno())
         os.rename(fresh, self._journal)
 
-    def _carry_out(self, steps: list[Step], moves: list[Move]) -> tuple[list[str], list[Refused]]:
+    def _carry_out(self, steps: list[RestoreStep], moves: list[Move]) -> tuple[list[str], list[Refused]]:
         done: list[str] = []
         refused: list[Refused] = []
         root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -130,7 +130,7 @@ class Restore:
             os.close(root)
         return done, refused
 
-    def _move(self, root: int, move: Move, steps: list[Step]) -> None:
+    def _move(self, root: int, move: Move, steps: list[RestoreStep]) -> None:
         parents = [one for one in steps if move.target.startswith(f"{one.path}/") and one.now is None]
         for parent in sorted(parents, key=lambda one: one.path.count("/")):
             self._one(root, parent)
@@ -139,7 +139,7 @@ class Restore:
         with open_parent(root, move.source) as (source, name), open_parent(root, move.target) as (target, wanted):
             os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
 
-    def _one(self, root: int, step: Step) -> str:
+    def _one(self, root: int, step: RestoreStep) -> str:
         """Nothing, or why it was not done."""
         now = look(root, step.path, like=step.now)
         if same(now, step.then) or (step.then is not None and same(look(root, step.path, like=step.then), step.then)):
@@ -213,7 +213,7 @@ class Restore:
                 raise
 
 
-def _moved(steps: list[Step], move: Move) -> list[Step]:
+def _moved(steps: list[RestoreStep], move: Move) -> list[RestoreStep]:
     """The steps once the directory is back: what was done in its new place has to be taken back in the old one."""
     prefix = f"{move.source}/"
     there = {f"{move.target}/{one.path.removeprefix(prefix)}": one.now for one in steps if one.path.startswith(prefix)}
@@ -223,10 +223,10 @@ def _moved(steps: list[Step], move: Move) -> list[Step]:
         for one in steps
         if one.path != move.source and not one.path.startswith(prefix)
     ]
-    return found + [Step(path, now, None) for path, now in there.items() if path not in here]
+    return found + [RestoreStep(path, now, None) for path, now in there.items() if path not in here]
 
 
-def _in_order(steps: list[Step]) -> list[Step]:
+def _in_order(steps: list[RestoreStep]) -> list[RestoreStep]:
     """What goes first, the deepest before what holds it; then what comes, the other way round."""
     goes = [one for one in steps if one.then is None or (one.now and one.now.kind == DIRECTORY != one.then.kind)]
     going = {one.path for one in goes}

@@ -91,13 +91,13 @@ class Scan:
         return self._found
 
     def _look_at(self, root: int, path: str) -> None:
-        if self._is_left_out(path, path.rpartition("/")[2]):
+        if self._is_left_out(path):
             return
         try:
             with open_parent(root, path) as (parent, name):
                 about = os.stat(name, dir_fd=parent, follow_symlinks=False)
                 if stat.S_ISREG(about.st_mode):
-                    self._found[path] = self._file(parent, name, path, about, wanted=True)
+                    self._found[path] = self._file(parent, name, about, wanted=True)
         except OSError:
             return
 
@@ -143,6 +143,8 @@ class Scan:
                     below.append((path, nested))
                 continue
             before = known.get(path)
+            if path in found:
+                continue  # it was wanted
             if (
                 before is not None
                 and before.inode == about.st_ino
@@ -151,17 +153,17 @@ class Scan:
                 and before.size == about.st_size
             ):
                 self._files += 1
-                found[path] = before if self._files <= self._limits.files else Entry(LEFT, value="too many files")
+                found[path] = before
             elif stat.S_ISLNK(mode):
                 found[path] = self._link(here, name, about)
             elif stat.S_ISREG(mode):
-                if path not in found:
-                    found[path] = self._file(here, name, path, about)
+                # What is kept already stays kept: the limits are for what is new.
+                found[path] = self._file(here, name, about, wanted=before is not None and before.kind == FILE)
             else:
                 found[path] = Entry(LEFT, value="neither a file nor a directory")
         return below
 
-    def _is_left_out(self, path: str, name: str) -> bool:
+    def _is_left_out(self, path: str) -> bool:
         parts = path.split("/")
         above = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
         return ".git" in parts or any(one in self._excluded or one in self._ignored for one in above)
@@ -174,7 +176,7 @@ class Scan:
             return Entry(LEFT, value="not readable")
         return Entry(LINK, 0, target, about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
 
-    def _file(self, here: int, name: str, path: str, about: os.stat_result, *, wanted: bool = False) -> Entry:
+    def _file(self, here: int, name: str, about: os.stat_result, *, wanted: bool = False) -> Entry:
         self._files += 1
         if about.st_size > self._limits.file_bytes:
             return Entry(LEFT, value=f"larger than {self._limits.file_bytes >> 20} MiB")

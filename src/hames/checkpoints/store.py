@@ -8,11 +8,11 @@ from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from hames.checkpoints.history import Effect, ChangeHistory, TurnRecord
+from hames.checkpoints.history import ChangeHistory, Effect, TurnRecord
 from hames.checkpoints.left_out import ignored_directories
 from hames.checkpoints.pack import Pack
-from hames.checkpoints.restore import Move, Refused, Restore, Step, same
-from hames.checkpoints.scan import DIRECTORY, FILE, IGNORED, LEFT, Entry, CheckpointLimits, Manifest, Scan
+from hames.checkpoints.restore import Move, Refused, Restore, RestoreStep, same
+from hames.checkpoints.scan import DIRECTORY, FILE, IGNORED, LEFT, CheckpointLimits, Entry, Manifest, Scan
 
 _SAVE_EVERY = 50
 _SHOWN_LEFT = 20
@@ -22,7 +22,7 @@ _ROOM = 0.8
 
 
 class Planned(NamedTuple):
-    step: Step
+    step: RestoreStep
     why: str
     """Why it is not done without a yes."""
     between: tuple[Entry | None, ...] = ()
@@ -81,14 +81,14 @@ class CheckpointStore:
             left = [(path, one.value) for path, one in self._manifest.items() if _is_reported(one)]
             return {"files": len(self._manifest), "left": len(left), "some": left[:_SHOWN_LEFT]}
 
-    def end(self, turn: str, windows: list[tuple[int, int]]) -> dict[str, Any]:
-        """After the last write of a turn."""
+    def end(self, turn: str, windows: list[tuple[int, int]], wanted: Collection[str] = ()) -> dict[str, Any]:
+        """After the last write of a turn. `wanted` are the paths that it named before."""
         with self._locked():
             record = self._history.turns.get(turn)
             if record is None:
                 return {"changes": 0}
             record.windows = windows
-            record.end = self._scan(())
+            record.end = self._scan(wanted)
             self._history.write_turn(record)
             self._pack.sync()
             changes = len(self._history.effects(record))
@@ -167,10 +167,10 @@ class CheckpointStore:
         if _is_left(step) or (now is not None and now.kind == LEFT):
             kept = next((one for one in (step.then, step.now, now) if one is not None and one.kind == LEFT), None)
             why = kept.value if kept is not None else ""
-            return Planned(Step(step.path, now, step.then), why)
+            return Planned(RestoreStep(step.path, now, step.then), why)
         if not any(same(now, one) for one in (step.now, *between)):
             why = "it has been changed since"
-        return Planned(Step(step.path, now, step.then), why)
+        return Planned(RestoreStep(step.path, now, step.then), why)
 
     def _is_missing(self, path: str) -> bool:
         entry = self._manifest.get(path)
@@ -248,11 +248,11 @@ class CheckpointStore:
 def _joined(had: Planned | None, path: str, effect: Effect, *, redo: bool) -> Planned:
     now, then = (effect.old, effect.new) if redo else (effect.new, effect.old)
     if had is None:
-        return Planned(Step(path, now, then), effect.why)
+        return Planned(RestoreStep(path, now, then), effect.why)
     why = had.why or effect.why
     if not same(had.step.then, now):
         why = "it was changed by somebody else between these turns"
-    return Planned(Step(path, had.step.now, then), why, (*had.between, had.step.then))
+    return Planned(RestoreStep(path, had.step.now, then), why, (*had.between, had.step.then))
 
 
 def _moves(planned: list[Planned]) -> list[Move]:
@@ -276,7 +276,7 @@ def _is_moved_whole(entry: Entry) -> bool:
     return bool(entry.inode) and (entry.kind == DIRECTORY or entry.value == IGNORED)
 
 
-def _is_left(step: Step) -> bool:
+def _is_left(step: RestoreStep) -> bool:
     return any(one is not None and one.kind == LEFT for one in (step.now, step.then))
 
 
@@ -285,7 +285,7 @@ def _is_reported(entry: Entry) -> bool:
     return entry.kind == LEFT and entry.value != IGNORED
 
 
-def _action(step: Step) -> str:
+def _action(step: RestoreStep) -> str:
     """What happens to the path, in one word."""
     if step.then is None:
         return "removed"

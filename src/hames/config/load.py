@@ -66,7 +66,7 @@ class Options(Value):
     """From how many tokens on the oldest parts of a conversation are shortened. 0 is 80 % of the model's window, and
     300,000 at most."""
     undo_mb: int = 1024
-    """How much disk space undo can use for each workspace, in megabytes. The oldest turns go first. 0 turns undo off."""
+    """How much disk space undo can use for each workspace, in megabytes; the oldest turns go first. 0 turns it off."""
     log_file: str = ""
     """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
