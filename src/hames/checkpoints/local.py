@@ -106,10 +106,8 @@ class WorkspaceCheckpoints:
     async def begin(self, checkpoint: "_TurnCheckpoint", paths: Sequence[str]) -> str:
         workspace = checkpoint.workspace
         self._running[checkpoint.turn_id] = checkpoint
-        below = workspace.rstrip("/") + "/"
-        wanted = [
-            _normal(path.removeprefix(below)) for path in paths if not path.startswith("/") or path.startswith(below)
-        ]
+        relative = [path.removeprefix(workspace.rstrip("/") + "/") for path in paths]
+        wanted = [_normal(path) for path in relative if not path.startswith("/")]
         checkpoint.wanted.update(wanted)
         answer = await self._ask(
             workspace,
