@@ -75,10 +75,10 @@ async def test_what_tools_and_commands_did_is_undone_redone_and_told(
             told = [record.event async for record in _records(thread)]
     notices = [event for event in told if isinstance(event, Noticed) and event.name in ("undone", "redone")]
     assert [event.message for event in notices] == [
-        "Undo: 1 file restored.",
-        "Undo: 5 files restored.",
-        "Redo: 5 files restored.",
-        "Undo: 2 files restored.",
+        "1 change undone",
+        "5 changes undone",
+        "5 changes redone",
+        "2 changes undone",
     ]
 
 

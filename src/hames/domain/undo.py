@@ -1,5 +1,6 @@
 """Taking back what turns did to files."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from hames.domain.ids import TurnId
@@ -34,13 +35,20 @@ class UndoReport(Value):
 
 def undo_sentence(report: UndoReport) -> str:
     """For people, in one line."""
-    files = f"{len(report.restored)} {'file' if len(report.restored) == 1 else 'files'}"
     if not report.restored and not report.conflicts and not report.not_kept:
-        return f"There is nothing to {'redo' if report.redo else 'undo'}."
-    verb = "would be restored" if report.preview else "restored"
-    parts = [f"{files} {verb}"]
+        return f"There is nothing to {'redo' if report.redo else 'undo'}"
+    done = "redone" if report.redo else "undone"
+    parts = [f"{_count(report.restored, 'change')} {'would be ' if report.preview else ''}{done}"]
     if report.conflicts:
-        parts.append(f"{len(report.conflicts)} left alone, because they were changed by somebody else")
+        parts.append(f"{_count(report.conflicts, 'path')} left alone: changed by somebody else")
     if report.not_kept:
-        parts.append(f"{len(report.not_kept)} not kept")
-    return f"{'Redo' if report.redo else 'Undo'}: {', '.join(parts)}."
+        parts.append(f"{_count(report.not_kept, 'path')} left alone: not kept")
+    return "; ".join(parts)
+
+
+def _count(found: Sequence[object], name: str) -> str:
+    """
+    >>> _count(["a"], "path"), _count([], "path")
+    ('1 path', '0 paths')
+    """
+    return f"{len(found)} {name}" if len(found) == 1 else f"{len(found)} {name}s"

@@ -384,11 +384,11 @@ def _undo(params: Params) -> UndoTurn:
     return UndoTurn(
         thread_id=thread_id(given.thread_id),
         turn_id=None if given.turn_id is None else TurnId(given.turn_id),
-        later=given.later,
-        redo=given.redo,
-        paths=tuple(given.paths),
-        overwrite=given.overwrite,
-        preview=given.preview,
+        later=bool(given.later),
+        redo=bool(given.redo),
+        paths=tuple(given.paths or ()),
+        overwrite=bool(given.overwrite),
+        preview=bool(given.preview),
     )
 
 

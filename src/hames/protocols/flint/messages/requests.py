@@ -395,11 +395,11 @@ class ThreadUndoParams(Wire):
 
     thread_id: str
     turn_id: str | None = None
-    later: bool = False
-    redo: bool = False
-    paths: list[str] = []
-    overwrite: bool = False
-    preview: bool = False
+    later: bool | None = None
+    redo: bool | None = None
+    paths: list[str] | None = None
+    overwrite: bool | None = None
+    preview: bool | None = None
 
 
 class UndonePath(Wire):
