@@ -27,6 +27,7 @@ from hames.domain.items import UserMessage
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.processes import ended_note
 from hames.domain.project_notes import Note, complaint
+from hames.domain.rulings import runs_unasked
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.situation import can_leave_sandbox
 from hames.domain.state import ThreadState
@@ -243,6 +244,7 @@ class LoopThread:
             can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
+            runs_unasked=runs_unasked(settings.approval_policy, settings.sandbox),
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

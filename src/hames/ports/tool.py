@@ -77,6 +77,8 @@ class Place(Value):
     """Whether a person may let a command out of the sandbox. Where nobody can, no error suggests it."""
     readable: tuple[str, ...] = ()
     """Directories outside the workspace whose files may be read."""
+    runs_unasked: bool = False
+    """Whether any command runs in the sandbox without a question."""
 
 
 class Ask(Protocol):
