@@ -37,12 +37,12 @@ def language_servers(value: Json, origin: str) -> LanguageServerOptions:
         program = server.command[0] if server.command else ""
         if any("\0" in word for word in server.command) or ("/" in program and not program.startswith("/")):
             raise Misconfigured(f"{where}: the command of {name!r} must begin with a name or an absolute path")
-        if bool(server.command) and not server.extensions and name not in _KNOWN_NAMES:
+        if bool(server.command) and not server.extensions and name not in KNOWN_NAMES:
             raise Misconfigured(f"{where}: {name!r} needs extensions, the kinds of files that it checks")
     return LanguageServerOptions(servers=servers)
 
 
-_KNOWN_NAMES: Final = frozenset(
+KNOWN_NAMES: Final = frozenset(
     {"pyright", "basedpyright", "pylsp", "ruff", "typescript", "gopls", "rust-analyzer", "clangd", "zls"}
 )
 """Those of tools/language_servers/installed.py, which this package may not import. A test compares the two."""

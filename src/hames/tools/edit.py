@@ -117,9 +117,7 @@ class Replacement(Value):
     every: bool = False
 
 
-async def prepare_edits(
-    job: Job, seen: Seen, edits: Sequence[Replacement], check: EditCheck | None = None
-) -> Work:
+async def prepare_edits(job: Job, seen: Seen, edits: Sequence[Replacement], check: EditCheck | None = None) -> Work:
     """Raises `ToolFailed` for an edit that fits nowhere, or in several places."""
     spot = locate(job.place, job.arguments["path"])
     name = relative(job.place, spot.absolute)

@@ -34,8 +34,10 @@ STARTS = 3
 START_SECONDS = 60.0
 CHECK_SECONDS = 30.0
 """How long a server may take for one file. It works in the background; who edits does not wait so long."""
-QUIET_SECONDS = 0.3
-"""Servers that do not say which version of a file they mean may speak twice: once fast, once thoroughly."""
+QUIET_SECONDS, UNVERSIONED_QUIET_SECONDS = 0.1, 0.3
+"""Servers may speak twice of the same text: once fast, once thoroughly. Without a version it may be the text before."""
+SILENT_SECONDS = 1.0
+"""Servers without versions say nothing, when what they would say is what they said before."""
 OPEN_FILES = 32
 CHECKED_AGAIN = 8
 """Files edited before that are asked about again, because an edit of one file breaks another."""
@@ -68,6 +70,8 @@ class _OpenFile:
         """The errors that the model was told of, or that were there before its edits. None: not known yet."""
         self.errors: list[FileError] | None = None
         """The errors there are now; None: the server has not said."""
+        self.unversioned: Json = None
+        """What a server that names no versions said of an earlier version."""
 
 
 class LanguageServer:
@@ -213,12 +217,10 @@ class LanguageServer:
 
     async def _check(self, connection: LanguageServerConnection, edit: TextEdit) -> None:
         file = self._files.get(edit.path)
-        kind = _DELETED if edit.after is None else _CREATED if edit.before is None else _CHANGED
-        changed: Params = {"changes": [{"uri": Path(edit.path).as_uri(), "type": kind}]}
-        await connection.notify("workspace/didChangeWatchedFiles", changed)
         if edit.after is None:
             if file is not None:
                 await self._close(connection, edit.path)
+            await self._tell_changed(connection, edit)
             return
         if file is None:
             file = await self._open(connection, edit.path, edit.after if edit.before is None else edit.before)
@@ -231,7 +233,14 @@ class LanguageServer:
         self._files.move_to_end(edit.path)
         file.errors = None
         await connection.notify("textDocument/didSave", {"textDocument": {"uri": file.uri}, "text": file.text})
+        # In the order of an editor: a server told earlier would read the changed file and take its errors for old ones.
+        await self._tell_changed(connection, edit)
         file.errors = await self._errors(connection, file)
+
+    async def _tell_changed(self, connection: LanguageServerConnection, edit: TextEdit) -> None:
+        kind = _DELETED if edit.after is None else _CREATED if edit.before is None else _CHANGED
+        changed: Params = {"changes": [{"uri": Path(edit.path).as_uri(), "type": kind}]}
+        await connection.notify("workspace/didChangeWatchedFiles", changed)
 
     async def _check_again(self, connection: LanguageServerConnection, check: Check) -> None:
         edited = {edit.path for edit in check.edits}
@@ -253,11 +262,10 @@ class LanguageServer:
 
     async def _change(self, connection: LanguageServerConnection, file: _OpenFile, text: str) -> None:
         file.text, file.version = text, file.version + 1
-        self._published.pop(_path_of(file.uri), None)
+        if (published := self._published.pop(_path_of(file.uri), None)) is not None and published[0] is None:
+            file.unversioned = published[1]
         about: Params = {"uri": file.uri, "version": file.version}
-        await connection.notify(
-            "textDocument/didChange", {"textDocument": about, "contentChanges": [{"text": text}]}
-        )
+        await connection.notify("textDocument/didChange", {"textDocument": about, "contentChanges": [{"text": text}]})
 
     async def _close(self, connection: LanguageServerConnection, path: str) -> None:
         file = self._files.pop(path)
@@ -273,20 +281,21 @@ class LanguageServer:
             except ServerRefused:  # busy, or the file has changed
                 return None
             return read_errors(answer.get("items") if isinstance(answer, dict) else None, file.text)
+        return await self._published_errors(file)
+
+    async def _published_errors(self, file: _OpenFile) -> list[FileError] | None:
         path = _path_of(file.uri)
-        with anyio.move_on_after(CHECK_SECONDS):
+        with anyio.move_on_after(CHECK_SECONDS if file.unversioned is None else SILENT_SECONDS):
             while True:
                 found, heard = self._published.get(path), self._heard
-                if found is not None and found[0] == file.version:
-                    return read_errors(found[1], file.text)
-                if found is not None and found[0] is None:
-                    with anyio.move_on_after(QUIET_SECONDS) as pause:
+                if found is not None and found[0] in (file.version, None):
+                    with anyio.move_on_after(UNVERSIONED_QUIET_SECONDS if found[0] is None else QUIET_SECONDS) as pause:
                         await heard.wait()
                     if pause.cancelled_caught:
                         return read_errors(found[1], file.text)
                 else:
                     await heard.wait()
-        return None
+        return None if file.unversioned is None else read_errors(file.unversioned, file.text)
 
     def _note(self, method: str, params: Params) -> None:
         if method != "textDocument/publishDiagnostics" or not isinstance(uri := params.get("uri"), str):
