@@ -10,14 +10,18 @@ import anyio
 import pytest
 
 from hames.config.language_servers import language_servers
+from hames.domain.commands import ResolveApproval
+from hames.domain.ids import ThreadId, TurnId
 from hames.domain.language_servers import LanguageServerOptions, LanguageServerSettings
 from hames.domain.policy import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
-from hames.domain.ids import ThreadId, TurnId
 from hames.ports import Launch, Place, Process
 from hames.sandbox.local import LocalSandbox
+from hames.testing.fakes.model import ScriptedModel, call, say
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.language_servers.edit_checks import CheckLimits
 from hames.tools.registry import BuiltinTools, ToolLimits
+from situated_engine import results, situated_engine
+from support import created, question, started, turn_end
 from toolbench import Done, OpenSandbox, WallClock, Workshop, unheard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("bwrap")]
@@ -124,7 +128,7 @@ async def test_only_errors_that_an_edit_brings_are_told(tmp_path: Path) -> None:
         assert "b.py:3: Undefined name `gone`]" in created.text
         patched = await work.do(
             "patch",
-            patch="*** Begin Patch\n*** Update File: b.py\n@@\n-print(os.sep, gone)\n+print(os.sep, lost)\n*** End Patch",
+            patch="--- a/b.py\n+++ b/b.py\n@@ -3 +3 @@\n-print(os.sep, gone)\n+print(os.sep, lost)\n",
         )
         assert "b.py:3: Undefined name `lost`]" in patched.text
         assert len(work.walls.launches) == 1  # one server for all of them
@@ -289,6 +293,25 @@ async def test_pyright_tells_of_errors_in_another_file_that_was_edited_before(tm
         assert "a.py:2: Type" in told
 
 
+async def test_the_model_reads_it_where_commands_run_without_a_question(tmp_path: Path) -> None:
+    install_ruff(tmp_path)
+    for number, (policy, is_checked) in enumerate((("never", True), ("onRequest", True), ("unlessTrusted", False))):
+        model = ScriptedModel([call("write", path=f"{number}.py", content="print(gone)\n")], [say("Done.")])
+        patient = ToolLimits(checks=PATIENT)
+        async with situated_engine(model, tmp_path, policy=policy, limits=patient, language_servers=AUTO) as engine:
+            thread = await created(engine)
+            with anyio.fail_after(SECONDS):
+                watcher = await engine.watch(thread.id)
+                await started(engine, thread.id)
+                if policy == "unlessTrusted":
+                    asked = await question(watcher)
+                    await engine.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
+                await turn_end(watcher)
+        [told] = results(model.requests[1])
+        assert told.startswith("Created")
+        assert ("Undefined name `gone`" in told) == is_checked, policy
+
+
 def test_the_configuration_says_what_is_wrong_with_it() -> None:
     from hames.domain.errors import Misconfigured
 
@@ -308,4 +331,4 @@ def test_the_configuration_knows_the_servers_that_are_looked_for() -> None:
     from hames.config import language_servers as settings
     from hames.tools.language_servers.installed import KNOWN
 
-    assert settings.KNOWN_NAMES == {server.name for server in KNOWN}
+    assert {server.name for server in KNOWN} == settings.KNOWN_NAMES

@@ -13,8 +13,8 @@ class LanguageServerSettings(Value):
     """
 
     command: tuple[str, ...] = ()
-    """The program to start and its arguments: a path, or a name in the project's `.venv/bin` or `node_modules/.bin` or on
-    the PATH. Not needed for servers that Hames knows."""
+    """The program to start and its arguments: a path, or a name in the project's `.venv/bin` or `node_modules/.bin`, or
+    on the PATH. Not needed for servers that Hames knows."""
     extensions: tuple[str, ...] = ()
     """The file name extensions that it checks, such as `"py"`. Not needed for servers that Hames knows."""
     settings: dict[str, Json] = {}

@@ -23,11 +23,11 @@ FLOOD_BYTES = 64 << 20
 Params = dict[str, Json]
 
 
-class ServerGone(HarnessError):
+class LanguageServerGone(HarnessError):
     """It has ended, does not keep to the protocol, or did not answer in time."""
 
 
-class ServerRefused(HarnessError):
+class RequestRefused(HarnessError):
     """It answered a request with an error."""
 
 
@@ -59,7 +59,7 @@ class LanguageServerConnection:
                     return
                 for body in decoder.feed(chunk):
                     await self._receive(body)
-        except (BadFraming, msgspec.DecodeError, ServerGone, RecursionError, OSError):
+        except (BadFraming, msgspec.DecodeError, LanguageServerGone, RecursionError, OSError):
             return
         finally:
             self.closed = True
@@ -71,7 +71,7 @@ class LanguageServerConnection:
         self._bytes = 0
 
     async def request(self, method: str, params: Params, *, seconds: float) -> Json:
-        """Raises `ServerGone` and `ServerRefused`."""
+        """Raises `LanguageServerGone` and `RequestRefused`."""
         number = next(self._ids)
         reply = self._waiting[number] = _Reply()
         try:
@@ -81,13 +81,13 @@ class LanguageServerConnection:
         finally:
             del self._waiting[number]
         if reply.message is None:
-            raise ServerGone(f"no answer to {method}")
+            raise LanguageServerGone(f"no answer to {method}")
         if reply.message.get("error") is not None:
-            raise ServerRefused(str(reply.message["error"])[:200])
+            raise RequestRefused(str(reply.message["error"])[:200])
         return reply.message.get("result")
 
     async def notify(self, method: str, params: Params) -> None:
-        """Raises `ServerGone`."""
+        """Raises `LanguageServerGone`."""
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def _send(self, message: Json) -> None:
@@ -95,7 +95,7 @@ class LanguageServerConnection:
         async with self._sending:
             if self.closed or await self._process.write(data) < len(data):
                 self.closed = True
-                raise ServerGone("it does not read its input")
+                raise LanguageServerGone("it does not read its input")
 
     async def _receive(self, body: bytes) -> None:
         message = msgspec.json.decode(body)

@@ -45,10 +45,13 @@ LANGUAGE_IDS = {
     **dict.fromkeys(PYTHON, "python"),
     **dict.fromkeys(("ts", "mts", "cts"), "typescript"),
     **dict.fromkeys(("js", "mjs", "cjs"), "javascript"),
-    **{"tsx": "typescriptreact", "jsx": "javascriptreact", "rs": "rust"},
+    "tsx": "typescriptreact",
+    "jsx": "javascriptreact",
+    "rs": "rust",
     **dict.fromkeys(("c", "h"), "c"),
     **dict.fromkeys(("cc", "cpp", "cxx", "hpp", "hh", "hxx"), "cpp"),
-    **{"m": "objective-c", "mm": "objective-cpp"},
+    "m": "objective-c",
+    "mm": "objective-cpp",
 }
 
 

@@ -19,9 +19,9 @@ from hames.domain.value import Value
 from hames.ports import BackgroundProcess, Launch, Limits, Sandbox, ToolFailed
 from hames.tools.language_servers.connection import (
     LanguageServerConnection,
+    LanguageServerGone,
     Params,
-    ServerGone,
-    ServerRefused,
+    RequestRefused,
     launch_argv,
 )
 from hames.tools.language_servers.diagnostics import FileError, new_errors, read_errors
@@ -53,7 +53,7 @@ class TextEdit(Value):
     after: str | None
 
 
-class Check:
+class FileCheck:
     """Edits to be checked. `done` is set when they were, or never will be."""
 
     def __init__(self, edits: Iterable[TextEdit]) -> None:
@@ -90,15 +90,15 @@ class LanguageServer:
             limits=Limits(seconds=0),
             background=True,
         )
-        self._queue: deque[Check] = deque()
+        self._queue: deque[FileCheck] = deque()
         self._work = anyio.Event()
         self._files: OrderedDict[str, _OpenFile] = OrderedDict()
         self._published: dict[str, tuple[int | None, Json]] = {}
         self._heard = anyio.Event()
         self._pulls = False
 
-    def submit(self, edits: Iterable[TextEdit]) -> Check:
-        check = Check(edits)
+    def submit(self, edits: Iterable[TextEdit]) -> FileCheck:
+        check = FileCheck(edits)
         if self.is_over:
             check.done.set()
             return check
@@ -158,7 +158,7 @@ class LanguageServer:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[LanguageServerConnection]:
-        """Raises `ServerGone` when the server ends, and whatever a sandbox says that cannot start it."""
+        """Raises `LanguageServerGone` when the server ends, and whatever a sandbox says that cannot start it."""
         process = await self._sandbox.spawn(self._launch)
         try:
             if not isinstance(process, BackgroundProcess):
@@ -178,7 +178,7 @@ class LanguageServer:
                 except Exception as error:
                     failure = error  # a task group would wrap it
                 tasks.cancel_scope.cancel()
-            raise failure or ServerGone("it has ended")
+            raise failure or LanguageServerGone("it has ended")
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
@@ -242,7 +242,7 @@ class LanguageServer:
         changed: Params = {"changes": [{"uri": Path(edit.path).as_uri(), "type": kind}]}
         await connection.notify("workspace/didChangeWatchedFiles", changed)
 
-    async def _check_again(self, connection: LanguageServerConnection, check: Check) -> None:
+    async def _check_again(self, connection: LanguageServerConnection, check: FileCheck) -> None:
         edited = {edit.path for edit in check.edits}
         for path, file in list(self._files.items())[-CHECKED_AGAIN - len(edited) :]:
             if path in edited or file.errors is None:
@@ -278,7 +278,7 @@ class LanguageServer:
             try:
                 about: Params = {"textDocument": {"uri": file.uri}}
                 answer = await connection.request("textDocument/diagnostic", about, seconds=CHECK_SECONDS)
-            except ServerRefused:  # busy, or the file has changed
+            except RequestRefused:  # busy, or the file has changed
                 return None
             return read_errors(answer.get("items") if isinstance(answer, dict) else None, file.text)
         return await self._published_errors(file)
