@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.client_tools import client_tools
 from hames.core.context import Memory
+from hames.core.earlier_results import EarlierResults
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
@@ -244,6 +245,7 @@ class LoopThread:
             can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
+            results=EarlierResults(lambda: self._loaded.thread.state),
             runs_unasked=runs_unasked(settings.approval_policy, settings.sandbox),
         )
 
