@@ -12,7 +12,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import ModelRequest, ResultBlock, TextBlock
-from hames.ports import Models, Provider, Store
+from hames.ports import Environment, Models, Provider, Store
 from hames.sandbox.local import LocalSandbox
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import OneModel
@@ -36,6 +36,7 @@ async def situated_engine(
     compact_at: int = 0,
     max_steps: int = 60,
     limits: ToolLimits = STANDARD,
+    environment: Environment | None = None,
     language_servers: LanguageServerOptions = NO_SERVERS,
 ) -> AsyncGenerator[Engine]:
     clock, walls = SystemClock(), LocalSandbox()
@@ -55,7 +56,7 @@ async def situated_engine(
             max_steps=max_steps,
             compact_at=compact_at,
         ),
-        environment=LocalEnvironment(walls, clock, git_seconds=60),
+        environment=environment or LocalEnvironment(walls, clock, git_seconds=60, git_wait=60),
     )
     async with engine:
         yield engine

@@ -139,6 +139,7 @@ class LoopThread:
     async def _prepare(self, turn: TurnHandle, settings: Settings) -> LoopTurn:
         settings = effective(settings)
         card = self._threads.models.find(settings.model)
+        self._surroundings.look_ahead(turn, settings, self._group)
         place = self._place(turn.turn_id, settings)
         offered = await self._opened_tools(place)
         tools, not_offered = allowed_tools(offered, card, settings)
