@@ -10,7 +10,7 @@ import pytest
 
 from flint_support import talking
 from hames.domain.errors import ProviderError
-from hames.domain.events import ContextTrimmed, Noticed
+from hames.domain.events import ContextAdded, ContextTrimmed, ItemCompleted, Noticed
 from hames.domain.items import Compaction, ToolCall
 from hames.domain.request import ModelEvent, ModelRequest, UsageSeen
 from hames.domain.state import Change, Turn
@@ -73,6 +73,33 @@ async def test_old_results_are_cleared_first_and_the_latest_stay(tmp_path: Path)
     assert "tool results" in notice.message
     kept = [item.result.text for item in ended(changes).items if getattr(item, "result", None)]
     assert all("cleared" not in text for text in kept), "the log has all of it"
+
+
+async def test_the_model_is_told_once_before_its_context_is_shortened(tmp_path: Path) -> None:
+    names = fill(tmp_path, 40, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id, "Read them all.")
+    model.assert_finished()
+    order: list[str] = []
+    for event in events(changes):
+        match event:
+            case ContextAdded(text=text) if "put it into your plan" in text:
+                order.append("told")
+            case ContextTrimmed() | ItemCompleted(item=Compaction()):
+                order.append("shortened")
+            case _:
+                pass
+    assert order[:4] == ["told", "shortened", "told", "shortened"]
+    assert order == ["told", "shortened"] * (len(order) // 2) + ["told"] * (len(order) % 2)
+
+
+async def test_a_short_conversation_is_told_nothing_about_its_length(tmp_path: Path) -> None:
+    names = fill(tmp_path, 10, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine:
+        await whole_turn(engine, (await created(engine)).id, "Read them.")
+    assert not any("put it into your plan" in text for text in texts(model.requests[-1]))
 
 
 async def test_a_dozen_reads_in_one_reply_that_fill_the_window_do_not_end_the_turn(tmp_path: Path) -> None:
