@@ -19,7 +19,9 @@ from hames.cli.flags import SHARED
 from hames.config.load import BY_ENVIRONMENT, DEFAULTS, NAMES, OF_PROJECTS, Options
 from hames.config.mcp import McpServer
 from hames.config.providers import KEYS as PROVIDER_KEYS
+from hames.domain.language_servers import LanguageServerOptions, LanguageServerSettings
 from hames.domain.policy import SandboxPolicy
+from hames.tools.language_servers.installed import KNOWN
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "configuration.md"
@@ -124,7 +126,7 @@ def worded(hint: Any) -> str:
         return ", ".join(f"`{word}`" for word in get_args(hint))
     if hint == int | None:
         return 'number or `"auto"`'
-    if hint == SandboxPolicy or isinstance(hint, UnionType):
+    if hint in (SandboxPolicy, LanguageServerOptions) or isinstance(hint, UnionType):
         return "string or table"
     if hint is bool:
         return "`true` or `false`"
@@ -186,6 +188,17 @@ def page() -> str:
     defaults = {field.name: _default(field) for field in msgspec.structs.fields(McpServer)}
     servers = [(f"`{name}`", worded(fields[name]), toml(defaults[name]), said[name]) for name in defaults]
     lines += table(("key", "type", "default", "meaning"), servers)
+    lines += [
+        "## `[language_servers.NAME]`",
+        "",
+        f"In `config.toml` only. Hames knows {', '.join(f'`{server.name}`' for server in KNOWN)};",
+        "a table with one of these names changes it. See [tools](tools.md#language-servers).",
+        "",
+    ]
+    fields, said = get_type_hints(LanguageServerSettings), described(LanguageServerSettings)
+    defaults = {field.name: _default(field) for field in msgspec.structs.fields(LanguageServerSettings)}
+    checkers = [(f"`{name}`", worded(fields[name]), toml(defaults[name]), said[name]) for name in defaults]
+    lines += table(("key", "type", "default", "meaning"), checkers)
     named = ", ".join(f"`{name}`" for name in PROVIDER_KEYS)
     lines += [PROVIDERS.replace("PROVIDERS_HERE", named), EXAMPLE, ELSEWHERE]
     return "\n".join(lines).rstrip() + "\n"

@@ -7,17 +7,18 @@ from pathlib import Path
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
+from hames.domain.language_servers import LanguageServerOptions
 from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import ModelRequest, ResultBlock, TextBlock
-from hames.ports import Models, Provider, Store
+from hames.ports import Environment, Models, Provider, Store
 from hames.sandbox.local import LocalSandbox
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import OneModel
 from hames.tools.environment import LocalEnvironment
 from hames.tools.files.workspace import LocalWorkspace
-from hames.tools.registry import BuiltinTools
+from hames.tools.registry import NO_SERVERS, STANDARD, BuiltinTools, ToolLimits
 from support import NoTrust
 
 WORKSPACE_WRITE = WorkspaceWrite()
@@ -34,6 +35,9 @@ async def situated_engine(
     window: int = 200_000,
     compact_at: int = 0,
     max_steps: int = 60,
+    limits: ToolLimits = STANDARD,
+    environment: Environment | None = None,
+    language_servers: LanguageServerOptions = NO_SERVERS,
 ) -> AsyncGenerator[Engine]:
     clock, walls = SystemClock(), LocalSandbox()
     if not hasattr(model, "cards"):
@@ -43,7 +47,7 @@ async def situated_engine(
         store=store or MemoryStore(),
         models=model,
         workspace=LocalWorkspace(),
-        tools=BuiltinTools(walls, clock),
+        tools=BuiltinTools(walls, clock, limits=limits, language_servers=language_servers),
         trust=NoTrust(),
         clock=clock,
         ids=RandomIds(),
@@ -52,7 +56,7 @@ async def situated_engine(
             max_steps=max_steps,
             compact_at=compact_at,
         ),
-        environment=LocalEnvironment(walls, clock, git_seconds=60),
+        environment=environment or LocalEnvironment(walls, clock, git_seconds=60, git_wait=60),
     )
     async with engine:
         yield engine

@@ -310,7 +310,13 @@ class Toolbox:
         sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
         outputs, search = str(options.state_dir / "outputs"), options.search_command
         own = BuiltinTools(
-            sandbox, self._clock, limits=tool_limits(options), search_command=search, output_directory=outputs
+            sandbox,
+            self._clock,
+            limits=tool_limits(options),
+            search_command=search,
+            output_directory=outputs,
+            language_servers=options.language_servers,
+            search_path=os.pathsep.join((*options.extra_path, options.environment.get("PATH", ""))),
         )
         return offered_tools(options, own, sandbox.guardian), sandbox
 

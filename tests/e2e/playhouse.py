@@ -95,6 +95,10 @@ SCENES: dict[str, Scene] = {
         [say("Understood.")],
     ],
     "stuck": [[say("This takes a while."), call("shell", command="echo begun; sleep 60")], [say("Never said.")]],
+    "background": [
+        [call("shell", command="echo listening on 8000; sleep 600", background=True)],
+        [say("It runs in the background.")],
+    ],
     "flood": [[call("shell", command="seq 20000")], [say("That was a lot.")]],
     "fail": [[fail("the key was refused", status=401, info="Unauthorized")]],
     "refuse": [[fail("the model declined to answer this", info="Refusal")]],

@@ -20,6 +20,7 @@ from hames.protocols.sync.pages import FileHit, Mark, SandboxReport
 from hames.server.http.files import rank_files
 from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, usage
 from server_support import events, following, http, running
+from situated_engine import situated_engine
 from support import PlainTool, created, engine, whole_turn
 
 
@@ -262,6 +263,47 @@ async def test_git_says_what_commands_changed_in_the_folder_of_a_thread(tmp_path
         assert [(one["path"], one["kind"]) for one in answer["files"]] == [("stats.py", "modify"), ("new.txt", "add")]
         assert "-one\n+two" in answer["files"][0]["diff"]
         assert (await client.get("/threads/ses_none/git-diff")).status_code == 404
+
+
+@pytest.mark.needs("bwrap")
+async def test_background_processes_are_listed_with_the_end_of_their_output_and_ended(tmp_path: Path) -> None:
+    lines = "for n in $(seq 3000); do echo line $n; done; exec sleep 600"
+    model = ScriptedModel([call("shell", command=lines, background=True)], [say("It runs.")])
+    async with (
+        situated_engine(model, tmp_path) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+    ):
+        thread = (await created(house)).id
+        assert (await client.get(f"/threads/{thread}/processes")).json() == {"processes": []}
+        await whole_turn(house, thread)
+        [one] = (await client.get(f"/threads/{thread}/processes", timeout=60)).json()["processes"]
+        assert (one["number"], one["command"], one["running"], one["exitCode"]) == (1, lines, True, None)
+        assert one["tail"].startswith("line ")
+        assert one["tail"].endswith("line 2999\nline 3000\n")
+        assert 7_000 < len(one["tail"]) <= 8_000
+        [ended] = (await client.post(f"/threads/{thread}/processes/1/end", json={}, timeout=60)).json()["processes"]
+        assert not ended["running"]
+        again = await client.post(f"/threads/{thread}/processes/1/end", json={})
+        assert (again.status_code, "runs no process 1" in again.text) == (400, True)
+        assert (await client.post(f"/threads/{thread}/processes/x/end", json={})).status_code == 400
+        assert (await client.get("/threads/ses_none/processes")).status_code == 404
+
+
+async def test_what_fills_the_window_is_told_over_http(tmp_path: Path) -> None:
+    model = ScriptedModel([say("One.")])
+    async with (
+        engine(model, clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data") as server,
+        http(server) as client,
+    ):
+        thread = (await created(house)).id
+        await whole_turn(house, thread, "word " * 4_000)
+        found = (await client.get(f"/threads/{thread}/context")).json()
+        assert found["parts"][0]["name"] == "user messages"
+        assert found["parts"][0]["tokens"] > 1_000
+        assert found["window"] >= found["limit"] > 0
+        assert (await client.get("/threads/ses_none/context")).status_code == 404
 
 
 @pytest.mark.parametrize("token", [None, "a-long-enough-token-for-a-test-0123456789"])

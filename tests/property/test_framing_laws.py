@@ -1,8 +1,12 @@
 """Framing does not care how bytes are cut."""
 
+from contextlib import suppress
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hames.codecs.content_length import BadFraming, ContentLengthDecoder, encode_message
 from hames.codecs.lines import Line, LineDecoder, TooLong
 
 LIMIT = 12
@@ -41,3 +45,27 @@ def test_every_line_over_the_limit_is_reported_exactly_once(sizes: list[int]) ->
     stream = b"".join(b"x" * size + b"\n" for size in sizes)
     expected = [TooLong(limit=LIMIT) if size > LIMIT else b"x" * size for size in sizes if size]
     assert decoded([stream]) == expected
+
+
+@given(st.lists(st.binary(max_size=30)), st.data())
+def test_messages_with_a_content_length_come_apart_however_they_are_cut(
+    bodies: list[bytes], data: st.DataObject
+) -> None:
+    whole = b"".join(encode_message(body) for body in bodies)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
+    decoder = ContentLengthDecoder()
+    chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    assert [body for chunk in chunks for body in decoder.feed(chunk)] == bodies
+
+
+@given(st.binary())
+def test_bytes_that_are_no_messages_are_refused_or_waited_for(noise: bytes) -> None:
+    decoder = ContentLengthDecoder(max_body_bytes=100)
+    with suppress(BadFraming):
+        decoder.feed(noise)
+
+
+def test_a_message_or_a_header_that_is_too_long_is_refused_before_it_is_there() -> None:
+    for noise in (b"Content-Length: 101\r\n\r\n", b"x" * 5_000, b"Content-Length: -1\r\n\r\n", b"Other: 1\r\n\r\n"):
+        with pytest.raises(BadFraming):
+            ContentLengthDecoder(max_body_bytes=100).feed(noise)

@@ -1,6 +1,8 @@
 """A conversation that grows too long is shortened in steps. A window that is really full never ends a turn."""
 
+import re
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -8,11 +10,12 @@ import pytest
 
 from flint_support import talking
 from hames.domain.errors import ProviderError
-from hames.domain.events import ContextTrimmed, Noticed
-from hames.domain.items import Compaction
+from hames.domain.events import ContextAdded, ContextTrimmed, ItemCompleted, Noticed
+from hames.domain.items import Compaction, ToolCall
 from hames.domain.request import ModelEvent, ModelRequest, UsageSeen
 from hames.domain.state import Change, Turn
 from hames.domain.usage import Usage
+from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import ScriptedModel, Step, call, say, usage
 from situated_engine import results, situated_engine, size, texts
 from support import created, events, whole_turn
@@ -70,6 +73,33 @@ async def test_old_results_are_cleared_first_and_the_latest_stay(tmp_path: Path)
     assert "tool results" in notice.message
     kept = [item.result.text for item in ended(changes).items if getattr(item, "result", None)]
     assert all("cleared" not in text for text in kept), "the log has all of it"
+
+
+async def test_the_model_is_told_once_before_its_context_is_shortened(tmp_path: Path) -> None:
+    names = fill(tmp_path, 40, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id, "Read them all.")
+    model.assert_finished()
+    order: list[str] = []
+    for event in events(changes):
+        match event:
+            case ContextAdded(text=text) if "put it into your plan" in text:
+                order.append("told")
+            case ContextTrimmed() | ItemCompleted(item=Compaction()):
+                order.append("shortened")
+            case _:
+                pass
+    assert order[:4] == ["told", "shortened", "told", "shortened"]
+    assert order == ["told", "shortened"] * (len(order) // 2) + ["told"] * (len(order) % 2)
+
+
+async def test_a_short_conversation_is_told_nothing_about_its_length(tmp_path: Path) -> None:
+    names = fill(tmp_path, 10, 4_000)
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with situated_engine(model, tmp_path, compact_at=20_000) as engine:
+        await whole_turn(engine, (await created(engine)).id, "Read them.")
+    assert not any("put it into your plan" in text for text in texts(model.requests[-1]))
 
 
 async def test_a_dozen_reads_in_one_reply_that_fill_the_window_do_not_end_the_turn(tmp_path: Path) -> None:
@@ -202,3 +232,45 @@ async def test_a_client_is_told_what_fills_the_window(tmp_path: Path) -> None:
     assert parts["tool results"]["count"] == 24
     assert sum(part["tokens"] for part in found["parts"]) == pytest.approx(found["tokens"], rel=0.3)
     assert found["shortened"] == ["old tool results but the last 5"]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
+async def test_a_cleared_result_can_be_read_again_without_calling_the_tool_again(
+    tmp_path: Path, *, restarted: bool
+) -> None:
+    names, store = fill(tmp_path, 24, 4_000), MemoryStore()
+    model = SmallWindow(*([call("read", path=name)] for name in names), [say("Done.")], window=100_000)
+    async with AsyncExitStack() as engines:
+        engine = await engines.enter_async_context(situated_engine(model, tmp_path, store=store, compact_at=20_000))
+        thread = (await created(engine)).id
+        await whole_turn(engine, thread, "Read them all.")
+        (tmp_path / names[0]).unlink()  # so that only the log has it
+        [path] = re.findall(r"all of it can be read with the path (result:\S+) ", results(model.requests[-1])[0])
+        if restarted:
+            await engines.aclose()
+            engine = await engines.enter_async_context(situated_engine(model, tmp_path, store=store, compact_at=20_000))
+        model.add(
+            [call("read", path=path, offset=3, limit=2)],
+            [call("Read", file_path=f"{tmp_path}/{path}")],
+            [call("read", path="result:item_unknown")],
+            [say("Done.")],
+        )
+        await whole_turn(engine, thread, "Read the first again.")
+    model.assert_finished()
+    page, whole, unknown = results(model.requests[-1])[-3:]
+    assert page.startswith("     3\t     3\t0123456789 abcdefg\n")
+    assert page.endswith("[lines 3 to 4 of 211; go on with offset 5; no newline at the end of the file]")
+    assert "This is file 0." in whole
+    assert whole.count("0123456789") == 210
+    assert "no file" in unknown
+
+
+async def test_results_of_another_thread_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("mine\n")
+    model = ScriptedModel([call("read", path="a.txt")], [say("Done.")])
+    async with situated_engine(model, tmp_path) as engine:
+        changes = await whole_turn(engine, (await created(engine)).id)
+        [item] = [item for item in ended(changes).items if isinstance(item, ToolCall)]
+        model.add([call("read", path=f"result:{item.id}")], [say("Done.")])
+        await whole_turn(engine, (await created(engine)).id)
+    assert "no file" in results(model.requests[-1])[-1]

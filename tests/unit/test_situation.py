@@ -2,11 +2,14 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
+from anyio.lowlevel import checkpoint
 
 from hames.clock_and_ids import SystemClock
 from hames.domain.commands import ChangeSettings, CompactThread, ForkThread, ListProcesses, ResumeThread
@@ -18,6 +21,7 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, San
 from hames.domain.processes import ProcessList
 from hames.domain.request import ModelRequest
 from hames.domain.state import ThreadState
+from hames.ports import Glance
 from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -311,9 +315,65 @@ async def test_a_repository_runs_no_program_when_its_state_is_looked_at(reposito
         config.write(HOSTILE.format(made=made, hooks=tmp_path))
     (repository / ".gitattributes").write_text("* filter=evil diff=evil\n")
     (repository / "cart.py").write_text("total = 7\n")
-    facts = await LocalEnvironment(LocalSandbox(), SystemClock()).describe(str(repository))
-    assert facts.branch == "main"
+    environment = LocalEnvironment(LocalSandbox(), SystemClock(), git_seconds=60)
+    assert (await environment.describe(str(repository))).branch == "main"
+    await environment.git_state(str(repository))
     assert not made.exists()
+
+
+class LateGit(LocalEnvironment):
+    """Git answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(LocalSandbox(), SystemClock(), git_wait=0)
+        self.may_answer, self.answered = anyio.Event(), anyio.Event()
+
+    async def git_state(self, cwd: str) -> str:
+        await self.may_answer.wait()
+        self.answered.set()
+        return "2 files changed"
+
+
+class AnswersDuringTools(LateGit):
+    async def look(self, cwd: str, files: Sequence[str]) -> Glance:
+        self.may_answer.set()
+        await self.answered.wait()
+        await checkpoint()
+        return await super().look(cwd, files)
+
+
+@pytest.mark.parametrize("kind", [LateGit, AnswersDuringTools], ids=["with the next prompt", "with the next results"])
+async def test_the_first_prompt_does_not_wait_for_git_and_its_answer_is_told_once(
+    repository: Path, kind: type[LateGit]
+) -> None:
+    model = ScriptedModel(*([call("list")], [say("Hello.")]) * 2) if kind is AnswersDuringTools else None
+    model = model or ScriptedModel([say("Hello.")], [say("Hello.")], [say("Hello.")])
+    environment = kind()
+    async with situated_engine(model, repository, environment=environment) as engine:
+        thread = (await created(engine)).id
+        with anyio.fail_after(60):
+            await whole_turn(engine, thread, "one")
+            environment.may_answer.set()
+            await environment.answered.wait()
+            await checkpoint()
+            await whole_turn(engine, thread, "two")
+            if kind is LateGit:
+                await whole_turn(engine, thread, "three")
+    assert "Git: branch main\n" in texts(model.requests[0])[0]
+    assert not any("files changed" in text for text in texts(model.requests[0]))
+    for request in model.requests[1:]:
+        [told] = [text for text in texts(request) if "2 files changed" in text]
+        assert "Git, before your first step: 2 files changed." in told
+    for before, after in pairwise(model.requests):
+        assert str(after.messages).startswith(str(before.messages)[:-3]), "nothing before it moves"
+
+
+async def test_git_that_is_still_asked_ends_with_the_engine(repository: Path) -> None:
+    environment = LateGit()
+    with anyio.fail_after(60):
+        async with situated_engine(ScriptedModel([say("Hello.")]), repository, environment=environment) as engine:
+            await whole_turn(engine, (await created(engine)).id, "one")
+    assert not environment.answered.is_set()
 
 
 def test_a_head_that_is_no_file_is_not_waited_for(repository: Path) -> None:

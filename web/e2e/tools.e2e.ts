@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { axe } from "./axe.js";
 import { House, python } from "./house.js";
 import { ask, box, eventually, open, talk } from "./stage.js";
 
@@ -73,6 +74,39 @@ describe.skipIf(python() === undefined)("tool calls", () => {
       true,
     );
     expect(await opened.evaluate(() => document.contentType)).toBe("text/plain");
+  });
+
+  test("background processes are listed with what they print, and can be ended", async () => {
+    const { page, thread } = await onThread();
+    await ask(page, "background please");
+    const yes = page.getByRole("button", { name: /^Yes, once/ });
+    await yes.or(talk(page).getByText("It runs in the background.")).first().waitFor();
+    if (await yes.isVisible()) await yes.click();
+    await talk(page).getByText("It runs in the background.").waitFor();
+    await ask(page, "/ps");
+    const panel = page.getByRole("complementary", { name: "Processes" });
+    await panel.getByText("listening on 8000", { exact: true }).waitFor();
+    await panel.getByText(/Process 1 · running for/).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await panel.getByRole("button", { name: "End process 1" }).click();
+    await panel.getByText(/Process 1 · (ended|exit code)/).waitFor();
+    await eventually(async () => (await house.api.processes(thread.id)).map(({ running }) => running), [false]);
+    await page.keyboard.press("Escape");
+    await eventually(() => panel.count(), 0);
+  });
+
+  test("what fills the model's context is shown, and changes with the conversation", async () => {
+    const { page } = await onThread();
+    await ask(page, "hello please");
+    await talk(page).getByText("Hello. What shall we do?").waitFor();
+    await page.getByRole("button", { name: "More" }).click();
+    await page.getByRole("menuitem", { name: /^Context/ }).click();
+    const panel = page.getByRole("complementary", { name: "Context" });
+    await panel.getByText(/^About .* tokens are in use/).waitFor();
+    await panel.getByRole("rowheader", { name: /^user messages \(1\)/ }).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await ask(page, "hello again");
+    await panel.getByRole("rowheader", { name: /^user messages \(2\)/ }).waitFor();
   });
 
   test("an artifact that is gone says so", async () => {

@@ -13,12 +13,14 @@ from msgspec.structs import replace
 
 from hames.config import words
 from hames.config.credentials import Credentials
+from hames.config.language_servers import language_servers
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.config.providers import read_providers
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
+from hames.domain.language_servers import LanguageServerOptions
 from hames.domain.policy import (
     ApprovalPolicy,
     SandboxPolicy,
@@ -88,6 +90,9 @@ class Options(Value):
     """A program with arguments that searches the web, for models whose service cannot. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers whose tools the model can use, by name."""
+    language_servers: LanguageServerOptions = LanguageServerOptions()
+    """Whether the project's language servers check edited files: `"auto"` (where commands run without a question),
+    `"on"`, `"off"`, or a table of servers."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}
@@ -117,6 +122,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "max_processes": (int, 4096),
     "search_command": (list, []),
     "mcp_servers": (dict, {}),
+    "language_servers": ((str, dict), "auto"),
 }
 """The keys of the configuration files: what a value may be, and the default."""
 NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
@@ -230,6 +236,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         max_processes=valued("max_processes", lambda setting: _limit("max_processes", setting)) or 0,
         search_command=valued("search_command", _search_command),
         mcp_servers=valued("mcp_servers", _mcp_servers),
+        language_servers=valued("language_servers", lambda one: language_servers(one.value, one.origin)),
         own_providers=own_providers,
         settings=settings,
         untrusted=untrusted,

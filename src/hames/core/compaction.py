@@ -29,6 +29,9 @@ SUMMARY_CHARS = 1 << 20
 """Beyond what that many tokens can be: a service that says more does not stop by itself."""
 RESULTS_KEPT = 5
 """How many of the latest tool results stay whole when old ones are cleared."""
+NEARLY_FULL = (0.85, 0.97)
+"""Between these parts of the limit the model is told, so that it can write down what it will need. Beyond, the words
+themselves would be too much."""
 ENOUGH = 0.6
 """Clearing old results suffices if it brings the context below this part of the limit. Otherwise it would be needed
 again a few steps later, and each time the service's cache of the conversation is lost."""
@@ -65,6 +68,20 @@ def due(turn: LoopTurn) -> bool:
     return _tokens(turn, turn.handle.state, last=True) > limit(turn)
 
 
+def nearly_due(turn: LoopTurn) -> str:
+    """What to tell the model when its context is about to be shortened; empty: nothing. It is told once each time."""
+    if not turn.compacts or turn.gauge.told_nearly_full:
+        return ""
+    used, most = _tokens(turn, turn.handle.state, last=True), limit(turn)
+    if not most * NEARLY_FULL[0] <= used <= most * NEARLY_FULL[1]:
+        return ""
+    turn.gauge.told_nearly_full = True
+    return (
+        f"This conversation has about {used:,} tokens. From {most:,} on, old tool results are no longer shown to you,"
+        " and then it is summarised. If you found something that you will need, say it or put it into your plan now."
+    )
+
+
 async def make_room(turn: LoopTurn, *, refused: bool = False) -> bool:
     """Shows the model less of its past. False if there is nothing left that could be left out.
 
@@ -73,6 +90,7 @@ async def make_room(turn: LoopTurn, *, refused: bool = False) -> bool:
     if refused:
         turn.gauge.refused(messages(turn.handle.state, turn.memory))
     turn.made_room_at = turn.step
+    turn.gauge.told_nearly_full = False
     before = _tokens(turn, turn.handle.state, last=not refused)
     cleared = _trimmed(turn, RESULTS_KEPT, 0)
     if _shortens(turn, cleared) and _tokens(turn, cleared) <= limit(turn) * ENOUGH:

@@ -8,6 +8,7 @@ import base64
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from hames.core.earlier_results import result_path
 from hames.core.kept_facts import kept_facts
 from hames.core.shortening import cut, cut_arguments, extract
 from hames.domain import pictures
@@ -111,11 +112,12 @@ class Trim:
             return False
         return turn.id in self._older or (turn.id == self.event.turn_id and step <= self.event.step)
 
-    def block(self, block: Block) -> Block:
-        """A block of a step that is covered."""
+    def block(self, block: Block, item: ToolItem | None = None) -> Block:
+        """A block of a step that is covered. `item`: whose result it is."""
         match block:
             case ResultBlock(call=call, text=text):
-                short = self._cut(text) if call.id in self._results_kept else extract(text)
+                name = result_path(item)
+                short = self._cut(text, name) if call.id in self._results_kept else extract(text, name)
                 pictures = block.pictures if call.id in self._results_kept and not self.max_chars else ()
                 return ResultBlock(call=call, text=short, failed=block.failed, pictures=pictures)
             case TextBlock(text=text):
@@ -127,8 +129,8 @@ class Trim:
             case _:
                 return block
 
-    def _cut(self, text: str) -> str:
-        return cut(text, self.max_chars) if self.max_chars else text
+    def _cut(self, text: str, name: str = "") -> str:
+        return cut(text, self.max_chars, name) if self.max_chars else text
 
 
 def messages(state: ThreadState, memory: Memory | None = None) -> tuple[Message, ...]:
@@ -213,9 +215,14 @@ def _turn(turn: Turn, after: int, trim: Trim) -> Iterator[Spoken]:
         back: list[Block] = [_result_block(call, step.answers.get(call.id)) for call in step.calls]
         back += [block for _, blocks in step.added for block in blocks]
         if trim.covers(turn, number):
-            said, back = [trim.block(block) for block in said], [trim.block(block) for block in back]
+            said = [trim.block(block) for block in said]
+            back = [trim.block(block, _answer(step, block)) for block in back]
         yield "assistant", said
         yield "user", back
+
+
+def _answer(step: _Step, block: Block) -> ToolItem | None:
+    return step.answers.get(block.call.id) if isinstance(block, ResultBlock) else None
 
 
 def _result_block(call: Call, item: ToolItem | None) -> ResultBlock:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.client_tools import client_tools
 from hames.core.context import Memory
+from hames.core.earlier_results import EarlierResults
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
@@ -28,6 +29,7 @@ from hames.domain.items import UserMessage
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.processes import ended_note
 from hames.domain.project_notes import Note, complaint
+from hames.domain.rulings import runs_unasked
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.situation import can_leave_sandbox
 from hames.domain.state import ThreadState
@@ -143,6 +145,7 @@ class LoopThread:
     async def _prepare(self, turn: TurnHandle, settings: Settings) -> LoopTurn:
         settings = effective(settings)
         card = self._threads.models.find(settings.model)
+        self._surroundings.look_ahead(turn, settings, self._group)
         place = self._place(turn.turn_id, settings)
         offered = await self._opened_tools(place)
         tools, not_offered = allowed_tools(offered, card, settings)
@@ -249,6 +252,8 @@ class LoopThread:
             can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
+            results=EarlierResults(lambda: self._loaded.thread.state),
+            runs_unasked=runs_unasked(settings.approval_policy, settings.sandbox),
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

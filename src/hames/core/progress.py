@@ -6,6 +6,7 @@ Each remark is a note to the model, made once or a few times and never for ever:
 import re
 from collections.abc import Sequence
 
+from hames.core import compaction
 from hames.core.kept_facts import latest_plan, plan_text
 from hames.core.turn import LoopTurn
 from hames.domain.errors import EmptyReply, RepeatedFailure, ReplyCutOff
@@ -60,6 +61,8 @@ class Progress:
             notes.append(
                 f"{steps_left} model calls are left in this turn. Finish what matters most, and say what is left."
             )
+        if turn.supervises and (words := compaction.nearly_due(turn)):
+            notes.append(words)
         if notes:
             await self.tell(*notes)
 

@@ -10,8 +10,8 @@ EXTRACT_CHARS = 400
 """Of an old tool result: its beginning says what it is, its end how it went."""
 
 
-def cut(text: str, limit: int) -> str:
-    """At most about `limit` characters.
+def cut(text: str, limit: int, name: str = "") -> str:
+    """At most about `limit` characters. `name` is where all of it can be read.
 
     >>> cut("abcdefghij" * 30, 20)
     'abcdefghij\\n[… 280 characters left out to save space …]\\nabcdefghij'
@@ -20,16 +20,18 @@ def cut(text: str, limit: int) -> str:
         return text
     half = limit // 2
     gone = len(text) - 2 * half
-    return f"{text[:half]}\n[… {gone:,} characters left out to save space …]\n{text[len(text) - half :]}"
+    whole = f"; all of it can be read with the path {name}" if name else ""
+    return f"{text[:half]}\n[… {gone:,} characters left out to save space{whole} …]\n{text[len(text) - half :]}"
 
 
-def extract(text: str) -> str:
-    """What stays of an old tool result."""
+def extract(text: str, name: str = "") -> str:
+    """What stays of an old tool result. `name` is the path under which `read` shows all of it; empty: there is none."""
     if len(text) <= EXTRACT_CHARS * 2:
         return text
     half = EXTRACT_CHARS // 2
     gone = len(text) - 2 * half
-    mark = f"[… old result: {gone:,} characters cleared to save space; call the tool again if you need them …]"
+    whole = f"all of it can be read with the path {name}" if name else "call the tool again if you need them"
+    mark = f"[… old result: {gone:,} characters cleared to save space; {whole} …]"
     return f"{text[:half]}\n{mark}\n{text[len(text) - half :]}"
 
 

@@ -7,6 +7,8 @@ bytes, also after a restart and in a fork.
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
 
+import anyio
+from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hames.domain.events import ContextAdded
@@ -33,8 +35,16 @@ class Surroundings:
         self._ended = ended
         self._stamps: dict[str, str] = {}
         """The files that the model knows, and how they were when it last saw them or was told of a change."""
+        self._git: _GitLook | None = None
+        """Until its answer was told."""
         self._files: dict[str, None] | None = None
         """Those files, the latest last; None: the log has not been searched for them."""
+
+    def look_ahead(self, turn: TurnHandle, settings: Settings, tasks: TaskGroup) -> None:
+        """Begins to ask git before the first prompt, beside everything else that has to be done for it."""
+        if self._environment is not None and turn.state.situation is None and self._git is None:
+            self._git = _GitLook(self._environment, settings.cwd)
+            tasks.start_soon(self._git.run)
 
     @property
     def told(self) -> bool:
@@ -47,6 +57,10 @@ class Surroundings:
         known = turn.state.situation
         if known is None:
             facts = await self._environment.describe(settings.cwd)
+            if facts.branch and self._git is not None and self._git.cwd == settings.cwd:
+                with anyio.move_on_after(self._environment.git_wait):
+                    await self._git.done.wait()
+                facts = replace(facts, git_state=self._take_git())
             now = _situation(settings, facts)
             await self._add(turn, describe(now), now)
             return
@@ -58,7 +72,8 @@ class Surroundings:
         facts = replace(known.facts, date=glance.date, branch=glance.branch)
         now = _situation(settings, facts)
         changed = _files_changed(self._changed(turn, glance), settings.cwd)
-        if words := "\n".join(part for part in (describe_changes(known, now), changed, self._processes()) if part):
+        parts = (describe_changes(known, now), changed, self._late_git(settings), self._processes())
+        if words := "\n".join(part for part in parts if part):
             await self._add(turn, words, now)
 
     async def after_tools(self, turn: TurnHandle, settings: Settings) -> None:
@@ -70,9 +85,28 @@ class Surroundings:
         glance = await self._environment.look(settings.cwd, list(self._files or ()))
         branch = branch_change(known.facts.branch, glance.branch)
         changed = [path for path in self._changed(turn, glance) if path not in own]
-        parts = [note(*branch) if branch else "", _files_changed(changed, settings.cwd), self._processes()]
+        parts = [
+            note(*branch) if branch else "",
+            _files_changed(changed, settings.cwd),
+            self._late_git(settings),
+            self._processes(),
+        ]
         if words := "\n".join(part for part in parts if part):
             await self._add(turn, words, replace(known, facts=replace(known.facts, branch=glance.branch)))
+
+    def _take_git(self) -> str:
+        """What git said, if it has; once."""
+        git = self._git
+        if git is None or not git.done.is_set():
+            return ""
+        self._git = None
+        return git.state
+
+    def _late_git(self, settings: Settings) -> str:
+        if self._git is not None and self._git.cwd != settings.cwd:
+            self._git = None
+        state = self._take_git()
+        return note(f"Git, before your first step: {state}.") if state else ""
 
     def _processes(self) -> str:
         words = self._ended()
@@ -108,6 +142,20 @@ class Surroundings:
 
     async def _add(self, turn: TurnHandle, text: str, situation: Situation) -> None:
         await turn.emit(ContextAdded(turn_id=turn.turn_id, step=turn.step, text=text, situation=situation))
+
+
+class _GitLook:
+    def __init__(self, environment: Environment, cwd: str) -> None:
+        self.cwd = cwd
+        self.done = anyio.Event()
+        self.state = ""
+        self._environment = environment
+
+    async def run(self) -> None:
+        try:
+            self.state = await self._environment.git_state(self.cwd)
+        finally:
+            self.done.set()
 
 
 def _situation(settings: Settings, facts: Facts) -> Situation:

@@ -69,6 +69,8 @@ class ContextGauge:
         self.chars_per_token = CHARS_PER_TOKEN
         self.refused_at: int | None = None
         """The smallest request, in our tokens, that the service found too long."""
+        self.told_nearly_full = False
+        """The model knows that its context is about to be shortened."""
         self.fixed_chars = 0
         """Of the system prompt and the tools, in the last request."""
         self.tools_chars = 0

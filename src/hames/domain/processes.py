@@ -15,6 +15,8 @@ class ProcessStatus(Value):
     output_bytes: int
     exit_code: int | None = None
     """Negative for a signal. None while it runs."""
+    tail: str = ""
+    """The end of its output, whoever has read it."""
 
 
 class ProcessList(Value):

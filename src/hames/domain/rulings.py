@@ -106,6 +106,11 @@ def depends_on_trust(policy: ApprovalPolicy, sandbox: SandboxPolicy) -> bool:
     return policy == "unlessTrusted" or (policy == "onRequest" and not _isolated(sandbox))
 
 
+def runs_unasked(policy: ApprovalPolicy, sandbox: SandboxPolicy) -> bool:
+    """Whether nobody is asked about a command that stays in its sandbox."""
+    return policy == "never" or (policy == "onRequest" and _isolated(sandbox))
+
+
 def _isolated(sandbox: SandboxPolicy) -> bool:
     """Whether a sandbox, ours or somebody else's, holds what runs."""
     return not isinstance(sandbox, DangerFullAccess)

@@ -62,6 +62,12 @@ class ToolSpec(Value):
     """It only looks: calls beside each other in a reply may run at the same time."""
 
 
+class PastResults(Protocol):
+    """The results of earlier tool calls of a thread, by the paths that the model is told."""
+
+    def find(self, path: str) -> str | None: ...
+
+
 class Place(Value):
     """Where a tool runs. `workspace` bounds its files; `cwd` is where relative paths start."""
 
@@ -77,6 +83,9 @@ class Place(Value):
     """Whether a person may let a command out of the sandbox. Where nobody can, no error suggests it."""
     readable: tuple[str, ...] = ()
     """Directories outside the workspace whose files may be read."""
+    results: PastResults | None = None
+    runs_unasked: bool = False
+    """Whether any command runs in the sandbox without a question."""
 
 
 class Ask(Protocol):

@@ -142,7 +142,16 @@ class Environment(Protocol):
     It starts no program that a file of the workspace could name outside of a sandbox.
     """
 
-    async def describe(self, cwd: str) -> Facts: ...
+    git_wait: float
+    """How many seconds the first request waits for `git_state`. Later it is told with the results of a tool."""
+
+    async def describe(self, cwd: str) -> Facts:
+        """Everything that no program has to be started for."""
+        ...
+
+    async def git_state(self, cwd: str) -> str:
+        """What git says of uncommitted changes, in words; empty if it says nothing in time."""
+        ...
 
     async def look(self, cwd: str, files: Sequence[str]) -> Glance:
         """Called before every step: it only looks at files. Paths are absolute."""

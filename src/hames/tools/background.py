@@ -31,6 +31,8 @@ class BackgroundLimits(Value):
     kept_bytes: int = 1 << 20
     """Of output that the model has not read."""
     told_bytes: int = 30_000
+    tail_bytes: int = 8_000
+    """Of output, for people who look at it."""
 
 
 class RunningCommand:
@@ -57,6 +59,7 @@ class RunningCommand:
         self._started = clock.monotonic()
         self._ended: float | None = None
         self._unread = bytearray()
+        self._tail = b""
         self._dropped = 0
         self._plain = PlainOutput()
         self._spool = OutputSpool(files, limits.told_bytes)
@@ -90,10 +93,21 @@ class RunningCommand:
             seconds=round(until - self._started, 1),
             output_bytes=self.bytes_seen,
             exit_code=self.code,
+            tail=self._tail_text(),
         )
+
+    def _tail_text(self) -> str:
+        """Whole lines, if there are any."""
+        kept, limit = self._tail, self._limits.tail_bytes
+        if len(kept) > limit:
+            kept = kept[-limit:]
+            kept = kept[kept.find(b"\n", 0, -1) + 1 :]
+        return plain(kept).decode("utf-8", "replace").replace("\0", "␀")
 
     def feed(self, chunk: bytes) -> None:
         self.bytes_seen += len(chunk)
+        # One byte more than is shown tells that there was more.
+        self._tail = (self._tail + chunk)[-self._limits.tail_bytes - 1 :]
         self._unread += chunk
         if (surplus := len(self._unread) - self._limits.kept_bytes) > 0:
             # Cut where a line ends, if there is one nearby.

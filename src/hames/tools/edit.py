@@ -16,7 +16,7 @@ from hames.tools.files.apply_changes import MAX_BYTES
 from hames.tools.files.missing import no_file
 from hames.tools.files.places import PATH, Spot, locate, relative
 from hames.tools.files.texts import Text, decoded, lines_of
-from hames.tools.works import Changing, Seen, off_the_loop
+from hames.tools.works import Changing, EditCheck, Seen, off_the_loop
 
 LISTED_PLACES = 10
 COMPARED_LINES = 10_000
@@ -54,13 +54,14 @@ class EditTool:
         changes_files=True,
     )
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, check: EditCheck | None = None) -> None:
         self._seen = seen
+        self._check = check
 
     async def prepare(self, job: Job) -> Work:
         given = job.arguments
         wanted = Replacement(old=given["old_string"], new=given["new_string"], every=given.get("replace_all", False))
-        return await prepare_edits(job, self._seen, [wanted])
+        return await prepare_edits(job, self._seen, [wanted], self._check)
 
 
 class MultiEditTool:
@@ -98,15 +99,16 @@ class MultiEditTool:
         offered=False,
     )
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, check: EditCheck | None = None) -> None:
         self._seen = seen
+        self._check = check
 
     async def prepare(self, job: Job) -> Work:
         edits = [
             Replacement(old=one["old_string"], new=one["new_string"], every=one.get("replace_all", False))
             for one in job.arguments["edits"]
         ]
-        return await prepare_edits(job, self._seen, edits)
+        return await prepare_edits(job, self._seen, edits, self._check)
 
 
 class Replacement(Value):
@@ -115,7 +117,7 @@ class Replacement(Value):
     every: bool = False
 
 
-async def prepare_edits(job: Job, seen: Seen, edits: Sequence[Replacement]) -> Work:
+async def prepare_edits(job: Job, seen: Seen, edits: Sequence[Replacement], check: EditCheck | None = None) -> Work:
     """Raises `ToolFailed` for an edit that fits nowhere, or in several places."""
     spot = locate(job.place, job.arguments["path"])
     name = relative(job.place, spot.absolute)
@@ -126,7 +128,9 @@ async def prepare_edits(job: Job, seen: Seen, edits: Sequence[Replacement]) -> W
     if text is None:
         raise NotRegular(f"{name!r} is not a text file")
     stale = seen.is_stale(spot.absolute, before)
-    return await off_the_loop(lambda: Changing(job, _draft(job.place, spot, text, edits, before, stale=stale), seen))
+    return await off_the_loop(
+        lambda: Changing(job, _draft(job.place, spot, text, edits, before, stale=stale), seen, check)
+    )
 
 
 def _draft(place: Place, spot: Spot, text: Text, edits: Sequence[Replacement], before: bytes, *, stale: bool) -> Draft:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from msgspec.structs import replace
 
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly
@@ -33,8 +32,10 @@ ENTRIES = 40
 """So many names at the top of the working directory are told."""
 NAME_CHARS = 60
 UNTOLD = frozenset({".git", ".harness", ".DS_Store", "__pycache__", "node_modules"})
-GIT_SECONDS = 1.0
-"""A large repository takes longer, and its state is not told: the model can ask git itself."""
+GIT_SECONDS = 10.0
+"""A huge repository takes longer, and its state is not told: the model can ask git itself."""
+GIT_WAIT_SECONDS = 0.05
+"""How long the first request waits for git. In a sandbox that was used before, git takes 0.03 s."""
 GIT_BYTES = 1 << 20
 GIT_STATUS = (
     "-c",
@@ -55,18 +56,22 @@ class LocalEnvironment:
     """Implements `ports.Environment`. `git_seconds` is how long git may take for the state of the repository."""
 
     def __init__(
-        self, sandbox: Sandbox, clock: Clock, *, extra_path: Sequence[str] = (), git_seconds: float = GIT_SECONDS
+        self,
+        sandbox: Sandbox,
+        clock: Clock,
+        *,
+        extra_path: Sequence[str] = (),
+        git_seconds: float = GIT_SECONDS,
+        git_wait: float = GIT_WAIT_SECONDS,
     ) -> None:
+        self.git_wait = git_wait
         self._git_seconds = git_seconds
         self._sandbox = sandbox
         self._clock = clock
         self._path = os.pathsep.join((*extra_path, PATH))
 
     async def describe(self, cwd: str) -> Facts:
-        facts = await anyio.to_thread.run_sync(self._facts, cwd, abandon_on_cancel=True)
-        if not facts.branch:
-            return facts
-        return replace(facts, git_state=await self._git_state(cwd))
+        return await anyio.to_thread.run_sync(self._facts, cwd, abandon_on_cancel=True)
 
     def _facts(self, cwd: str) -> Facts:
         names, more = _entries(cwd)
@@ -89,9 +94,9 @@ class LocalEnvironment:
     def _date(self) -> str:
         return time.strftime("%Y-%m-%d", time.localtime(self._clock.now_ms() / 1000))
 
-    async def _git_state(self, cwd: str) -> str:
+    async def git_state(self, cwd: str) -> str:
         git = find_program("git", path=PATH, workspace=cwd)
-        if not git:
+        if not git or not await anyio.to_thread.run_sync(git_branch, cwd, abandon_on_cancel=True):
             return ""
         limits = Limits(seconds=self._git_seconds + 1)
         launch = Launch(argv=(git, *GIT_STATUS), cwd=cwd, workspace=cwd, policy=ReadOnly(), limits=limits)

@@ -13,7 +13,7 @@ from hames.tools.files.texts import Text, decoded
 from hames.tools.patches import begin_patch, unified
 from hames.tools.patches.hunks import FilePatch, apply_hunks
 from hames.tools.patches.wrapping import unwrapped
-from hames.tools.works import Changing, Seen, off_the_loop
+from hames.tools.works import Changing, EditCheck, Seen, off_the_loop
 
 MAX_FILES = 200
 CHECKED_FILES = 20
@@ -42,11 +42,12 @@ class PatchTool:
         changes_files=True,
     )
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, check: EditCheck | None = None) -> None:
         self._seen = seen
+        self._check = check
 
     async def prepare(self, job: Job) -> Work:
-        return await off_the_loop(lambda: Changing(job, _draft(job), self._seen))
+        return await off_the_loop(lambda: Changing(job, _draft(job), self._seen, self._check))
 
 
 def _draft(job: Job) -> Draft:

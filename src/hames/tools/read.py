@@ -64,6 +64,9 @@ class ReadTool:
     async def prepare(self, job: Job) -> Work:
         if output := self._outputs.find(job.arguments["path"]):
             return Looking(job, lambda _: off_the_loop(lambda: self._read_output(job, output)))
+        results = job.place.results
+        if results is not None and (text := results.find(job.arguments["path"])) is not None:
+            return Looking(job, lambda _: self._read_result(job, text))
         spot = locate_readable(job.place, job.arguments["path"])
 
         async def look(_: SandboxPolicy) -> ToolResult:
@@ -78,6 +81,9 @@ class ReadTool:
             return found.result
 
         return Looking(job, look)
+
+    async def _read_result(self, job: Job, text: str) -> ToolResult:
+        return self._lines(job, job.arguments["path"], Text(body=text)).result
 
     def _read_output(self, job: Job, path: str) -> ToolResult:
         """Of a command, which was too long to be told."""

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from hames.domain.language_servers import LanguageServerOptions
 from hames.domain.value import Value
 from hames.ports import Clock, Place, Report, Sandbox, Tool
 from hames.tools.artifact import ArtifactTool
@@ -12,6 +13,7 @@ from hames.tools.ask_user import AskUserTool
 from hames.tools.background import BackgroundLimits, BackgroundProcesses
 from hames.tools.dialects.forms import with_forms
 from hames.tools.edit import EditTool, MultiEditTool
+from hames.tools.language_servers.edit_checks import CheckLimits, EditChecks
 from hames.tools.listing import ListTool
 from hames.tools.output_files import OutputFiles, OutputLimits
 from hames.tools.patch import PatchTool
@@ -35,9 +37,11 @@ class ToolLimits(Value):
     background: BackgroundLimits = BackgroundLimits()
     output: OutputLimits = OutputLimits()
     fetch: WebFetchLimits = WebFetchLimits()
+    checks: CheckLimits = CheckLimits()
 
 
 STANDARD = ToolLimits()
+NO_SERVERS = LanguageServerOptions(mode="off")
 
 
 class BuiltinTools:
@@ -45,7 +49,7 @@ class BuiltinTools:
 
     `ripgrep` names the program; None looks for it, and an empty name is a machine without one.
     `search_command` is the user's own way to search the web; empty: there is none. `output_directory` is where long
-    output is kept; empty: among the temporary files.
+    output is kept; empty: among the temporary files. `search_path` is where the user's language servers are found.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class BuiltinTools:
         ripgrep: str | None = None,
         search_command: Sequence[str] = (),
         output_directory: str = "",
+        language_servers: LanguageServerOptions = NO_SERVERS,
+        search_path: str = "",
     ) -> None:
         self._sandbox = sandbox
         self._clock = clock
@@ -64,13 +70,16 @@ class BuiltinTools:
         self._ripgrep = ripgrep
         self._search_command = search_command
         self._output_directory = output_directory
+        self._language_servers = language_servers
+        self._search_path = search_path
 
     @asynccontextmanager
     async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool], None]:  # noqa: ARG002
         files = OutputFiles(self._output_directory, self._limits.output)
         tasks = await anyio.create_task_group().__aenter__()
         try:
-            yield self._tools(BackgroundProcesses(tasks, self._clock, self._limits.background, files), files)
+            checks = EditChecks(tasks, self._sandbox, self._language_servers, self._limits.checks, self._search_path)
+            yield self._tools(BackgroundProcesses(tasks, self._clock, self._limits.background, files), files, checks)
         finally:
             tasks.cancel_scope.cancel()  # ends the processes
             try:
@@ -79,7 +88,7 @@ class BuiltinTools:
             finally:
                 files.close()
 
-    def _tools(self, processes: BackgroundProcesses, files: OutputFiles) -> Sequence[Tool]:
+    def _tools(self, processes: BackgroundProcesses, files: OutputFiles, checks: EditChecks) -> Sequence[Tool]:
         seen = Seen()
         ripgrep = Ripgrep(self._sandbox, self._limits.search, self._ripgrep)
         web = [WebSearchTool(self._sandbox, self._search_command, self._limits.web)] if self._search_command else []
@@ -87,10 +96,10 @@ class BuiltinTools:
             ShellTool(self._sandbox, self._clock, self._limits.shell, processes, files),
             ProcessTool(processes),
             ReadTool(seen, self._limits.read, files),
-            WriteTool(seen),
-            EditTool(seen),
-            MultiEditTool(seen),
-            PatchTool(seen),
+            WriteTool(seen, checks),
+            EditTool(seen, checks),
+            MultiEditTool(seen, checks),
+            PatchTool(seen, checks),
             GrepTool(ripgrep),
             GlobTool(ripgrep),
             ListTool(),

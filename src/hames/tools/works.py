@@ -4,9 +4,9 @@
 diff of exactly the bytes that `run` puts in place, and only onto what they were computed from.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hames.domain.approvals import ChangeFiles, Harmless, Intent
 from hames.domain.items import FileChange, ToolCall, ToolItem, ToolResult
 from hames.domain.policy import ReadOnly, SandboxPolicy
-from hames.ports import Job, Tell, ToolFailed
+from hames.ports import FileEdit, Job, Place, Tell, ToolFailed
 from hames.tools.drafts import Draft
 from hames.tools.files.texts import decoded
 
@@ -128,11 +128,19 @@ class Looking:
         return replace(self.item, status="failed" if result.failed else "completed", result=result)
 
 
+class EditCheck(Protocol):
+    """Looks at files that were just changed. The answer is for the model; empty: there is nothing to say."""
+
+    def after(self, place: Place, changes: Sequence[tuple[str, FileEdit]]) -> Awaitable[str]: ...
+
+
 class Changing:
     """Files that change together, or do not."""
 
-    def __init__(self, job: Job, draft: Draft, seen: Seen) -> None:
+    def __init__(self, job: Job, draft: Draft, seen: Seen, check: EditCheck | None = None) -> None:
         self._files = job.place.files
+        self._place = job.place
+        self._check = check
         self._draft = draft
         self._seen = seen
         self.item = FileChange(id=job.item_id, step=job.step, call_id=job.call.id, changes=draft.updates)
@@ -152,7 +160,18 @@ class Changing:
             return self._failed(f"{refusal}. Nothing was changed")
         for change, update in zip(self._draft.changes, self._draft.updates, strict=True):
             self._seen.note_edit(update.path, change.before, change.after)
-        return replace(self.item, status="completed", result=ToolResult(text=self._draft.done))
+        text = "\n".join(part for part in (self._draft.done, await self._checked()) if part)
+        return replace(self.item, status="completed", result=ToolResult(text=text))
+
+    async def _checked(self) -> str:
+        if self._check is None or not self._draft.changes:
+            return ""
+        paths = (update.path for update in self._draft.updates)
+        try:
+            return await self._check.after(self._place, list(zip(paths, self._draft.changes, strict=True)))
+        except anyio.get_cancelled_exc_class():
+            # The files are changed, and the log must say so. The stop is heeded at the next await.
+            return ""
 
     def _failed(self, why: str) -> ToolItem:
         return replace(self.item, status="failed", result=ToolResult(text=why, failed=True))

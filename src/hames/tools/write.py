@@ -5,7 +5,7 @@ from hames.tools.drafts import Draft, Revision, drafted, existing
 from hames.tools.edits.syntax import check_syntax
 from hames.tools.files.places import PATH, Spot, locate, relative
 from hames.tools.files.texts import Text, decoded, lines_of
-from hames.tools.works import Changing, Seen, off_the_loop
+from hames.tools.works import Changing, EditCheck, Seen, off_the_loop
 
 
 class WriteTool:
@@ -31,15 +31,16 @@ class WriteTool:
         changes_files=True,
     )
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, check: EditCheck | None = None) -> None:
         self._seen = seen
+        self._check = check
 
     async def prepare(self, job: Job) -> Work:
         spot = locate(job.place, job.arguments["path"])
         before = await off_the_loop(lambda: existing(spot))
         if before is not None and (why := self._seen.unseen(spot.absolute, before)) and not _is_same(job, before):
             raise ToolFailed(f"{relative(job.place, spot.absolute)!r} {why}")
-        return await off_the_loop(lambda: Changing(job, _draft(job, spot, before), self._seen))
+        return await off_the_loop(lambda: Changing(job, _draft(job, spot, before), self._seen, self._check))
 
 
 def _is_same(job: Job, before: bytes) -> bool:

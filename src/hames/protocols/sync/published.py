@@ -6,11 +6,13 @@ nothing of our extensions speaks this protocol too.
 
 from typing import get_args
 
+from hames.domain.context_report import ContextReport
 from hames.domain.items import FileUpdate
 from hames.domain.value import Value
 from hames.protocols.schema import Published
 from hames.protocols.sync import messages as m
 from hames.protocols.sync import pages as p
+from hames.protocols.sync.processes import ProcessPage
 
 
 class Commands(Value, tag_field="type", tag="commands"):
@@ -42,6 +44,8 @@ PUBLISHED = Published(
         p.StateAt,
         p.FileHits,
         p.GitChanges,
+        ProcessPage,
+        ContextReport,
         p.Upload,
     ),
     names={

@@ -8,14 +8,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hames.codecs.jsontext import encode
-from hames.domain.commands import DeleteThread, ThreadPage
+from hames.domain.commands import DeleteThread, ListProcesses, ReadContext, ThreadPage
+from hames.domain.context_report import ContextReport
 from hames.domain.ids import ItemId, ThreadId
+from hames.domain.processes import ProcessList
 from hames.domain.state import ThreadState, summary
 from hames.domain.undo import UndoReport
 from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.protocols.sync import requests
 from hames.protocols.sync.outbound import whole_output
+from hames.protocols.sync.processes import ProcessPage, process_page
 from hames.protocols.sync.view import view
 from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
@@ -45,6 +48,9 @@ class ThreadsApi:
             endpoint(f"POST {one}/archive", self.archive, body=p.Archive, answer=p.ThreadAnswer),
             endpoint(f"GET {one}/timeline", self.timeline, answer=p.Timeline),
             endpoint(f"GET {one}/git-diff", self.git_diff, answer=p.GitChanges),
+            endpoint(f"GET {one}/processes", self.processes, answer=ProcessPage),
+            endpoint(f"POST {one}/processes/{{number}}/end", self.end_process, answer=ProcessPage),
+            endpoint(f"GET {one}/context", self.context, answer=ContextReport),
             endpoint(f"GET {one}/at/{{seq}}", self.at, answer=p.StateAt, query=("last",)),
             endpoint(f"GET {one}/export", self.export, media="text/markdown", query=("format",)),
             endpoint(f"GET {one}/tools/{{tool}}/output", self.output, media="text/plain"),
@@ -106,6 +112,26 @@ class ThreadsApi:
         # One at a time: each starts a sandbox and reads the whole working tree.
         async with self._git:
             return reply(await self._service.extras.git_changes(state.settings.cwd))
+
+    async def processes(self, request: Request) -> Response:
+        """The processes that the thread runs in the background, and the last that ended."""
+        return await self._processes(ListProcesses(thread_id=_thread_id(request)))
+
+    async def end_process(self, request: Request) -> Response:
+        """End one of the thread's background processes."""
+        number = parse_number(request.path_params["number"], 0, least=1, most=2**31, name="the number")
+        return await self._processes(ListProcesses(thread_id=_thread_id(request), end=number))
+
+    async def _processes(self, command: ListProcesses) -> Response:
+        found = await self._engine.execute(command)
+        assert isinstance(found, ProcessList)
+        return reply(process_page(found))
+
+    async def context(self, request: Request) -> Response:
+        """What fills the window of the thread's model."""
+        found = await self._engine.execute(ReadContext(thread_id=_thread_id(request)))
+        assert isinstance(found, ContextReport)
+        return reply(found)
 
     async def at(self, request: Request) -> Response:
         """The state at a record; `last=N` returns only the last N messages."""

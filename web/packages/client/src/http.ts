@@ -1,9 +1,11 @@
 /** What a thread list, a file picker and a time slider ask for: plain requests beside the socket. */
 
 import type {
+  ContextReport,
   FileHit,
   GitChanges,
   NewThread,
+  ProcessRow,
   ServerStatus,
   StateAnswer,
   StateAt,
@@ -98,6 +100,22 @@ export class HarnessApi {
   /** Everything in the thread's folder that is not committed, whoever changed it. */
   gitChanges(threadId: string, signal?: AbortSignal): Promise<GitChanges> {
     return this.get(`${this.of(threadId)}/git-diff`, signal);
+  }
+
+  /** The processes that the agent runs in the background, and the last that ended, oldest first. */
+  async processes(threadId: string, signal?: AbortSignal): Promise<ProcessRow[]> {
+    return (await this.get<{ processes: ProcessRow[] }>(`${this.of(threadId)}/processes`, signal)).processes;
+  }
+
+  /** Ends one of them. The answer is the list as it is then. */
+  async endProcess(threadId: string, number: number): Promise<ProcessRow[]> {
+    const path = `${this.of(threadId)}/processes/${number}/end`;
+    return (await this.post<{ processes: ProcessRow[] }>(path, {})).processes;
+  }
+
+  /** What fills the model's context window. */
+  context(threadId: string, signal?: AbortSignal): Promise<ContextReport> {
+    return this.get(`${this.of(threadId)}/context`, signal);
   }
 
   /** The file of an artifact as it is now. */

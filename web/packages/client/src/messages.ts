@@ -198,6 +198,24 @@ export interface ConfigOption {
   value: string;
   choices: Choice[];
 }
+/**
+ * `tokens` is an estimate. `count`: how many messages, calls or results there are.
+ */
+export interface ContextPart {
+  name: string;
+  tokens: number;
+  count?: number;
+}
+/**
+ * `tokens` is an estimate of the next request; from `limit` on the conversation is shortened.
+ */
+export interface ContextReport {
+  tokens: number;
+  limit: number;
+  window: number;
+  parts: ContextPart[];
+  shortened?: string[];
+}
 export interface DeltaMessage {
   type: "delta";
   operations: (SetOperation | AppendTextOperation)[];
@@ -402,6 +420,26 @@ export interface PathLeftAlone {
 export interface RestoredPath {
   path: string;
   action: "brought back" | "changed back" | "permissions" | "removed";
+}
+/**
+ * Those that run, and the last that have ended, oldest first.
+ */
+export interface ProcessPage {
+  processes: ProcessRow[];
+}
+/**
+ * `number` names it within its thread. `exitCode` is negative for a signal, and null while it runs.
+ */
+export interface ProcessRow {
+  number: number;
+  command: string;
+  cwd: string;
+  terminal: boolean;
+  running: boolean;
+  seconds: number;
+  outputBytes: number;
+  exitCode: number | null;
+  tail: string;
 }
 /**
  * `message` says what is missing.

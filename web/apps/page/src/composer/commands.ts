@@ -21,6 +21,8 @@ export type SlashActions = {
   setAgent: (agent: "code" | "plan") => void;
   showChanges: () => void;
   showPlan: () => void;
+  showProcesses: () => void;
+  showContext: () => void;
   timeTravel: () => void;
   exportAs: (format: "markdown" | "json") => void;
   theme: () => void;
@@ -46,6 +48,13 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     },
     { id: "changes", description: "Show every file this thread changed", icon: "diff", run: actions.showChanges },
     { id: "todo", description: "Show the agent's plan", icon: "plan", run: actions.showPlan },
+    {
+      id: "ps",
+      description: "Show the processes that run in the background",
+      icon: "command",
+      run: actions.showProcesses,
+    },
+    { id: "context", description: "Show what fills the model's context", icon: "options", run: actions.showContext },
     { id: "history", description: "Look at the thread as it was earlier", icon: "history", run: actions.timeTravel },
     { id: "fork", description: "Continue in a copy of this thread", icon: "fork", run: actions.fork },
     { id: "undo", description: "Take back what the last turn did to files", icon: "undo", run: actions.undo },

@@ -8,7 +8,7 @@ import { Icon } from "../shell/icons.js";
 import { Menu, type MenuItem } from "../shell/menu.js";
 import { baseName, titleOf } from "../text/format.js";
 
-export type Panel = "changes" | "plan" | "outline";
+export type Panel = "changes" | "plan" | "outline" | "processes" | "context";
 
 type Props = {
   thread: ThreadHead | undefined;
@@ -113,6 +113,8 @@ function actions(thread: ThreadHead): MenuItem[] {
   return [
     { id: "find", name: "Find in this thread", icon: "search" },
     { id: "outline", name: "Outline", description: "Every prompt of this thread", icon: "outline" },
+    { id: "ps", name: "Processes", description: "What runs in the background", icon: "command" },
+    { id: "context", name: "Context", description: "What fills the model's context", icon: "options" },
     { id: "rename", name: "Rename", icon: "edit" },
     { id: "fork", name: "Fork", description: "Continue in a copy of this thread", icon: "fork" },
     {

@@ -17,6 +17,8 @@ import { Composer, type ComposerHandle } from "../composer/composer.js";
 import { useFileDrop } from "../composer/file-drop.js";
 import { attachedAgain } from "../composer/images.js";
 import { Changes, changedFiles } from "../panels/changes.js";
+import { ContextWindow } from "../panels/context-window.js";
+import { Processes } from "../panels/processes.js";
 import { SidePanel } from "../panels/side-panel.js";
 import { Outline } from "../panels/outline.js";
 import { PlanList, planProgress } from "../panels/plan.js";
@@ -67,7 +69,13 @@ const ANSWERS = new Map<string, Decision>([
   ["n", "reject"],
   ["no", "reject"],
 ]);
-const PANELS: Record<Panel, string> = { changes: "Changes", plan: "Plan", outline: "Outline" };
+const PANELS: Record<Panel, string> = {
+  changes: "Changes",
+  plan: "Plan",
+  outline: "Outline",
+  processes: "Processes",
+  context: "Context",
+};
 
 /** What goes along with the text when a prompt is edited in a fork: the fork's message box takes it when it appears. */
 const carried = new Map<string, readonly Attachment[]>();
@@ -218,6 +226,8 @@ export function ThreadPage(props: Props) {
       setAgent: (agent) => configure({ agent }),
       showChanges: () => setPanel("changes"),
       showPlan: () => setPanel("plan"),
+      showProcesses: () => setPanel("processes"),
+      showContext: () => setPanel("context"),
       timeTravel: enter,
       exportAs: (format) => window.location.assign(api.exportUrl(threadId, format)),
       theme: onTheme,
@@ -474,6 +484,13 @@ export function ThreadPage(props: Props) {
                   >
                     {panel === "changes" && (
                       <Changes files={files} live={!travelling} ranCommands={ranCommands} version={toolsDone} />
+                    )}
+                    {panel === "processes" && <Processes live={!travelling} version={toolsDone} />}
+                    {panel === "context" && (
+                      <ContextWindow
+                        live={!travelling}
+                        version={`${messages.length} ${status} ${live?.usage?.contextTokens ?? 0}`}
+                      />
                     )}
                     {panel === "plan" && <PlanList plan={state?.plan} />}
                     {panel === "outline" && <Outline messages={messages} onJump={jump} onEnd={toEnd} />}

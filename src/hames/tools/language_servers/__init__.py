@@ -1,0 +1,1 @@
+"""Language servers: what the project's own checker says of a file after an edit."""
