@@ -320,7 +320,7 @@ async def test_threads_that_could_not_be_made_leave_nothing_behind(
             for _ in range(20):
                 with pytest.raises(StorageFailed, match="No locks available"):
                     await the_engine.execute(CreateThread())
-        assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+        assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
         assert len(list((tmp_path / ".harness" / "threads").iterdir())) == 1
         await created(the_engine)
 

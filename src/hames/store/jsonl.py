@@ -4,7 +4,7 @@ A log is written with one `write` per batch on an `O_APPEND` descriptor, which i
 locked for the life of its writer. Live deltas go to `live` first, because a killed
 process must not lose a token that somebody saw, and the log should not hold a line per token.
 
-A log is ours if its last whole line is sealed by us (see `seals`); any other is foreign and stays so.
+A log is ours if every whole line of it is sealed by us (see `seals`); any other is foreign and stays so.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from hames.ports import Examined
 from hames.private_files import descriptor
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
-from hames.store.scan import examine_log
+from hames.store.reading import examine_log
 from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog
 
@@ -80,8 +80,7 @@ class JsonlStore:
             _lock(fd, thread_id)
             if ephemeral:  # after the lock: whoever finds the mark finds the thread in use
                 mark_ephemeral(claim, thread_id)
-            running = None if foreign else claim.seals.log(thread_id)
-            return JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, running=running)
+            return JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, ours=not foreign)
         except BaseException:
             os.close(fd)
             self._unmake(thread_id, threads)
@@ -121,7 +120,7 @@ class JsonlStore:
                 raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
-            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
+            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), ours=False)
         except BaseException:
             os.close(fd)
             raise
