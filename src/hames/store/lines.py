@@ -68,14 +68,29 @@ def proven_line(data: bytes, base: Running) -> ProvenLine | None:
 
     Raises `msgspec.DecodeError` for a line of ours that says something this version does not know.
     """
-    if data[-_BODY : -_BODY + 10] != b',"after":"':
+    if not data.startswith(b',"after":"', len(data) - _BODY):
         return None
+    if (seal := _own_seal(data, base)) is None:
+        return None
+    return ProvenLine(_decode(data[:-_BODY] + b"}"), data[-_BODY + 10 : -_PROVEN - 1], seal)
+
+
+def next_line(data: bytes, base: Running, last_seal: bytes) -> tuple[Record, bytes] | None:
+    """The record and the seal of a line of ours that follows the one with this seal. None: it is not one.
+
+    Raises as `proven_line` does.
+    """
+    if not data.startswith(b',"after":"%b"' % last_seal[:LINK], len(data) - _BODY):
+        return None
+    seal = _own_seal(data, base)
+    return (_decode(data), seal) if seal is not None else None
+
+
+def _own_seal(data: bytes, base: Running) -> bytes | None:
     running = base.copy()
     running.update(data[:-_PROVEN])
     seal = data[-_PROVEN + 9 : -_CRC - 1]
-    if seal != running.hexdigest().encode():
-        return None
-    return ProvenLine(_decode(data[:-_BODY] + b"}"), data[-_BODY + 10 : -_PROVEN - 1], seal)
+    return seal if seal == running.hexdigest().encode() else None
 
 
 def joined_lines(data: bytes) -> Sequence[bytes]:

@@ -15,6 +15,7 @@ from hames.store.lines import (
     LINK,
     SEALED_END,
     joined_lines,
+    next_line,
     proven_line,
     record,
     seal_of,
@@ -97,13 +98,13 @@ def _scan_whole_log(fd: int, base: Running) -> ScannedLog | None:
     records, last_seal, position = found.records, FIRST, 0
     for data, size in lines_of(fd):
         try:
-            proven = proven_line(data, base)
+            following = next_line(data, base, last_seal)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return None
-        if proven is None or proven.after != last_seal[:LINK]:
+        if following is None:
             return None
-        records.append(proven.record)
-        last_seal = proven.seal
+        each, last_seal = following
+        records.append(each)
         position += size
     found.good_bytes = found.bytes_read = position
     found.last_seal = last_seal
@@ -244,7 +245,10 @@ def lines_of(fd: int) -> Iterator[tuple[bytes, int]]:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             size += len(end) + 1
-            yield (b"".join([*parts, end]) if size <= LINE_BYTES else b"", size)
-            parts, size = [], 0
+            if parts:
+                end = b"".join([*parts, end])
+                parts = []
+            yield (end if size <= LINE_BYTES else b"", size)
+            size = 0
         size += len(rest)
         parts = [*parts, rest] if size <= LINE_BYTES else []
