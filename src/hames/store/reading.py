@@ -39,8 +39,8 @@ class ReadLog:
         return self.records + self.added
 
 
-def read_log(fd: int, thread_id: ThreadId, claim: Claim | None, *, at: int) -> ReadLog:
-    """Nothing is changed. `at` is the thread's directory."""
+def read_log(fd: int, thread_id: ThreadId, claim: Claim | None, *, at: int, live: str = LIVE) -> ReadLog:
+    """Nothing is changed. `at` is the thread's directory, `live` the name of its live file."""
     scanned = scan_log(fd, thread_id, claim)
     copy = read_copy(thread_id, claim, at=at)
     found = ReadLog(scanned, scanned.foreign, scanned.records)
@@ -50,7 +50,7 @@ def read_log(fd: int, thread_id: ThreadId, claim: Claim | None, *, at: int) -> R
         scanned.lost_at_end = max(0, copy.authority.seq - last)
     if scanned.damage:
         found.records = close_what_is_open(found.records, scanned.gaps)
-    found.added += unsaved_records(found, thread_id, claim, at=at)
+    found.added += unsaved_records(found, thread_id, claim, at=at, name=live)
     if not found.foreign and found.everything and _lost_lines(scanned):
         _settle_authority(found, copy)
     return found
@@ -100,10 +100,10 @@ def _settle_authority(found: ReadLog, copy: MetaCopy) -> None:
     found.added.append(Record(seq=last.seq + 1, at_ms=last.at_ms, thread_id=last.thread_id, event=event))
 
 
-def unsaved_records(found: ReadLog, thread_id: ThreadId, claim: Claim | None, *, at: int) -> list[Record]:
+def unsaved_records(found: ReadLog, thread_id: ThreadId, claim: Claim | None, *, at: int, name: str) -> list[Record]:
     """What was told and is not in the log yet. Beside a log of ours only what we jotted ourselves."""
     everything = found.everything
-    live, after = find_plain(LIVE, at=at), everything[-1].seq if everything else 0
+    live, after = find_plain(name, at=at), everything[-1].seq if everything else 0
     if live is None:
         return []
     with descriptor(live) as fd:

@@ -245,10 +245,8 @@ def lines_of(fd: int) -> Iterator[tuple[bytes, int]]:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             size += len(end) + 1
-            if parts:
-                end = b"".join([*parts, end])
-                parts = []
-            yield (end if size <= LINE_BYTES else b"", size)
-            size = 0
+            whole = b"".join([*parts, end]) if parts else end
+            yield (whole if size <= LINE_BYTES else b"", size)
+            parts, size = [], 0
         size += len(rest)
         parts = [*parts, rest] if size <= LINE_BYTES else []

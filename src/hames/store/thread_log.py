@@ -1,8 +1,9 @@
 """One thread's log, open for writing."""
 
 import contextlib
+import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -17,15 +18,17 @@ from hames.domain.events import ApprovalResolved, Record, SettingsChanged, Threa
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank
 from hames.domain.state import summary as summary_of
+from hames.private_files import descriptor
 from hames.store.lines import FIRST, line, live_line, sealed_lines
 from hames.store.meta_copy import encode_copy
-from hames.store.places import LIVE, META, Claim
+from hames.store.places import EVENTS, LIVE, META, Claim
 from hames.store.reading import ReadLog, read_log
 from hames.store.repair import TORN, cut_incomplete_end
 from hames.store.scan import scan_log
 from hames.store.seals import Running
+from hames.store.second_names import SecondName, open_live_file
 from hames.store.summaries import encode_summary
-from hames.store.system_calls import Disk, write_all, write_whole
+from hames.store.system_calls import Disk, directory, write_all, write_whole
 
 
 class ThreadHome(Protocol):
@@ -37,16 +40,30 @@ class ThreadHome(Protocol):
 
     def put_in_index(self, summary: ThreadSummary, changed_ns: int, *, new: bool) -> None: ...
 
+    def closed(self, log: "JsonlLog") -> None:
+        """It is not open any more."""
+        ...
+
 
 class JsonlLog:
     """One thread's log, locked by us."""
 
     def __init__(
-        self, store: ThreadHome, thread_id: ThreadId, *, fd: int, disk: Disk, claim: Claim, ours: bool
+        self,
+        store: ThreadHome,
+        thread_id: ThreadId,
+        *,
+        fd: int,
+        disk: Disk,
+        claim: Claim,
+        ours: bool,
     ) -> None:
         """`ours`: a new log, whose lines get seals. An old one is looked at by `recover`."""
         self.thread_id = thread_id
         self.repaired = ""
+        self.second: SecondName | None = None
+        self.lock_fd: int | None = None
+        """Of a lock that is not on the log itself."""
         self._store = store
         self._disk = disk
         self._fd = fd
@@ -74,6 +91,10 @@ class JsonlLog:
     def foreign(self) -> bool:
         return self._base is None
 
+    @property
+    def ephemeral(self) -> bool:
+        return self._first is not None and isinstance(self._first.event, ThreadCreated) and self._first.event.ephemeral
+
     async def read(self) -> list[Record]:
         records, self._recovered = self._recovered, []
         return records or await to_thread.run_sync(lambda: scan_log(self._fd, self.thread_id, self._claim).records)
@@ -86,12 +107,17 @@ class JsonlLog:
             self._live_lost = ""
         if sync:
             try:
-                await to_thread.run_sync(self._disk.sync, self._fd)
+                await to_thread.run_sync(self._sync)
             except OSError as failure:
                 self._dead = (
                     f"it could not be saved to disk ({failure.strerror}); the thread is read-only until a restart"
                 )
                 raise StorageFailed(f"cannot save thread {self.thread_id!r}: {self._dead}") from failure
+
+    def _sync(self) -> None:
+        self._disk.sync(self._fd)
+        if self.second is not None:
+            self.second.catch_up()
 
     def jot(self, record: Record) -> None:
         if self._dead or self._live_lost:
@@ -104,13 +130,20 @@ class JsonlLog:
             data = live_line(record, self._live_running)
         try:
             if self._live_fd is None:
-                with self._store.thread(self.thread_id) as at:
-                    self._live_fd = self._disk.open(LIVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, at=at)
+                self._live_fd = self._open_live()
             write_all(self._disk, self._live_fd, data)
         except OSError as failure:
             # The next line would go on with half of this one, and the hash counts all of it.
             self._live_lost = str(failure.strerror)
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
+
+    def _open_live(self) -> int:
+        """Raises `OSError`."""
+        try:
+            with self._store.thread(self.thread_id) as at:
+                return self._disk.open(LIVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, at=at)
+        except HarnessError:  # its directory is gone, and cannot be made again
+            return open_live_file(self._claim.home, self.thread_id)
 
     async def summarize(self, summary: ThreadSummary) -> None:
         summary = replace(summary, foreign=self.foreign)
@@ -134,9 +167,18 @@ class JsonlLog:
 
     async def close(self) -> None:
         self.rest()
+        self._store.closed(self)
+        if self.second is not None:
+            second, self.second = self.second, None
+            if second.is_copy:
+                await to_thread.run_sync(second.catch_up)
+            second.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self.lock_fd is not None:
+            os.close(self.lock_fd)
+            self.lock_fd = None
 
     def recover(self) -> None:
         """Cut a torn tail, take in what was told and not yet kept, refuse what a newer version wrote."""
@@ -173,7 +215,7 @@ class JsonlLog:
             self._append(found.added)
             self._disk.sync(self._fd)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(LIVE, dir_fd=at)
+            self._disk.unlink(LIVE, at=at)
         self._recovered = found.everything
         if self.repaired and not self.foreign:  # the copy in it must not speak of records that are lost
             state = blank(self.thread_id)
@@ -215,8 +257,42 @@ class JsonlLog:
                 self._take_back()
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
         self._length += len(data)
+        if self.second is not None:
+            self.second.add(data)
 
     def _take_back(self) -> None:
         """Removes half a batch: the next one would otherwise continue its last line. Raises `OSError`."""
         self._disk.truncate(self._fd, self._length)
         self._half = False
+
+    def move_to(self, fd: int) -> None:
+        """Goes on in another file with the same content."""
+        os.dup2(fd, self._fd, inheritable=False)
+
+    def content(self) -> Iterator[bytes]:
+        """Also of a log that somebody deleted: it is there for as long as we have it open."""
+        start = 0
+        while chunk := os.pread(self._fd, 1 << 20, start):
+            start += len(chunk)
+            yield chunk
+
+
+def put_back(log: JsonlLog, threads: int | None, disk: Disk) -> int:
+    """The directory of a thread that somebody deleted while we have its log open, made anew. Raises `OSError`."""
+    assert threads is not None
+    found = directory(log.thread_id, at=threads, create=True)
+    try:
+        if log.second is not None and not log.second.is_copy:
+            with contextlib.suppress(FileExistsError):
+                os.link(log.second.path, EVENTS, dst_dir_fd=found)
+            return found
+        with descriptor(disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, at=found)) as fd:
+            for chunk in log.content():
+                write_all(disk, fd, chunk)
+            with contextlib.suppress(OSError):  # a file system without locks, or a log that is locked elsewhere
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            log.move_to(fd)
+    except BaseException:
+        os.close(found)
+        raise
+    return found
