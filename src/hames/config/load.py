@@ -65,6 +65,8 @@ class Options(Value):
     compact_at: int = 0
     """From how many tokens on the oldest parts of a conversation are shortened. 0 is 80 % of the model's window, and
     300,000 at most."""
+    thread_copy_days: int = 90
+    """How many days a thread can be restored after its directory was deleted. 0: no second copy is kept."""
     log_file: str = ""
     """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
@@ -104,6 +106,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "instructions": (str, ""),
     "max_steps": (int, 200),
     "compact_at": (int, 0),
+    "thread_copy_days": (int, 90),
     "log_file": (str, ""),
     "log_level": (str, "warning"),
     "extra_path": (list, []),
@@ -216,6 +219,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         instructions=settings["instructions"].value,
         max_steps=settings["max_steps"].value,
         compact_at=valued("compact_at", lambda setting: _limit("compact_at", setting)) or 0,
+        thread_copy_days=valued("thread_copy_days", lambda setting: _limit("thread_copy_days", setting)) or 0,
         log_file=settings["log_file"].value,
         log_level=valued("log_level", _log_level),
         extra_path=tuple(settings["extra_path"].value),
@@ -401,7 +405,7 @@ def _limit(name: str, setting: Setting) -> int | None:
     """None: "auto", which only the limit of memory can be."""
     value = setting.value
     auto = ', or "auto"' if name == "max_memory_mb" else ""
-    nothing = "the model's own limit" if name == "compact_at" else "no limit"
+    nothing = {"compact_at": "the model's own limit", "thread_copy_days": "no copies"}.get(name, "no limit")
     if auto and value == "auto":
         return None
     if not isinstance(value, int) or value < 0:

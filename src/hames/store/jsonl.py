@@ -119,6 +119,9 @@ class JsonlStore:
         fd = second = None
         try:
             self._disk.make_directory(thread_id, at=threads)
+        except OSError as failure:
+            raise self._not_made(failure) from failure
+        try:
             with self.thread(thread_id) as at:
                 fd = self._disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, at=at)
                 self._disk.sync_directory(at)
@@ -131,9 +134,12 @@ class JsonlStore:
             if second is not None:
                 second.close()
             self._unmake(thread_id, threads)
-            why = failure.strerror if isinstance(failure, OSError) else failure
-            raise StorageFailed(f"cannot make a thread in {str(self._root)!r}: {why}") from failure
+            raise self._not_made(failure) from failure
         return fd, second
+
+    def _not_made(self, failure: OSError | HarnessError) -> StorageFailed:
+        why = failure.strerror if isinstance(failure, OSError) else failure
+        return StorageFailed(f"cannot make a thread in {str(self._root)!r}: {why}")
 
     def _unmake(self, thread_id: ThreadId, threads: int) -> None:
         with contextlib.suppress(OSError):

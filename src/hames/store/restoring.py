@@ -9,7 +9,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.domain.commands import ThreadSummary
-from hames.domain.errors import StorageFailed
+from hames.domain.errors import StorageFailed, ThreadNotFound
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
@@ -19,11 +19,8 @@ from hames.private_files import descriptor
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Claim
 from hames.store.reading import read_log
-from hames.store.second_names import LIVE_END, KeptName, is_named_here, kept_names
+from hames.store.second_names import LIVE_END, RESTORED_END, KeptName, is_named_here, kept_names
 from hames.store.system_calls import FILE, plain
-
-RESTORED_END = ".restored"
-"""Of a file whose thread is being restored."""
 
 
 class MissingThread(Value):
@@ -83,6 +80,8 @@ async def restore_thread(store: JsonlStore, missing: MissingThread) -> ThreadSum
     kept = missing.kept.path.with_suffix(RESTORED_END)
     await to_thread.run_sync(missing.kept.path.replace, kept)  # the restored log gets this name, perhaps
     try:
+        with contextlib.suppress(ThreadNotFound):
+            await store.delete(missing.thread_id)  # what somebody left who was killed here
         log = await store.create(missing.thread_id, foreign=found.foreign)
         try:
             await log.append(found.records, sync=True)

@@ -25,6 +25,8 @@ DIRECTORY = "kept"
 END = ".jsonl"
 LIVE_END = ".live"
 LOCK_END = ".lock"
+RESTORED_END = ".restored"
+"""Of a file whose thread is being restored."""
 REPLACED_END = ".replaced"
 """Of a file that had the name before another file took the place of its log."""
 MOST_BYTES = 1 << 30
@@ -160,9 +162,12 @@ def kept_names(home: Path) -> Iterator[KeptName]:
         entries = list(os.scandir(home / DIRECTORY))
     except OSError:
         return
+    by_name = {entry.name: entry for entry in entries}
     for entry in entries:
-        name = entry.name.removesuffix(END)
-        if name == entry.name or not THREAD_ID.fullmatch(name):
+        name, _, end = entry.name.rpartition(".")
+        if f".{end}" not in (END, RESTORED_END) or not THREAD_ID.fullmatch(name):
+            continue
+        if f".{end}" == END and name + RESTORED_END in by_name:  # somebody was killed while restoring it
             continue
         with contextlib.suppress(OSError):
             about = entry.stat(follow_symlinks=False)
@@ -225,12 +230,11 @@ def tidy(home: Path, threads: int, days: int) -> None:
 
 
 def is_named_here(thread_id: ThreadId, *, threads: int | None) -> bool:
-    """Whether the thread is in its place."""
+    """Whether the thread is in its place, and not just being restored."""
     if threads is None:
         return False
     try:
         with descriptor(os.open(thread_id, os.O_RDONLY | os.O_DIRECTORY | FILE, dir_fd=threads)) as at:
-            os.stat(EVENTS, dir_fd=at, follow_symlinks=False)
+            return os.stat(EVENTS, dir_fd=at, follow_symlinks=False).st_size > 0
     except OSError:
         return False
-    return True

@@ -85,7 +85,7 @@ def plan_bubblewrap(
             placeholders.lock()
             held.append((placeholders, find_guarded_paths(root, home=access.home, hidden=access.hidden)))
         wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
-        closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
+        closed = [*(mount.path for mount in wanted_mounts if mount.how != "write"), *access.hidden]
         link_mounts, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)
         kept_notes += link_notes
         if held:
@@ -285,7 +285,8 @@ def _plan_without_mounts(
     files: Sequence[int] = (),
 ) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
-    _, link_notes = hard_links.protect_shared_files(access.seen, access.roots, can_mount=False)
+    ours = [*access.hidden, *(f"{root}/.harness" for root in access.roots)]
+    _, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=ours, can_mount=False)
     check = after.begin(access.roots, home=access.home, background=launch.background) if access.roots else None
     variables: dict[str, str] = {}
     if access.visible.private_home:
