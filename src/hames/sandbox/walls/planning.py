@@ -85,7 +85,7 @@ def plan_bubblewrap(
             placeholders.lock()
             held.append((placeholders, find_guarded_paths(root, home=access.home, hidden=access.hidden)))
         wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
-        closed = [*(mount.path for mount in wanted_mounts if mount.how != "write"), *access.hidden]
+        closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
         link_mounts, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)
         kept_notes += link_notes
         if held:
