@@ -25,7 +25,7 @@ from hames.store.repair import TORN
 from hames.testing.fakes.model import ScriptedModel, call, say
 from support import created, engine, question, started, turn_end, whole_turn
 
-LOGS = int(os.environ.get("HAMES_DAMAGED_LOGS", "150"))
+LOGS = int(os.environ.get("HAMES_DAMAGED_LOGS", "60"))
 CHUNKS = 10 if LOGS > 1000 else 2
 TAIL_LINES = 3
 TURN_EVERY = 40

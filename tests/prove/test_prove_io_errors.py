@@ -31,7 +31,7 @@ from hames.store.system_calls import Disk
 from hames.testing.fakes.model import ScriptedModel, call, say
 from support import created, engine, started, whole_turn
 
-ERRORS = int(os.environ.get("HAMES_IO_ERRORS", "60"))
+ERRORS = int(os.environ.get("HAMES_IO_ERRORS", "40"))
 CHUNKS = 8 if ERRORS > 500 else 2
 
 WAYS: dict[str, tuple[str, ...]] = {
