@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 FAILED := .venv/failed-tests
 
-.PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash soak bench \
+.PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash prove soak bench \
 	test-clients test-live eval e2e spec-mutants docs release clean
 
 help: ## show this list
@@ -58,6 +58,11 @@ fuzz: setup ## fuzz everything that parses input, for a long time
 
 crash: setup ## kill the process at random points and compare what is saved
 	HAMES_KILLS=$${HAMES_KILLS:-400} $(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
+
+prove: setup ## damage logs, fail disks, cut the power and kill, thousands of times each
+	HAMES_DAMAGED_LOGS=$${HAMES_DAMAGED_LOGS:-24000} HAMES_IO_ERRORS=$${HAMES_IO_ERRORS:-2000} \
+		HAMES_POWER_CUTS=$${HAMES_POWER_CUTS:-1000} $(PYTEST) tests/prove -n $(WORKERS) --dist load
+	@if [ -f scripts/prove_kills.py ]; then $(BIN)/python scripts/prove_kills.py; fi
 
 soak: setup ## run thousands of turns on one server and check its memory afterwards
 	HAMES_LIVES=$${HAMES_LIVES:-3000} $(PYTEST) tests/soak -s

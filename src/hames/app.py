@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent / "web" / "static"
 CLOSING_SECONDS, LAST_SPANS_SECONDS = 1.0, 2.0
+TIDY_SECONDS = 5.0
+"""Second names of logs are looked after when nobody waits for the first answer any more."""
 STALL_SECONDS = 120.0  # after so much silence the run of a sandbox runner is given up
 WARM_UP_SECONDS = 0.05
 
@@ -122,6 +124,8 @@ async def open_engine(
         async with engine:
             if toolbox is not None:
                 engine.beside(lambda: _warm(known, engine.rules.defaults.model, toolbox))
+            if isinstance(kept, JsonlStore):
+                engine.beside(lambda: _tidy(kept))
             yield engine
     finally:
         if known is not None:
@@ -145,8 +149,14 @@ def checkpoints(options: Options) -> WorkspaceCheckpoints | None:
     )
 
 
+async def _tidy(store: JsonlStore) -> None:
+    await anyio.sleep(TIDY_SECONDS)
+    with contextlib.suppress(HarnessError, OSError):
+        await store.tidy_second_names()
+
+
 def thread_store(options: Options) -> JsonlStore:
-    return JsonlStore(options.data_dir, places=Places(options.state_dir))
+    return JsonlStore(options.data_dir, places=Places(options.state_dir), copy_days=options.thread_copy_days)
 
 
 def memory_store() -> Store:

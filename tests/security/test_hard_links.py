@@ -289,3 +289,21 @@ async def test_a_workspace_that_holds_the_home_is_not_searched() -> None:
         linked(base / "cache/x", base / "home/x")
         done = await run("true", base / "home", sandbox=LocalSandbox(environ={"HOME": str(base / "home")}))
         assert not any("hard links" in note for note in done.notes)
+
+
+@pytest.mark.parametrize("degraded", [False, True])
+@pytest.mark.parametrize("data", [".harness", "data/of/ours"])
+async def test_the_logs_of_threads_keep_their_second_names(data: str, degraded: bool) -> None:
+    """They have one in the state directory."""
+    with place() as base:
+        here = base / "ws"
+        log = here / data / "threads/ses_1/events.jsonl"
+        kept = linked(base / "state/kept/ses_1.jsonl", log)
+        hidden = (str(base / "state"), *([str(here / data)] if data != ".harness" else ()))
+        program = {"bubblewrap": "/nonexistent/bwrap", "allow_degraded": True} if degraded else {}
+        walls = sandbox(base / "home", SandboxSettings(hidden=hidden, **program))
+        change = "" if degraded else f"echo evil >> {data}/threads/ses_1/events.jsonl; "
+        done = await run(f"{change}ls -A", here, sandbox=walls)
+        assert log.samefile(kept), done.text
+        assert unchanged(kept)
+        assert not any("hard links" in note for note in done.notes)

@@ -24,7 +24,8 @@ from hames.domain.damaged_logs import END_MISSING
 from hames.domain.errors import StorageFailed, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
-from hames.store.jsonl import DELETED, JsonlStore
+from hames.store.deletion import DELETED
+from hames.store.jsonl import JsonlStore
 from hames.store.places import EVENTS, META, Places
 from hames.testing.fakes.model import ScriptedModel, call, say
 from support import created, engine, question, started, turn_end, whole_turn
@@ -295,7 +296,7 @@ async def test_whoever_is_killed_while_deleting_leaves_nothing(tmp_path: Path, m
         await titles(the_engine)
     a_store = store(tmp_path)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("hames.store.jsonl.shutil.rmtree", killed)
+        patched.setattr("hames.store.deletion.shutil.rmtree", killed)
         await a_store.delete(thread.id)
     await a_store.close()
     assert (tmp_path / ".harness" / DELETED).is_dir()
@@ -320,7 +321,7 @@ async def test_threads_that_could_not_be_made_leave_nothing_behind(
             for _ in range(20):
                 with pytest.raises(StorageFailed, match="No locks available"):
                     await the_engine.execute(CreateThread())
-        assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+        assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
         assert len(list((tmp_path / ".harness" / "threads").iterdir())) == 1
         await created(the_engine)
 

@@ -16,13 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hames.domain.authority import withdrawn
 from hames.domain.errors import StorageFailed, ThreadReadOnly
 from hames.domain.events import ItemDelta, Noticed, Record, SettingsChanged, ThreadCreated
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.options import Settings
 from hames.domain.policy import DangerFullAccess
 from hames.store.jsonl import JsonlStore
-from hames.store.lines import line, seal_of, sealed_line
+from hames.store.lines import FIRST, line, seal_of, sealed_lines
 from hames.store.places import EVENTS, LIVE, META, Places
 from hames.store.seals import KEY_FILE, Seals, user_key
 from hames.store.system_calls import Disk
@@ -126,8 +127,8 @@ def with_seal(data: bytes, seal: bytes) -> bytes:
 
 def forged(*records: Record, key: bytes = b"k" * 32, token: str = "0" * 32, thread_id: ThreadId = HERE) -> bytes:
     """A log under somebody else's key."""
-    running = Seals(key, token).log(thread_id)
-    return b"".join(sealed_line(record, running) for record in records)
+    data, _ = sealed_lines(records, Seals(key, token).line(thread_id), FIRST)
+    return data
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,7 @@ CHANGES = [edited, reworded, inserted, forged_insert, left_out, doubled, swapped
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_log_that_was_changed_in_any_way_is_foreign_or_a_shorter_log_of_ours(
+def test_a_log_that_was_changed_in_any_way_is_foreign_or_says_less_than_it_did(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     async def check() -> None:
@@ -273,7 +274,11 @@ def test_a_log_that_was_changed_in_any_way_is_foreign_or_a_shorter_log_of_ours(
         except ThreadReadOnly:  # a whole line with words that nobody knows
             foreign, records = True, []
         if not foreign:
-            assert records == RECORDS[: len(records)], "something is obeyed that we have not written"
+            said = [record for record in records if record in RECORDS]
+            assert said == sorted(said, key=lambda record: record.seq)
+            for other in (record.event for record in records if record not in RECORDS):
+                assert isinstance(other, SettingsChanged), "something is obeyed that we have not written"
+                assert other.settings == CAREFUL or other == withdrawn(CAREFUL)
         shutil.rmtree(folder)
 
     anyio.run(check)
@@ -316,7 +321,11 @@ async def test_a_line_that_was_cut_off_and_put_aside_cannot_be_put_back(tmp_path
     await store.close()
     _, _, third = whole_lines(events(tmp_path).read_bytes())
     events(tmp_path).write_bytes(first + reckless + third)
-    assert (await opened(tmp_path, state))[0] is True
+    foreign, records = await opened(tmp_path, state)
+    assert not foreign, "we wrote every line of it"
+    assert records[2].event == withdrawn(RECKLESS), "but not in this order: nothing of it holds any more"
+    assert isinstance(records[-1].event, SettingsChanged)
+    assert records[-1].event.settings.approval_policy == "always"
 
 
 class HalfDisk(Disk):
@@ -731,4 +740,4 @@ def test_an_older_version_can_read_a_sealed_line() -> None:
     data = forged(created(HERE))[:-1]
     body, end = data[:-18], data[-18:]
     assert end == b',"crc":"%08x"}' % crc32(body)
-    assert json.loads(data)["event"]["format"] == 2, "and refuses to go on with it"
+    assert json.loads(data)["event"]["format"] == 3, "and refuses to go on with it"

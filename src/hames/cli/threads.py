@@ -8,6 +8,7 @@
   hames threads archive ID               unarchive ID brings it back
   hames threads rm ID                    delete it; asks first, unless --yes is given
   hames threads check                    look for damaged logs; --repair mends what can be mended
+  hames threads restore                  threads whose directory was deleted; restore ID or --all brings them back
 
 ID can be the beginning of an id, or `last` for the newest thread (for unarchive: the newest archived one).
 Exit code: 0, 1 if it failed or `check` found damage, 2 for a bad option.
@@ -31,7 +32,7 @@ from hames.domain.display import printable, visible
 from hames.domain.errors import InvalidCommand
 from hames.protocols.flint import messages as m
 
-ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm", "check")
+ACTIONS = ("list", "show", "export", "archive", "unarchive", "fork", "rename", "rm", "check", "restore")
 FORMATS = ("markdown", "json", "trajectory")
 PAGE = 100
 TITLE_CELLS = 60
@@ -51,12 +52,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="markdown", help="format of an export")
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     parser.add_argument("--repair", action="store_true", help="with check: mend what can be mended")
+    parser.add_argument("--all", action="store_true", help="with restore: every thread that is missing")
+    parser.add_argument("--list", action="store_true", help="with restore: only list them")
     flags.add_shared(parser, flags.THREADS)
 
 
 def run(args: Namespace) -> int:
     if args.repair and args.action != "check":
         raise InvalidCommand("--repair belongs to check: hames threads check --repair")
+    if (args.all or args.list) and args.action != "restore":
+        raise InvalidCommand("--all and --list belong to restore: hames threads restore --all")
+    if args.action == "restore":
+        from hames.cli.restoring import restore_threads
+
+        return restore_threads(args)
     if args.action == "check":
         from hames.cli.log_check import check_logs
 
@@ -156,7 +165,19 @@ async def _list(args: Namespace, client: AppServerClient) -> int:
         print("no threads" + (f" mention {args.search!r}" if args.search else " yet"))
     elif isinstance(page.next_cursor, str):
         print(paint.dim(f"the first {len(page.data)}; --limit shows more"))
+    await _tell_missing(args, paint)
     return 0
+
+
+async def _tell_missing(args: Namespace, paint: Paint) -> None:
+    """Threads that went with their directory and can be brought back."""
+    if args.search or args.archived:
+        return
+    from hames.cli.restoring import count_missing
+
+    if count := await count_missing(flags.options(args)):
+        were = "1 thread was" if count == 1 else f"{count} threads were"
+        print(paint.warn(f"{were} deleted with their directory and can be brought back: hames threads restore"))
 
 
 def _room(room: int, model: int) -> tuple[int, bool]:

@@ -69,6 +69,8 @@ class Options(Value):
     300,000 at most."""
     undo_mb: int = 1024
     """How much disk space undo can use for each workspace, in megabytes; the oldest turns go first. 0 turns it off."""
+    thread_copy_days: int = 90
+    """How many days a thread can be restored after its directory was deleted. 0: no second copy is kept."""
     log_file: str = ""
     """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
@@ -112,6 +114,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "max_steps": (int, 200),
     "compact_at": (int, 0),
     "undo_mb": (int, 1024),
+    "thread_copy_days": (int, 90),
     "log_file": (str, ""),
     "log_level": (str, "warning"),
     "extra_path": (list, []),
@@ -226,6 +229,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         max_steps=settings["max_steps"].value,
         compact_at=valued("compact_at", lambda setting: _limit("compact_at", setting)) or 0,
         undo_mb=valued("undo_mb", lambda setting: _limit("undo_mb", setting)) or 0,
+        thread_copy_days=valued("thread_copy_days", lambda setting: _limit("thread_copy_days", setting)) or 0,
         log_file=settings["log_file"].value,
         log_level=valued("log_level", _log_level),
         extra_path=tuple(settings["extra_path"].value),
@@ -408,11 +412,15 @@ def _shown(name: str, setting: Setting, home: str) -> tuple[str, ...]:
     return tuple(setting.value)
 
 
+_ZERO = {"compact_at": "the model's own limit", "undo_mb": "no undo", "thread_copy_days": "no copies"}
+"""What 0 means, where it is not "no limit"."""
+
+
 def _limit(name: str, setting: Setting) -> int | None:
     """None: "auto", which only the limit of memory can be."""
     value = setting.value
     auto = ', or "auto"' if name == "max_memory_mb" else ""
-    nothing = {"compact_at": "the model's own limit", "undo_mb": "no undo"}.get(name, "no limit")
+    nothing = _ZERO.get(name, "no limit")
     if auto and value == "auto":
         return None
     if not isinstance(value, int) or value < 0:

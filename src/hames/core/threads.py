@@ -362,7 +362,7 @@ class Threads:
             ephemeral=command.ephemeral,
         )
         changed = changed_servers(state.settings, settings)
-        rest = [_granting(record.event, changed) for record in kept if record.event.policy.forked]
+        rest = [_granting(record.event, changed, state) for record in kept if record.event.policy.forked]
         ends = endings(state, "the thread was forked while this turn ran")
         thread = await self._new_thread([first, *rest, *ends], settings, state.notes, foreign=foreign)
         self._servers[thread.id] = self._servers.get(command.thread_id, ())
@@ -377,8 +377,12 @@ class Threads:
         return loaded.thread.state.settings if loaded.thread.state.foreign else state.settings
 
 
-def _granting(event: Event, changed: frozenset[str]) -> Event:
-    """The event for a fork whose MCP servers of these names are others: nothing was allowed to them."""
-    if isinstance(event, ApprovalResolved) and event.grant is not None and not without_servers((event.grant,), changed):
-        return replace(event, grant=None)
-    return event
+def _granting(event: Event, changed: frozenset[str], state: ThreadState) -> Event:
+    """The event for a fork whose MCP servers of these names are others: nothing was allowed to them.
+
+    What no longer holds in `state` does not hold in the fork either.
+    """
+    if not isinstance(event, ApprovalResolved) or event.grant is None:
+        return event
+    holds = event.grant in state.grants and without_servers((event.grant,), changed)
+    return event if holds else replace(event, grant=None)

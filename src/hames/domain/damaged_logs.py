@@ -1,10 +1,12 @@
 """What a log means from which lines are missing: whatever they left open is closed where that shows. Pure.
 
 A damaged line costs what it said and nothing else: no turn runs for ever, no question is asked again at every start.
+It may have taken a permission back, so what was allowed before it does not hold behind it (see `withdrawn`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from hames.domain.authority import withdrawn
 from hames.domain.endings import endings
 from hames.domain.events import (
     ApprovalRequested,
@@ -25,13 +27,17 @@ from hames.domain.state import ThreadState, apply, blank
 END_MISSING = "the end of this turn is missing: the log was damaged there"
 
 
-def close_what_is_open(records: Iterable[Record]) -> list[Record]:
-    """The records, and between them those that must have been there. Each of these has the number before it."""
+def close_what_is_open(records: Iterable[Record], gaps: Collection[int] = ()) -> list[Record]:
+    """The records, and between them those that must have been there. Each of these has the number before it.
+
+    `gaps` are the numbers of the records before which lines are missing.
+    """
     found: list[Record] = []
     state: ThreadState | None = None
     for record in records:
         state = state or blank(record.thread_id)
-        for event in _missing(state, record.event):
+        lost = [withdrawn(state.settings)] if record.seq in gaps and state.format else []
+        for event in (*lost, *_missing(state, record.event)):
             seq = found[-1].seq if found else record.seq
             added = Record(seq=seq, at_ms=record.at_ms, thread_id=record.thread_id, event=event)
             state = apply(state, added)

@@ -4,6 +4,7 @@
 with a higher number, or with an event this version does not know, is read-only.
 
 2: the lines of a log have seals, which an older version would not write.
+3: each line proves itself, which an older version would take for somebody else's.
 """
 
 from typing import ClassVar, Literal
@@ -20,7 +21,7 @@ from hames.domain.situation import Situation
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
-FORMAT = 2
+FORMAT = 3
 REPAIRED = "log_repaired"
 """The name of the notice that tells what opening a damaged log had to mend."""
 
@@ -83,6 +84,8 @@ class ThreadArchived(_Event, tag="thread_archived"):
 class SettingsChanged(_Event, tag="settings_changed"):
     policy: ClassVar = EventPolicy(synced="always", listed=True, forked=False)
     settings: Settings
+    grants: tuple[Grant, ...] | None = None
+    """All that is allowed for good from now on, where lines of the log were lost. None: it is not about that."""
 
 
 class TurnStarted(_Event, tag="turn_started", kw_only=True):

@@ -10,6 +10,7 @@ from typing import Literal, assert_never
 from msgspec.structs import replace
 
 from hames.domain.approvals import Approval, Elicit
+from hames.domain.authority import grants_after
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
@@ -38,7 +39,6 @@ from hames.domain.events import (
     TurnStatus,
     UsageReported,
 )
-from hames.domain.grants import changed_servers, without_servers
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import OUTPUT_HEAD, Call, Compaction, Item, TextInput, UserInput, UserMessage, extended
 from hames.domain.json import NOTHING, Json
@@ -215,7 +215,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             # Putting a thread away and taking it back leaves it where it was in the list.
             return replace(state, seq=record.seq, archived=archived)
         case SettingsChanged(settings=settings):
-            grants = without_servers(state.grants, changed_servers(state.settings, settings))
+            grants = grants_after(state.settings, state.grants, event)
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings, grants=grants)
         case TurnStarted():
             turn = Turn(

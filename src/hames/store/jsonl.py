@@ -4,15 +4,13 @@ A log is written with one `write` per batch on an `O_APPEND` descriptor, which i
 locked for the life of its writer. Live deltas go to `live` first, because a killed
 process must not lose a token that somebody saw, and the log should not hold a line per token.
 
-A log is ours if its last whole line is sealed by us (see `seals`); any other is foreign and stays so.
+A log is ours if every whole line of it is sealed by us (see `seals`); any other is foreign and stays so.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
-import secrets
-import shutil
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -33,31 +31,39 @@ from hames.domain.events import Record, ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.ports import Examined
 from hames.private_files import descriptor
+from hames.store.deletion import delete_thread, finish_deleting
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
-from hames.store.scan import examine_log
+from hames.store.reading import examine_log
+from hames.store.second_names import SecondName, delete_name, give_second_name, lock_elsewhere, tidy
 from hames.store.system_calls import Disk, directory
-from hames.store.thread_log import JsonlLog
+from hames.store.thread_log import JsonlLog, put_back
 
 if TYPE_CHECKING:
     from hames.store.health import LogHealth
     from hames.store.listing import Listing
+    from hames.store.restoring import MissingThread
 
-DELETED = "deleted"
-"""Beside `threads`: what is being deleted. What a killed process left there is deleted by the next one."""
+COPY_DAYS = 90
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class JsonlStore:
     """`root` is the data directory itself; it is made with the first thread, not before."""
 
-    def __init__(self, root: Path, *, places: Places, disk: Disk | None = None) -> None:
+    def __init__(self, root: Path, *, places: Places, disk: Disk | None = None, copy_days: int = COPY_DAYS) -> None:
+        """`copy_days`: how long a log outlives the deletion of the data directory; 0: it does not."""
         self._root = root
         self._places = places
         self._disk = disk or Disk()
+        self._copy_days = copy_days
         self._threads_fd: int | None = None
         self._claim: Claim | None = None
+        self._deleted_token = ""
+        """Of a data directory that was deleted while we used it."""
         self._listing: Listing | None = None
+        self._open: dict[ThreadId, JsonlLog] = {}
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -75,36 +81,69 @@ class JsonlStore:
         threads = self._threads(create=True)
         assert threads is not None
         claim = self._claim_directory()
-        fd = await to_thread.run_sync(self._make, thread_id, threads)
+        fd, second = await to_thread.run_sync(partial(self._make, thread_id, threads, ephemeral=ephemeral))
+        log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, ours=not foreign)
+        log.second = second
         try:
-            _lock(fd, thread_id)
+            log.lock_fd = self._lock(fd, thread_id)
             if ephemeral:  # after the lock: whoever finds the mark finds the thread in use
                 mark_ephemeral(claim, thread_id)
-            running = None if foreign else claim.seals.log(thread_id)
-            return JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, running=running)
         except BaseException:
-            os.close(fd)
+            await log.close()
             self._unmake(thread_id, threads)
             raise
+        return self._opened(log)
 
-    def _make(self, thread_id: ThreadId, threads: int) -> int:
+    def _opened(self, log: JsonlLog) -> JsonlLog:
+        self._open[log.thread_id] = log
+        return log
+
+    def closed(self, log: JsonlLog) -> None:
+        if self._open.get(log.thread_id) is log:
+            del self._open[log.thread_id]
+
+    def _second_name(self, thread_id: ThreadId, fd: int, at: int) -> SecondName | None:
+        """Nothing where it cannot be kept, or is not wanted."""
+        if not self._copy_days or self._claim is None:
+            return None
+        return give_second_name(self._claim.home, thread_id, fd, at=at, disk=self._disk)
+
+    def _recover(self, log: JsonlLog, fd: int) -> None:
+        log.recover()
+        if not log.ephemeral:
+            with self.thread(log.thread_id) as at:
+                log.second = self._second_name(log.thread_id, fd, at)
+
+    def _make(self, thread_id: ThreadId, threads: int, *, ephemeral: bool) -> tuple[int, SecondName | None]:
         """An empty log, open, and safe on the disk. Raises `StorageFailed`, and leaves nothing then."""
-        fd = None
+        fd = second = None
         try:
-            os.mkdir(thread_id, 0o700, dir_fd=threads)
+            self._disk.make_directory(thread_id, at=threads)
+        except OSError as failure:
+            raise self._not_made(failure) from failure
+        try:
             with self.thread(thread_id) as at:
                 fd = self._disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, at=at)
-                os.fsync(at)
-            os.fsync(threads)
+                self._disk.sync_directory(at)
+                if not ephemeral:
+                    second = self._second_name(thread_id, fd, at)
+            self._disk.sync_directory(threads)
         except (OSError, HarnessError) as failure:
             if fd is not None:
                 os.close(fd)
+            if second is not None:
+                second.close()
             self._unmake(thread_id, threads)
-            why = failure.strerror if isinstance(failure, OSError) else failure
-            raise StorageFailed(f"cannot make a thread in {str(self._root)!r}: {why}") from failure
-        return fd
+            raise self._not_made(failure) from failure
+        return fd, second
+
+    def _not_made(self, failure: OSError | HarnessError) -> StorageFailed:
+        why = failure.strerror if isinstance(failure, OSError) else failure
+        return StorageFailed(f"cannot make a thread in {str(self._root)!r}: {why}")
 
     def _unmake(self, thread_id: ThreadId, threads: int) -> None:
+        with contextlib.suppress(OSError):
+            delete_name(self._claim.home if self._claim is not None else None, thread_id)
         with contextlib.suppress(OSError, HarnessError):
             with self.thread(thread_id) as at, contextlib.suppress(FileNotFoundError):
                 os.unlink(EVENTS, dir_fd=at)
@@ -121,17 +160,52 @@ class JsonlStore:
                 raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
-            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
+            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), ours=False)
         except BaseException:
             os.close(fd)
             raise
         try:
-            _lock(fd, thread_id)
-            await to_thread.run_sync(log.recover)
+            log.lock_fd = self._lock(fd, thread_id)
+            await to_thread.run_sync(self._recover, log, fd)
         except BaseException:
             await log.close()
             raise
-        return log
+        return self._opened(log)
+
+    def _lock(self, fd: int, thread_id: ThreadId) -> int | None:
+        """One writer. The lock of another file is returned where the file system has none."""
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as failure:
+                if failure.errno not in NO_LOCKS:
+                    raise
+                return lock_elsewhere(self._claim_directory().home, thread_id)
+        except OSError as failure:
+            if failure.errno not in (errno.EAGAIN, errno.EACCES):
+                raise StorageFailed(
+                    f"cannot lock thread {thread_id!r}: {failure.strerror}; name another directory with --data-dir"
+                ) from failure
+            raise ThreadInUse(
+                f"thread {thread_id!r} is being written by another process: attach to it, or stop that process"
+            ) from None
+        return None
+
+    async def missing(self) -> "list[MissingThread]":
+        """The threads that were in this directory and are gone, but not by `delete`. The latest first."""
+        from hames.store.restoring import find_missing
+
+        threads = self._threads()
+        earlier = self._places.earlier_claims(self._root)
+        own = [self._claim] if self._claim is not None else []
+        return await to_thread.run_sync(find_missing, [*own, *earlier], threads)
+
+    async def tidy_second_names(self) -> None:
+        """Logs of earlier versions get a second name; those that nobody came back for are deleted, once a day."""
+        if (threads := self._threads()) is None or self._claim is None or self._claim.home is None:
+            return
+        self._places.remember_path(self._root, self._claim)
+        await to_thread.run_sync(tidy, self._claim.home, threads, self._copy_days)
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
         return [each for each in (await self.examine(thread_id)).records if each.seq > after]
@@ -183,33 +257,15 @@ class JsonlStore:
         await self._lists().remove(thread_id)
 
     def _remove(self, thread_id: ThreadId) -> None:
-        """In one step: whoever is killed in it leaves all of the thread or nothing of it."""
         threads = self._threads()
         assert threads is not None
-        with descriptor(directory("..", at=threads)) as root:
-            with descriptor(directory(DELETED, at=root, create=True)) as deleted:
-                name = f"{thread_id}-{secrets.token_hex(4)}"
-                os.rename(thread_id, name, src_dir_fd=threads, dst_dir_fd=deleted)
-                for _ in range(3):  # a summary may just be written there; what is left is for the next start
-                    with contextlib.suppress(OSError):
-                        shutil.rmtree(name, dir_fd=deleted)
-                        break
-            with contextlib.suppress(OSError):
-                os.rmdir(DELETED, dir_fd=root)
-
-    def _remove_deleted(self) -> None:
-        """What a killed process was about to delete."""
-        if (threads := self._threads()) is None:
-            return
-        with contextlib.suppress(OSError), descriptor(directory("..", at=threads)) as root:
-            with descriptor(directory(DELETED, at=root)) as deleted:
-                for entry in list(os.scandir(deleted)):
-                    shutil.rmtree(entry.name, dir_fd=deleted, ignore_errors=True)
-            os.rmdir(DELETED, dir_fd=root)
+        delete_name(self._claim.home if self._claim is not None else None, thread_id)  # first: it would be restored
+        delete_thread(self._disk, thread_id, threads=threads)
 
     async def sweep(self) -> None:
         with contextlib.suppress(Misconfigured):
-            self._remove_deleted()
+            if (threads := self._threads()) is not None:
+                finish_deleting(threads)
         for thread_id in marked_ephemeral(self._claim):
             try:
                 log = await self.open(thread_id)
@@ -243,15 +299,22 @@ class JsonlStore:
     @contextlib.contextmanager
     def thread(self, thread_id: ThreadId) -> Generator[int]:
         """The thread's open directory. An idle thread does without: descriptors are few."""
-        threads = self._threads()
-        if threads is None or not THREAD_ID.fullmatch(thread_id):
+        if not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
         try:
-            found = directory(thread_id, at=threads)
+            threads = self._threads()
+            try:
+                found = directory(thread_id, at=threads) if threads is not None else None
+            except FileNotFoundError:
+                found = None
+            if found is None and (log := self._open.get(thread_id)) is not None:
+                found = put_back(log, self._threads(create=True), self._disk)
         except OSError as failure:
             if failure.errno in NOT_THERE:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
             raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
+        if found is None:
+            raise ThreadNotFound(f"no thread {thread_id!r}")
         with descriptor(found) as at:
             yield at
 
@@ -276,7 +339,7 @@ class JsonlStore:
             except OSError as failure:
                 raise self._refusal(failure) from failure
             with descriptor(found) as root:
-                self._claim = self._places.claim(root)
+                self._claim = self._places.claim(root, self._root)
             self._close_lists()  # there is a better place for them now
         return self._claim
 
@@ -292,6 +355,8 @@ class JsonlStore:
         if self._threads_fd is not None:
             if os.fstat(self._threads_fd).st_nlink:
                 return self._threads_fd
+            if self._claim is not None and self._claim.home is not None:
+                self._deleted_token = self._claim.token
             self._forget()  # somebody deleted the data directory
         fresh = create and not self._root.exists()
         try:
@@ -306,7 +371,11 @@ class JsonlStore:
             if fresh:
                 os.fchmod(root, 0o700)
                 _ignore_everything(root)
-            self._claim = self._places.claim(root) if create else self._places.known(root)
+            if create:
+                deleted, self._deleted_token = self._deleted_token if fresh else "", ""
+                self._claim = self._places.claim(root, self._root, deleted=deleted)
+            else:
+                self._claim = self._places.known(root)
             self._threads_fd = directory("threads", at=root, create=create)
         except FileNotFoundError:
             return None
@@ -322,19 +391,6 @@ class JsonlStore:
                 f"{str(self._root)!r} is a link or a file, not a directory: remove it, or name another with --data-dir"
             )
         return Misconfigured(f"cannot use {str(self._root)!r}: {failure.strerror}; name another with --data-dir")
-
-
-def _lock(fd: int, thread_id: ThreadId) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as failure:
-        if failure.errno not in (errno.EAGAIN, errno.EACCES):
-            raise StorageFailed(
-                f"cannot lock thread {thread_id!r}: {failure.strerror}; name another directory with --data-dir"
-            ) from failure
-        raise ThreadInUse(
-            f"thread {thread_id!r} is being written by another process: attach to it, or stop that process"
-        ) from None
 
 
 def _ignore_everything(root: int) -> None:

@@ -1,11 +1,13 @@
 """A record as a line of the log, and lines as records.
 
 A line counts only with its newline and its checksum: plain JSON would accept
-most flipped bits. The checksum is the last member, over everything before it. In a log of ours the
-seal stands before it (see `seals`).
+most flipped bits. The checksum is the last member, over everything before it. In a log of ours two members
+stand before it: `after`, the beginning of the seal of the line before, and `seal` (see `seals`).
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -16,13 +18,30 @@ from hames.store.seals import Running
 
 LINE_BYTES = 64 << 20
 """A longer line is not ours."""
+FIRST = b"0" * 32
+"""What stands for the seal before the first line."""
+LINK = 16
+"""How much of a seal the next line repeats."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
 _CRC = len(b',"crc":"00000000"}')
 _SEAL = len(b',"seal":"0123456789abcdef0123456789abcdef"')
+_AFTER = len(b',"after":"0123456789abcdef"')
 SEALED_END = _SEAL + _CRC + 1
 """How many bytes of a sealed line its own seal is not about."""
+_PROVEN = _SEAL + _CRC
+_BODY = _AFTER + _PROVEN
+_JOINED = re.compile(rb',"crc":"[0-9a-f]{8}"\}(.)(?=\{"seq":)', re.DOTALL)
+"""Where two lines meet whose newline was damaged. A quote inside a text is escaped, so no text looks like this."""
+
+
+class ProvenLine(NamedTuple):
+    """A line of ours."""
+
+    record: Record
+    after: bytes
+    seal: bytes
 
 
 def line(record: Record) -> bytes:
@@ -31,14 +50,57 @@ def line(record: Record) -> bytes:
     return body + f',"crc":"{crc32(body):08x}"}}\n'.encode()
 
 
-def sealed_line(record: Record, running: Running) -> bytes:
-    """A line of a log of ours. `running` has seen the log so far, and this line as well afterwards."""
-    body = _encode(record)[:-1]
-    running.update(body)
-    seal = f',"seal":"{running.hexdigest()}"'.encode()
-    end = seal + f',"crc":"{crc32(seal, crc32(body)):08x}"}}\n'.encode()
-    running.update(end)
-    return body + end
+def sealed_lines(records: Iterable[Record], base: Running, last_seal: bytes) -> tuple[bytes, bytes]:
+    """Lines of a log of ours, behind the line with this seal; and the seal of the last of them."""
+    lines: list[bytes] = []
+    for each in records:
+        body = b'%b,"after":"%b"' % (_encode(each)[:-1], last_seal[:LINK])
+        running = base.copy()
+        running.update(body)
+        last_seal = running.hexdigest().encode()
+        sealed = b'%b,"seal":"%b"' % (body, last_seal)
+        lines.append(b'%b,"crc":"%08x"}\n' % (sealed, crc32(sealed)))
+    return b"".join(lines), last_seal
+
+
+def proven_line(data: bytes, base: Running) -> ProvenLine | None:
+    """None: not ours, damaged, or of an earlier version. The checksum is not looked at: the seal says more.
+
+    Raises `msgspec.DecodeError` for a line of ours that says something this version does not know.
+    """
+    if not data.startswith(b',"after":"', len(data) - _BODY):
+        return None
+    if (seal := _own_seal(data, base)) is None:
+        return None
+    return ProvenLine(_decode(data[:-_BODY] + b"}"), data[-_BODY + 10 : -_PROVEN - 1], seal)
+
+
+def next_line(data: bytes, base: Running, last_seal: bytes) -> tuple[Record, bytes] | None:
+    """The record and the seal of a line of ours that follows the one with this seal. None: it is not one.
+
+    Raises as `proven_line` does.
+    """
+    if not data.startswith(b',"after":"%b"' % last_seal[:LINK], len(data) - _BODY):
+        return None
+    seal = _own_seal(data, base)
+    return (_decode(data), seal) if seal is not None else None
+
+
+def _own_seal(data: bytes, base: Running) -> bytes | None:
+    running = base.copy()
+    running.update(data[:-_PROVEN])
+    seal = data[-_PROVEN + 9 : -_CRC - 1]
+    return seal if seal == running.hexdigest().encode() else None
+
+
+def joined_lines(data: bytes) -> Sequence[bytes]:
+    """What a damaged line consists of, if it is several whose newlines were damaged."""
+    parts: list[bytes] = []
+    start = 0
+    for found in _JOINED.finditer(data):
+        parts.append(data[start : found.start(1)])
+        start = found.end(1)
+    return [*parts, data[start:]] if parts else ()
 
 
 def live_line(record: Record, running: Running) -> bytes:
@@ -70,7 +132,7 @@ def unknown(data: bytes) -> bool:
 
 
 def seal_of(data: bytes) -> bytes:
-    """The seal of a whole line; nothing where it has none."""
+    """The seal of a whole line, of whatever kind; nothing where it has none."""
     end = data[-_SEAL - _CRC : -_CRC]
     return end[9:-1] if end.startswith(b',"seal":"') and end.endswith(b'"') else b""
 

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 TOKEN = re.compile(r"[0-9a-f]{32}")
 THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 EVENTS, LIVE, META = "events.jsonl", "live", "meta.json"
+_MOST_TOKENS = 8
+"""So many directories that were at one path are remembered."""
 OLD_OWNER = "owner"
 """Held the token before logs were sealed."""
 
@@ -75,10 +77,11 @@ class Places:
             log.warning("places.unreadable", extra={"error": str(problem)})
         return None
 
-    def claim(self, directory_fd: int) -> Claim:
+    def claim(self, directory_fd: int, path: Path | None = None, *, deleted: str = "") -> Claim:
         """Ours from now on, whoever made it. Nothing in it becomes ours by that: what we write there will be.
 
-        Where the state directory cannot be written, the claim holds for as long as this process.
+        Where the state directory cannot be written, the claim holds for as long as this process. `path` is where the
+        directory is. `deleted`: the token of a directory whose place this one takes, which we have just made.
         """
         if (found := self.known(directory_fd)) is not None:
             return found
@@ -89,15 +92,48 @@ class Places:
             with self._locked():
                 token = self._token(_owner(key), directory_fd)  # another process may have been faster
                 if not token:
-                    token = secrets.token_hex(16)
+                    token = deleted or secrets.token_hex(16)
                     # In this order: a directory that is known has nothing left to adopt.
-                    write_private(self._places / f"{token}.adopted", b"{}", sync=True)
+                    if not deleted:
+                        write_private(self._places / f"{token}.adopted", b"{}", sync=True)
                     write_private(self._places / token, _identity(directory_fd).encode(), sync=True)
                     write_whole(Disk(), _owner(key), token.encode(), at=directory_fd, sync=True)
+                self._remember_path(path, token)
             return self._claim(key, token)
         except OSError as problem:
             log.warning("places.unclaimed", extra={"error": str(problem)})
             return _temporary_claim()
+
+    def earlier_claims(self, path: Path) -> list[Claim]:
+        """Those on the directories that have been there, the latest first."""
+        if self._home is None or (key := user_key(self._home)) is None:
+            return []
+        with contextlib.suppress(OSError):
+            return [self._claim(key, token) for token in self._tokens_at(path)]
+        return []
+
+    def remember_path(self, path: Path, claim: Claim) -> None:
+        """For `earlier_claims`: a directory may have been moved there, or be older than this file."""
+        if self._home is None or claim.home is None or self._tokens_at(path)[:1] == [claim.token]:
+            return
+        with contextlib.suppress(OSError), self._locked():
+            self._remember_path(path, claim.token)
+
+    def _remember_path(self, path: Path | None, token: str) -> None:
+        if path is not None and self._places is not None:
+            tokens = [token, *(one for one in self._tokens_at(path) if one != token)][:_MOST_TOKENS]
+            write_private(self._path_file(path), "\n".join(tokens).encode())
+
+    def _tokens_at(self, path: Path | None) -> list[str]:
+        try:
+            known = self._path_file(path).read_text().split() if path is not None else []
+        except OSError:
+            return []
+        return [token for token in known if TOKEN.fullmatch(token)]
+
+    def _path_file(self, path: Path) -> Path:
+        assert self._places is not None
+        return self._places / f"at-{blake2b(os.fsencode(path.absolute()), digest_size=16).hexdigest()}"
 
     def _token(self, name: str, directory_fd: int) -> str:
         """What the directory says its token is, if we know it and it is that directory."""

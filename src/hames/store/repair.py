@@ -11,8 +11,8 @@ TORN = "events.torn"
 
 def cut_incomplete_end(disk: Disk, fd: int, good_bytes: int, *, at: int) -> None:
     """The log ends after its last whole line. `at` is the thread's directory."""
-    flags, start = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, good_bytes
-    with descriptor(os.open(TORN, flags, 0o600, dir_fd=at)) as saved:
+    flags, start = os.O_WRONLY | os.O_CREAT | os.O_APPEND, good_bytes
+    with descriptor(disk.open(TORN, flags, at=at)) as saved:
         while chunk := os.pread(fd, 1 << 20, start):
             start += len(chunk)
             write_all(disk, saved, chunk)

@@ -1,33 +1,58 @@
-"""Reading a thread's log: whole lines, a torn tail, whether it is ours, and what was told but not yet written."""
+"""Reading the lines of a thread's log: which are whole, which are ours, and what is missing between them."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hmac import compare_digest
 
-from hames.domain.damaged_logs import close_what_is_open
+import msgspec
+
 from hames.domain.events import FORMAT, REPAIRED, Noticed, Record, ThreadCreated
 from hames.domain.ids import ThreadId
-from hames.ports import Examined
-from hames.private_files import descriptor
-from hames.store.first_record import read_first_record
-from hames.store.lines import LINE_BYTES, SEALED_END, merge_deltas, read_live_records, record, seal_of, unknown
-from hames.store.places import EVENTS, LIVE, Claim, live_digest
-from hames.store.seals import Running, chunks
-from hames.store.system_calls import find_plain, open_plain
+from hames.store.lines import (
+    FIRST,
+    LINE_BYTES,
+    LINK,
+    SEALED_END,
+    joined_lines,
+    next_line,
+    proven_line,
+    record,
+    seal_of,
+    unknown,
+)
+from hames.store.places import Claim
+from hames.store.seals import Running
 
 
 @dataclass
 class ScannedLog:
+    """The records are in the order of their numbers."""
+
     records: list[Record] = field(default_factory=list[Record])
+    foreign: bool = False
+    """A whole line in it is not proven to be ours."""
+    last_seal: bytes = FIRST
+    """Of the last record of a log of ours: the next line repeats its beginning."""
+    adopted: bool = False
+    """The last line is from before there were seals."""
+    gaps: set[int] = field(default_factory=set[int])
+    """The numbers of the records before which lines are missing."""
     good_bytes: int = 0
     bytes_read: int = 0
-    last_line: bytes = b""
     bad_lines: int = 0
+    bad_at_end: int = 0
+    """Whole lines behind the last good one. They are cut off with it."""
     repeated: int = 0
-    """Lines with a number that was there before: somebody copied or moved them."""
+    """Lines that were there before: somebody copied them."""
+    moved: int = 0
+    """Lines that were not where their number says. They are put back."""
+    replaced: int = 0
+    """Lines of ours that do not follow the one before them, though no number is missing."""
     missing: int = 0
     """Numbers that no line has."""
+    lost_at_end: int = 0
+    """Records that were there when `meta.json` was written."""
     newer: bool = False
 
     @property
@@ -36,7 +61,10 @@ class ScannedLog:
         counts = (
             (self.bad_lines, "damaged line was skipped", "damaged lines were skipped"),
             (self.repeated, "repeated line was skipped", "repeated lines were skipped"),
+            (self.moved, "line was put back in its place", "lines were put back in their places"),
+            (self.replaced, "line was replaced by an earlier one", "lines were replaced by earlier ones"),
             (self.missing - self.bad_lines, "record is missing", "records are missing"),
+            (self.lost_at_end, "record is missing at the end", "records are missing at the end"),
         )
         return ", ".join(f"{count} {one if count == 1 else more}" for count, one, more in counts if count > 0)
 
@@ -47,74 +75,168 @@ class ScannedLog:
         return any(notice.name == REPAIRED and self.damage in notice.message for notice in notices)
 
 
-def scan_log(fd: int, *, live: bool = False) -> ScannedLog:
-    """Every good record, and where the last one ends. Damaged lines in the middle are passed over.
+@dataclass
+class _Line:
+    """A whole line. `after` is empty where it does not say what it follows."""
 
-    The deltas of a `live` file share the number of their bundle; in a log every number is there once.
-    """
+    record: Record
+    proven: bool
+    after: bytes = b""
+    seal: bytes = b""
+    adopted: bool = False
+
+
+def scan_log(fd: int, thread_id: ThreadId, claim: Claim | None) -> ScannedLog:
+    """Every good record, and where the last one ends. Whatever is damaged is passed over."""
+    found = _scan_whole_log(fd, claim.seals.line(thread_id)) if claim is not None else None
+    return found or _scan_any_log(fd, thread_id, claim)
+
+
+def _scan_whole_log(fd: int, base: Running) -> ScannedLog | None:
+    """A log of which every whole line is ours and follows the one before, as nearly all of them are. None: another."""
     found = ScannedLog()
-    position = pending_bad = last = 0
-    for data, size in _lines(fd):
+    records, last_seal, position = found.records, FIRST, 0
+    for data, size in lines_of(fd):
+        try:
+            following = next_line(data, base, last_seal)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        if following is None:
+            return None
+        each, last_seal = following
+        records.append(each)
         position += size
-        good = record(data) if data else None
-        if good is None:
-            pending_bad += 1
-            found.newer = found.newer or unknown(data)
-            continue
-        if found.records and good.seq <= last and not live:
-            found.repeated += 1
-            found.good_bytes, found.last_line = position, data
-            continue
-        found.missing += good.seq - last - 1
-        last = good.seq
-        found.newer = found.newer or (isinstance(good.event, ThreadCreated) and good.event.format > FORMAT)
-        found.records.append(good)
-        found.good_bytes, found.last_line = position, data
-        found.bad_lines += pending_bad
-        pending_bad = 0
-    found.bytes_read = position
-    if found.damage and not live:
-        found.records = close_what_is_open(found.records)
+    found.good_bytes = found.bytes_read = position
+    found.last_seal = last_seal
+    first = records[0].event if records else None
+    found.newer = isinstance(first, ThreadCreated) and first.format > FORMAT
+    # Who has the key could have written any number.
+    return found if all(each.seq == number for number, each in enumerate(records, start=1)) else None
+
+
+def _scan_any_log(fd: int, thread_id: ThreadId, claim: Claim | None) -> ScannedLog:
+    found = ScannedLog()
+    base = claim.seals.line(thread_id) if claim is not None else None
+    earlier = _EarlierSeals(thread_id, claim)
+    whole: list[_Line] = []
+    pending_bad = 0
+    for data, size in lines_of(fd):
+        good = earlier.check(data, size, _read_line(data, base, found))
+        pieces = () if good is not None else joined_lines(data)
+        read = [good] if good is not None else [one for piece in pieces if (one := _read_line(piece, base, found))]
+        found.bytes_read += size
+        pending_bad += max(len(pieces), 1) - len(read)
+        if read:
+            found.good_bytes = found.bytes_read
+            found.bad_lines, pending_bad = found.bad_lines + pending_bad, 0
+        whole += read
+    found.bad_at_end = pending_bad
+    found.foreign = claim is None or not all(each.proven for each in whole)
+    found.newer = found.newer or any(
+        isinstance(each.record.event, ThreadCreated) and each.record.event.format > FORMAT for each in whole
+    )
+    ordered = _in_order(whole, found)
+    _find_gaps(ordered, found)
+    found.records = [each.record for each in ordered]
+    if ordered:
+        found.adopted, found.last_seal = ordered[-1].adopted, ordered[-1].seal
     return found
 
 
-def restore_first_record(found: ScannedLog, thread_id: ThreadId, *, at: int) -> Record | None:
-    """Puts the first record back where its line is damaged. Returns it if nothing else is left of the log."""
-    if found.records and isinstance(found.records[0].event, ThreadCreated):
+def _read_line(data: bytes, base: Running | None, found: ScannedLog) -> _Line | None:
+    """Notes in `found` if a newer version wrote it."""
+    if base is not None:
+        try:
+            if (proven := proven_line(data, base)) is not None:
+                return _Line(proven.record, proven=True, after=proven.after, seal=proven.seal)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            found.newer = True
+            return None
+    if (good := record(data) if data else None) is None:
+        found.newer = found.newer or unknown(data)
         return None
-    if not found.records and not found.bytes_read:  # killed before it wrote anything
-        return None
-    if (first := read_first_record(thread_id, at=at)) is None:
-        return None
-    found.records.insert(0, first)
-    return first if len(found.records) == 1 else None
+    return _Line(good, proven=False, seal=seal_of(data))
 
 
-def verify_seal(fd: int, found: ScannedLog, thread_id: ThreadId, claim: Claim | None) -> Running | None:
-    """The hash of a log that is ours, up to its last whole line. None: it is foreign.
+class _EarlierSeals:
+    """The part of a log that an earlier version wrote: one seal vouches for everything before it."""
 
-    What comes after the last whole line is a torn tail, whoever tore it: it is not read.
-    """
-    if claim is None:
-        return None
-    running, seal = claim.seals.log(thread_id), seal_of(found.last_line)
-    sealed = found.good_bytes - SEALED_END if seal else found.good_bytes
-    for chunk in chunks(fd, 0, sealed):
-        running.update(chunk)
-    if seal:
-        ours = compare_digest(seal, running.hexdigest().encode())
-        running.update(found.last_line[-SEALED_END + 1 :] + b"\n")
-    else:
-        adopted = claim.adopted.get(thread_id)
-        ours = not found.good_bytes or (
-            adopted is not None
-            and adopted.size == found.good_bytes
-            and compare_digest(adopted.seal, running.hexdigest())
-        )
-    return running if ours else None
+    def __init__(self, thread_id: ThreadId, claim: Claim | None) -> None:
+        self._running = claim.seals.log(thread_id) if claim is not None else None
+        self._adopted = claim.adopted.get(thread_id) if claim is not None else None
+        self._unproven: list[_Line] = []
+        self._position = 0
+
+    def check(self, data: bytes, size: int, good: _Line | None) -> _Line | None:
+        """Proves this line and those before it, if their seal fits."""
+        running = self._running
+        if running is None or (good is not None and good.proven):
+            return good
+        if good is not None:
+            self._unproven.append(good)
+        whole = data + b"\n"
+        end = SEALED_END if good is not None and good.seal else 0
+        running.update(whole[: len(whole) - end])
+        self._position += size
+        if good is not None and (compare_digest(good.seal, _digest(running)) if end else self._is_adopted()):
+            for each in self._unproven:
+                each.proven = True
+            self._unproven.clear()
+            if not end:
+                good.adopted, good.seal = True, _digest(running)
+        running.update(whole[len(whole) - end :])
+        return good
+
+    def _is_adopted(self) -> bool:
+        adopted = self._adopted
+        if adopted is None or self._running is None or adopted.size != self._position:
+            return False
+        return compare_digest(adopted.seal, self._running.hexdigest())
 
 
-def _lines(fd: int) -> Iterator[tuple[bytes, int]]:
+def _digest(running: Running) -> bytes:
+    return running.hexdigest().encode()
+
+
+def _in_order(whole: list[_Line], found: ScannedLog) -> list[_Line]:
+    """By number, each number once. Of two lines with one number that counts which the chain knows."""
+    ordered = sorted(whole, key=lambda each: each.record.seq)
+    highest = 0
+    for each in whole:
+        found.moved += each.record.seq < highest
+        highest = max(highest, each.record.seq)
+    known = {each.after for each in whole}
+    kept: list[_Line] = []
+    for each in ordered:
+        if kept and kept[-1].record.seq == each.record.seq:
+            found.repeated += 1
+            found.moved -= found.moved > 0
+            if kept[-1].seal[:LINK] not in known and each.seal[:LINK] in known:
+                kept[-1] = each
+        else:
+            kept.append(each)
+    return kept
+
+
+def _find_gaps(ordered: list[_Line], found: ScannedLog) -> None:
+    last, seal = 0, FIRST
+    for each in ordered:
+        seq = each.record.seq
+        skipped = seq - last - 1
+        found.missing += skipped
+        follows = not each.after or seal[:LINK] == each.after
+        if skipped or not follows:
+            found.gaps.add(seq)
+            found.replaced += not skipped
+        last, seal = seq, each.seal
+
+
+def scan_live_file(fd: int) -> list[Record]:
+    """The deltas of a live file share the number of their bundle."""
+    return [good for data, _ in lines_of(fd) if (good := record(data)) is not None]
+
+
+def lines_of(fd: int) -> Iterator[tuple[bytes, int]]:
     """Whole lines with their size on disk; one that is too long counts, and is not kept."""
     parts: list[bytes] = []
     size = offset = 0
@@ -123,34 +245,8 @@ def _lines(fd: int) -> Iterator[tuple[bytes, int]]:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             size += len(end) + 1
-            yield (b"".join([*parts, end]) if size <= LINE_BYTES else b"", size)
+            whole = b"".join([*parts, end]) if parts else end
+            yield (whole if size <= LINE_BYTES else b"", size)
             parts, size = [], 0
         size += len(rest)
         parts = [*parts, rest] if size <= LINE_BYTES else []
-
-
-def unsaved_records(
-    found: ScannedLog, thread_id: ThreadId, claim: Claim | None, running: Running | None, *, at: int
-) -> list[Record]:
-    """What was told and is not in the log yet. Beside a log of ours only what we jotted ourselves."""
-    live, after = find_plain(LIVE, at=at), found.records[-1].seq if found.records else 0
-    if live is None:
-        return []
-    with descriptor(live) as fd:
-        if running is None or claim is None:
-            records = scan_log(fd, live=True).records
-        elif (adopted := claim.adopted.get(thread_id)) is not None and not seal_of(found.last_line):
-            records = scan_log(fd, live=True).records if adopted.live and adopted.live == live_digest(at) else []
-        else:
-            records = list(read_live_records((data for data, _ in _lines(fd)), claim.seals.live(thread_id, running)))
-        return list(merge_deltas(each for each in records if each.seq > after))
-
-
-def examine_log(thread_id: ThreadId, claim: Claim | None, *, at: int) -> Examined:
-    """Nothing is changed."""
-    with descriptor(open_plain(EVENTS, at=at)) as fd:
-        found = scan_log(fd)
-        running = verify_seal(fd, found, thread_id, claim)
-    restore_first_record(found, thread_id, at=at)
-    records = found.records + unsaved_records(found, thread_id, claim, running, at=at)
-    return Examined(records=records, foreign=running is None)

@@ -1,11 +1,14 @@
 """Seals: keyed hashes that prove that we wrote a log ourselves.
 
-Each line of a log of ours ends with a keyed hash over everything from the first byte of the file up to it. So the
-last line's seal vouches for all lines before it: one that was changed, left out, inserted or moved breaks it. The
-key is this user's secret, mixed with the token of the data directory and the name of the thread, so a log that is
-copied to another directory or another thread is not ours there.
+Each line of a log of ours has a seal of its own: a keyed hash over the record and over the beginning of the seal
+before it. So every line proves itself, whatever happened to the others, and the chain shows where lines were left out,
+replaced or moved. The key is this user's secret, mixed with the token of the data directory and the name of the
+thread, so a log that is copied to another directory or another thread is not ours there.
 
-A seal is only ever written behind a prefix that is ours. A log that is not gets lines without seals, and stays foreign.
+Logs of earlier versions have seals over everything from the first byte of the file up to the seal. They are still
+checked, and continued with lines that prove themselves.
+
+A seal is only ever written into a log that is ours. A log that is not gets lines without seals, and stays foreign.
 """
 
 import os
@@ -62,14 +65,18 @@ class Seals:
     def __init__(self, user: bytes, token: str) -> None:
         self._key = blake2b(token.encode(), key=user, digest_size=32, person=b"hames directory").digest()
 
+    def line(self, thread_id: str) -> Running:
+        """For one line of this thread's log; it is copied for each."""
+        return self._start(thread_id, b"hames line")
+
     def log(self, thread_id: str) -> Running:
-        """At the first byte of this thread's log."""
+        """At the first byte of this thread's log, for the seals of earlier versions."""
         return self._start(thread_id, b"hames log")
 
-    def live(self, thread_id: str, log: Running) -> Running:
+    def live(self, thread_id: str, last_seal: bytes) -> Running:
         """At the first byte of its live file: what is jotted there counts only behind this very log."""
         running = self._start(thread_id, b"hames live")
-        running.update(log.digest())
+        running.update(last_seal)
         return running
 
     def of(self, thread_id: str, data: bytes) -> str:

@@ -7,14 +7,12 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.domain.commands import ThreadSummary
-from hames.domain.events import ThreadCreated
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
 from hames.private_files import descriptor
-from hames.store.first_record import encode_first
 from hames.store.places import META, THREAD_ID, Claim
-from hames.store.scan import examine_log
+from hames.store.reading import examine_log
 from hames.store.system_calls import directory, read_small
 
 MOST_MS = 1 << 53
@@ -32,11 +30,11 @@ _decode_summary = msgspec.json.Decoder(ThreadSummary).decode
 _decode_sealed = msgspec.json.Decoder(_Sealed).decode
 
 
-def encode_summary(summary: ThreadSummary, claim: Claim, first: ThreadCreated | None) -> bytes:
-    """What `meta.json` is to hold; sealed if the thread is ours. `first` is what the log begins with."""
+def encode_summary(summary: ThreadSummary, claim: Claim, copy: bytes) -> bytes:
+    """What `meta.json` is to hold; sealed if the thread is ours. `copy`: further members, see `meta_copy`."""
     body = msgspec.json.encode(replace(summary, foreign=False, standing="away"))
     seal = b"" if summary.foreign else b',"seal":"%b"' % claim.seals.of(summary.id, body).encode()
-    return body[:-1] + encode_first(first) + seal + b"}"
+    return body[:-1] + copy + seal + b"}"
 
 
 def load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | None:

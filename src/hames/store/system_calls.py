@@ -31,8 +31,20 @@ class Disk:
     def open(self, name: str, flags: int, *, at: int) -> int:
         return plain(os.open(name, flags | FILE, 0o600, dir_fd=at))
 
-    def rename(self, old: str, new: str, *, at: int) -> None:
-        os.rename(old, new, src_dir_fd=at, dst_dir_fd=at)
+    def rename(self, old: str, new: str, *, at: int, to: int | None = None) -> None:
+        os.rename(old, new, src_dir_fd=at, dst_dir_fd=at if to is None else to)
+
+    def make_directory(self, name: str, *, at: int) -> None:
+        os.mkdir(name, 0o700, dir_fd=at)
+
+    def sync_directory(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def unlink(self, name: str, *, at: int) -> None:
+        os.unlink(name, dir_fd=at)
+
+    def link(self, name: str, path: os.PathLike[str], *, at: int) -> None:
+        os.link(name, path, src_dir_fd=at, follow_symlinks=False)
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
@@ -73,10 +85,10 @@ def write_whole(disk: Disk, name: str, data: bytes, *, at: int, sync: bool = Fal
         disk.rename(temporary, name, at=at)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=at)
+            disk.unlink(temporary, at=at)
         raise
     if sync:
-        os.fsync(at)
+        disk.sync_directory(at)
 
 
 def open_plain(name: str, *, at: int) -> int:

@@ -1,8 +1,9 @@
 """One thread's log, open for writing."""
 
 import contextlib
+import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -10,17 +11,24 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
+from hames.domain.authority import Authority, authority_after
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import HarnessError, StorageFailed, ThreadReadOnly
-from hames.domain.events import Record, ThreadCreated
+from hames.domain.events import ApprovalResolved, Record, SettingsChanged, ThreadCreated
 from hames.domain.ids import ThreadId
-from hames.store.lines import line, live_line, sealed_line
-from hames.store.places import LIVE, META, Claim
+from hames.domain.state import apply, blank
+from hames.domain.state import summary as summary_of
+from hames.private_files import descriptor
+from hames.store.lines import FIRST, line, live_line, sealed_lines
+from hames.store.meta_copy import encode_copy
+from hames.store.places import EVENTS, LIVE, META, Claim
+from hames.store.reading import ReadLog, read_log
 from hames.store.repair import TORN, cut_incomplete_end
-from hames.store.scan import ScannedLog, restore_first_record, scan_log, unsaved_records, verify_seal
+from hames.store.scan import scan_log
 from hames.store.seals import Running
+from hames.store.second_names import SecondName, open_live_file
 from hames.store.summaries import encode_summary
-from hames.store.system_calls import Disk, write_all, write_whole
+from hames.store.system_calls import Disk, directory, write_all, write_whole
 
 
 class ThreadHome(Protocol):
@@ -32,25 +40,44 @@ class ThreadHome(Protocol):
 
     def put_in_index(self, summary: ThreadSummary, changed_ns: int, *, new: bool) -> None: ...
 
+    def closed(self, log: "JsonlLog") -> None:
+        """It is not open any more."""
+        ...
+
 
 class JsonlLog:
     """One thread's log, locked by us."""
 
     def __init__(
-        self, store: ThreadHome, thread_id: ThreadId, *, fd: int, disk: Disk, claim: Claim, running: Running | None
+        self,
+        store: ThreadHome,
+        thread_id: ThreadId,
+        *,
+        fd: int,
+        disk: Disk,
+        claim: Claim,
+        ours: bool,
     ) -> None:
-        """`running` has seen the log as it is; None: it is foreign, or not looked at yet."""
+        """`ours`: a new log, whose lines get seals. An old one is looked at by `recover`."""
         self.thread_id = thread_id
         self.repaired = ""
+        self.second: SecondName | None = None
+        self.lock_fd: int | None = None
+        """Of a lock that is not on the log itself."""
         self._store = store
         self._disk = disk
         self._fd = fd
         self._claim = claim
-        self._running = running
+        self._base = claim.seals.line(thread_id) if ours else None
+        """For the seals of its lines; None: it is foreign."""
+        self._last_seal = FIRST
         self._live_fd: int | None = None
         self._live_running: Running | None = None
-        self._first: ThreadCreated | None = None
+        self._first: Record | None = None
         """What the log begins with: `meta.json` has a copy, for when that line is damaged."""
+        self._authority: Authority | None = None
+        """What decides now: `meta.json` has a copy of that as well."""
+        self._last_seq = 0
         self._length = os.fstat(fd).st_size
         self._dead = ""
         self._half = False
@@ -62,11 +89,15 @@ class JsonlLog:
 
     @property
     def foreign(self) -> bool:
-        return self._running is None
+        return self._base is None
+
+    @property
+    def ephemeral(self) -> bool:
+        return self._first is not None and isinstance(self._first.event, ThreadCreated) and self._first.event.ephemeral
 
     async def read(self) -> list[Record]:
         records, self._recovered = self._recovered, []
-        return records or await to_thread.run_sync(lambda: scan_log(self._fd).records)
+        return records or await to_thread.run_sync(lambda: scan_log(self._fd, self.thread_id, self._claim).records)
 
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
         self._append(records)
@@ -76,40 +107,57 @@ class JsonlLog:
             self._live_lost = ""
         if sync:
             try:
-                await to_thread.run_sync(self._disk.sync, self._fd)
+                await to_thread.run_sync(self._sync)
             except OSError as failure:
                 self._dead = (
                     f"it could not be saved to disk ({failure.strerror}); the thread is read-only until a restart"
                 )
                 raise StorageFailed(f"cannot save thread {self.thread_id!r}: {self._dead}") from failure
 
+    def _sync(self) -> None:
+        self._disk.sync(self._fd)
+        if self.second is not None:
+            self.second.catch_up()
+
     def jot(self, record: Record) -> None:
         if self._dead or self._live_lost:
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead or self._live_lost}")
-        if self._running is None:
+        if self._base is None:
             data = line(record)
         else:
             if self._live_running is None:
-                self._live_running = self._claim.seals.live(self.thread_id, self._running)
+                self._live_running = self._claim.seals.live(self.thread_id, self._last_seal)
             data = live_line(record, self._live_running)
         try:
             if self._live_fd is None:
-                with self._store.thread(self.thread_id) as at:
-                    self._live_fd = self._disk.open(LIVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, at=at)
+                self._live_fd = self._open_live()
             write_all(self._disk, self._live_fd, data)
         except OSError as failure:
             # The next line would go on with half of this one, and the hash counts all of it.
             self._live_lost = str(failure.strerror)
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
 
+    def _open_live(self) -> int:
+        """Raises `OSError`."""
+        try:
+            with self._store.thread(self.thread_id) as at:
+                return self._disk.open(LIVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, at=at)
+        except HarnessError:  # its directory is gone, and cannot be made again
+            return open_live_file(self._claim.home, self.thread_id)
+
     async def summarize(self, summary: ThreadSummary) -> None:
         summary = replace(summary, foreign=self.foreign)
-        data, new, changed_ns = msgspec.json.format(encode_summary(summary, self._claim, self._first)), self._new, 0
+        data, new, changed_ns = self._meta(summary), self._new, 0
         with contextlib.suppress(OSError, HarnessError), self._store.thread(self.thread_id) as at:
             await to_thread.run_sync(lambda: write_whole(self._disk, META, data, at=at))
             changed_ns = os.fstat(at).st_mtime_ns
         self._new = False
         self._store.put_in_index(summary, changed_ns, new=new)
+
+    def _meta(self, summary: ThreadSummary) -> bytes:
+        authority = replace(self._authority, seq=self._last_seq) if self._authority is not None else None
+        copy = encode_copy(self._first, authority, None if self.foreign else self._claim.seals)
+        return msgspec.json.format(encode_summary(summary, self._claim, copy))
 
     def rest(self) -> None:
         """Close what only a running turn needs."""
@@ -119,58 +167,81 @@ class JsonlLog:
 
     async def close(self) -> None:
         self.rest()
+        self._store.closed(self)
+        if self.second is not None:
+            second, self.second = self.second, None
+            if second.is_copy:
+                await to_thread.run_sync(second.catch_up)
+            second.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self.lock_fd is not None:
+            os.close(self.lock_fd)
+            self.lock_fd = None
 
     def recover(self) -> None:
         """Cut a torn tail, take in what was told and not yet kept, refuse what a newer version wrote."""
-        found = scan_log(self._fd)
-        if found.newer:
-            raise ThreadReadOnly(
-                f"thread {self.thread_id!r} was written by a newer version of hames: it can be read here, not continued"
-            )
-        self._running = verify_seal(self._fd, found, self.thread_id, self._claim)
         with self._store.thread(self.thread_id) as at:
-            lost = restore_first_record(found, self.thread_id, at=at)
+            found = read_log(self._fd, self.thread_id, self._claim, at=at)
+            if found.scanned.newer:
+                raise ThreadReadOnly(
+                    f"thread {self.thread_id!r} was written by a newer version of hames:"
+                    " it can be read here, not continued"
+                )
+            if found.foreign:
+                self._base = None
+            else:
+                self._base, self._last_seal = self._claim.seals.line(self.thread_id), found.scanned.last_seal
             try:
                 self._repair(found, at)
-                if lost is not None:
-                    self._append([lost])
             except OSError as failure:
                 why = f"its log needs a repair, which failed: {failure.strerror}"
                 raise ThreadReadOnly(f"thread {self.thread_id!r} cannot be written: {why}") from failure
 
-    def _repair(self, found: "ScannedLog", at: int) -> None:
-        repaired: list[str] = []
-        if found.good_bytes < self._length:
-            cut_incomplete_end(self._disk, self._fd, found.good_bytes, at=at)
+    def _repair(self, found: ReadLog, at: int) -> None:
+        scanned, repaired = found.scanned, list[str]()
+        if scanned.good_bytes < self._length:
+            cut_incomplete_end(self._disk, self._fd, scanned.good_bytes, at=at)
             repaired.append(
-                f"an incomplete end of {self._length - found.good_bytes} bytes was cut off and saved in {TORN}"
+                f"an incomplete end of {self._length - scanned.good_bytes} bytes was cut off and saved in {TORN}"
             )
-            self._length = found.good_bytes
-        if found.damage and not found.damage_was_told:
-            repaired.append(found.damage)
-        self.repaired = "; ".join(repaired)
-        late = unsaved_records(found, self.thread_id, self._claim, self._running, at=at)
-        if late:
-            self._append(late)
+            self._length = scanned.good_bytes
+        if scanned.damage and not scanned.damage_was_told:
+            repaired.append(scanned.damage)
+        self.repaired = "; ".join([*repaired, found.settled] if found.settled else repaired)
+        self._note(found.records)
+        if found.added:
+            self._append(found.added)
             self._disk.sync(self._fd)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(LIVE, dir_fd=at)
-        self._recovered = found.records + late
-        first = self._recovered[0].event if self._recovered else None
-        self._first = first if isinstance(first, ThreadCreated) else None
+            self._disk.unlink(LIVE, at=at)
+        self._recovered = found.everything
+        if self.repaired and not self.foreign:  # the copy in it must not speak of records that are lost
+            state = blank(self.thread_id)
+            for record in self._recovered:
+                state = apply(state, record)
+            write_whole(self._disk, META, self._meta(summary_of(state)), at=at)
 
     def _append(self, records: Sequence[Record]) -> None:
-        if self._new and self._first is None and records and isinstance(records[0].event, ThreadCreated):
-            self._first = records[0].event
-        if self._running is None:
+        if self._base is None:
             self._write(b"".join(map(line, records)))
-            return
-        running = self._running.copy()
-        self._write(b"".join([sealed_line(each, running) for each in records]))
-        self._running, self._live_running = running, None
+        else:
+            data, last_seal = sealed_lines(records, self._base, self._last_seal)
+            self._write(data)
+            self._last_seal, self._live_running = last_seal, None
+        self._note(records)
+
+    def _note(self, records: Sequence[Record]) -> None:
+        """For the copies in `meta.json`."""
+        for record in records:
+            event = record.event
+            if isinstance(event, ThreadCreated | SettingsChanged | ApprovalResolved):
+                if self._first is None and isinstance(event, ThreadCreated):
+                    self._first = record
+                self._authority = authority_after(self._authority, record)
+        if records:
+            self._last_seq = records[-1].seq
 
     def _write(self, data: bytes) -> None:
         if self._dead:
@@ -186,8 +257,42 @@ class JsonlLog:
                 self._take_back()
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
         self._length += len(data)
+        if self.second is not None:
+            self.second.add(data)
 
     def _take_back(self) -> None:
         """Removes half a batch: the next one would otherwise continue its last line. Raises `OSError`."""
         self._disk.truncate(self._fd, self._length)
         self._half = False
+
+    def move_to(self, fd: int) -> None:
+        """Goes on in another file with the same content."""
+        os.dup2(fd, self._fd, inheritable=False)
+
+    def content(self) -> Iterator[bytes]:
+        """Also of a log that somebody deleted: it is there for as long as we have it open."""
+        start = 0
+        while chunk := os.pread(self._fd, 1 << 20, start):
+            start += len(chunk)
+            yield chunk
+
+
+def put_back(log: JsonlLog, threads: int | None, disk: Disk) -> int:
+    """The directory of a thread that somebody deleted while we have its log open, made anew. Raises `OSError`."""
+    assert threads is not None
+    found = directory(log.thread_id, at=threads, create=True)
+    try:
+        if log.second is not None and not log.second.is_copy:
+            with contextlib.suppress(FileExistsError):
+                os.link(log.second.path, EVENTS, dst_dir_fd=found)
+            return found
+        with descriptor(disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, at=found)) as fd:
+            for chunk in log.content():
+                write_all(disk, fd, chunk)
+            with contextlib.suppress(OSError):  # a file system without locks, or a log that is locked elsewhere
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            log.move_to(fd)
+    except BaseException:
+        os.close(found)
+        raise
+    return found

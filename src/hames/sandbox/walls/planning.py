@@ -285,7 +285,8 @@ def _plan_without_mounts(
     files: Sequence[int] = (),
 ) -> LaunchPlan:
     """A plan without mounts: settings cannot be put into the home directory, so git is told where they are."""
-    _, link_notes = hard_links.protect_shared_files(access.seen, access.roots, can_mount=False)
+    ours = [*access.hidden, *(f"{root}/.harness" for root in access.roots)]
+    _, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=ours, can_mount=False)
     check = after.begin(access.roots, home=access.home, background=launch.background) if access.roots else None
     variables: dict[str, str] = {}
     if access.visible.private_home:
