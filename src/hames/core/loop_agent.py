@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.client_tools import client_tools
 from hames.core.context import Memory
+from hames.core.continuing import finish_calls
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
@@ -80,7 +81,7 @@ class LoopThread:
     """One thread of ours: its tools, opened with its first turn, and what its finished turns said."""
 
     abilities: frozenset[Ability] = frozenset(
-        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools"}
+        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools", "continue"}
     )
 
     def __init__(self, agent: LoopAgent, loaded: LoadedThread) -> None:
@@ -106,6 +107,8 @@ class LoopThread:
         prepared = await self._prepare(
             turn, replace(turn.settings, agent="review") if isinstance(task, Review) else turn.settings
         )
+        if turn.continued:
+            await finish_calls(prepared)
         match task:
             case Prompt() | Review():
                 return await run_loop(prepared)

@@ -35,6 +35,7 @@ from hames.ports import Examined
 from hames.private_files import descriptor
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
+from hames.store.running import running_threads, unmark_running
 from hames.store.scan import examine_log
 from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog
@@ -180,6 +181,7 @@ class JsonlStore:
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
         remove_mark(self._claim, thread_id)
+        unmark_running(self._claim, thread_id)
         await self._lists().remove(thread_id)
 
     def _remove(self, thread_id: ThreadId) -> None:
@@ -206,6 +208,13 @@ class JsonlStore:
                 for entry in list(os.scandir(deleted)):
                     shutil.rmtree(entry.name, dir_fd=deleted, ignore_errors=True)
             os.rmdir(DELETED, dir_fd=root)
+
+    async def running(self) -> list[ThreadId]:
+        self._threads()
+        return await to_thread.run_sync(running_threads, self._claim)
+
+    async def unmark(self, thread_id: ThreadId) -> None:
+        unmark_running(self._claim, thread_id)
 
     async def sweep(self) -> None:
         with contextlib.suppress(Misconfigured):

@@ -17,6 +17,7 @@ from hames.domain.ids import ThreadId
 from hames.store.lines import line, live_line, sealed_line
 from hames.store.places import LIVE, META, Claim
 from hames.store.repair import TORN, cut_incomplete_end
+from hames.store.running import mark_running, unmark_running
 from hames.store.scan import ScannedLog, restore_first_record, scan_log, unsaved_records, verify_seal
 from hames.store.seals import Running
 from hames.store.summaries import encode_summary
@@ -42,6 +43,7 @@ class JsonlLog:
         """`running` has seen the log as it is; None: it is foreign, or not looked at yet."""
         self.thread_id = thread_id
         self.repaired = ""
+        self.damaged = False
         self._store = store
         self._disk = disk
         self._fd = fd
@@ -111,6 +113,12 @@ class JsonlLog:
         self._new = False
         self._store.put_in_index(summary, changed_ns, new=new)
 
+    def mark_running(self, *, running: bool) -> None:
+        if running:
+            mark_running(self._claim, self.thread_id)
+        else:
+            unmark_running(self._claim, self.thread_id)
+
     def rest(self) -> None:
         """Close what only a running turn needs."""
         if self._live_fd is not None:
@@ -151,7 +159,7 @@ class JsonlLog:
             self._length = found.good_bytes
         if found.damage and not found.damage_was_told:
             repaired.append(found.damage)
-        self.repaired = "; ".join(repaired)
+        self.repaired, self.damaged = "; ".join(repaired), bool(found.damage)
         late = unsaved_records(found, self.thread_id, self._claim, self._running, at=at)
         if late:
             self._append(late)
