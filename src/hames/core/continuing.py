@@ -27,6 +27,7 @@ from hames.domain.errors import HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.events import Event, QueueHeld
 from hames.domain.ids import CallId, ItemId, TurnId
 from hames.domain.items import ToolCall, UserMessage
+from hames.domain.policy import AfterCrash
 from hames.domain.state import Turn
 from hames.ports import AgentThread, Compact, Prompt, Review, Task
 
@@ -85,7 +86,7 @@ class CutOffTurns:
 
     def _reason_to_end(self, loaded: LoadedThread, turn: Turn) -> str:
         thread = loaded.thread
-        if not wants_to_continue(loaded):
+        if after_crash(loaded, self._threads) == "end":
             return STOPPED
         return DAMAGED if thread.log.damaged else reason_not_to_continue(turn, waits=bool(thread.state.approvals))
 
@@ -94,7 +95,7 @@ class CutOffTurns:
         state = loaded.thread.state
         if not state.queue or state.queue_held:
             return
-        if loaded.thread.log.repaired or loaded.thread.log.foreign or state.settings.after_crash != "go_on":
+        if loaded.thread.log.repaired or after_crash(loaded, self._threads) != "go_on":
             # What is missing from a damaged log may be that a prompt was taken from the queue: a person decides.
             await loaded.thread.emit(QueueHeld(held=True), at_ms=state.updated_at_ms)
         else:
@@ -114,7 +115,7 @@ class CutOffTurns:
         if "continue" not in agent.abilities:
             name = loaded.thread.state.settings.model.partition("/")[0]
             raise HarnessError(f"{STOPPED}, and {name!r} cannot continue a turn. Send the prompt again")
-        if loaded.thread.state.settings.after_crash != "ask":
+        if after_crash(loaded, self._threads) != "ask":
             return
         item = _open_question(current_turn(turn))
         if item is None:
@@ -172,8 +173,9 @@ def is_ours(loaded: LoadedThread, threads: Threads) -> bool:
     return not threads.rules.only_agent and provider not in threads.agents
 
 
-def wants_to_continue(loaded: LoadedThread) -> bool:
-    return not loaded.thread.log.foreign and loaded.thread.state.settings.after_crash != "end"
+def after_crash(loaded: LoadedThread, threads: Threads) -> AfterCrash:
+    """A foreign thread is never continued by itself."""
+    return "end" if loaded.thread.log.foreign else loaded.thread.state.settings.after_crash or threads.rules.after_crash
 
 
 def _open_question(turn: Turn) -> ToolCall | None:

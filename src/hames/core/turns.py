@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hames.core import attachments
 from hames.core.abilities import REFUSALS, needed_abilities
-from hames.core.continuing import CutOffTurns, is_ours, wants_to_continue
+from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
@@ -195,7 +195,7 @@ class Turns:
             continued=continued,
             patient=continued and self._threads.rules.leaves_turns,
         )
-        turn.can_continue = is_ours(loaded, self._threads) and wants_to_continue(loaded)
+        turn.can_continue = is_ours(loaded, self._threads) and after_crash(loaded, self._threads) != "end"
         return turn
 
     async def _ready(self, thread_id: ThreadId) -> LoadedThread:
@@ -235,7 +235,7 @@ class Turns:
         async def work() -> str:
             await self._warn(loaded, turn.turn_id)
             agent = await self._agent(loaded)
-            turn.can_continue = "continue" in agent.abilities and wants_to_continue(loaded)
+            turn.can_continue = "continue" in agent.abilities and after_crash(loaded, self._threads) != "end"
             if turn.continued:
                 await self.cut_off.permit(loaded, turn, agent)
             return await run_task(agent, task, turn)

@@ -119,7 +119,7 @@ def continued_notice(turn: Turn, what: str) -> Noticed:
     """Says that the turn goes on; the state counts these."""
     why = "Hames was restarted while this turn ran" if turn.paused else "Hames stopped while this turn ran"
     message = f"{why}. The turn continues: {what}" if what else f"{why}. The turn continues"
-    return Noticed(source="hames", name=TURN_CONTINUED, message=message, turn_id=turn.id)
+    return Noticed(source="hames", name=TURN_CONTINUED, severity="warning", message=message, turn_id=turn.id)
 
 
 def paused_notice(turn: Turn, what: str) -> Noticed:

@@ -98,8 +98,8 @@ class Settings(Value, omit_defaults=True):
     """Model calls a turn may take; 0 leaves it to the engine."""
     max_tokens: int = 0
     """Tokens a reply may have; 0 leaves it to the model's own limit."""
-    after_crash: AfterCrash = "go_on"
-    """What becomes of a turn whose process stopped, when the thread is opened again."""
+    after_crash: AfterCrash | None = None
+    """What becomes of a turn whose process stopped, when the thread is opened again; None: as configured."""
 
 
 class Overrides(Value):

@@ -18,6 +18,9 @@ ApprovalEnd = Literal["answered", "timedOut", "noClient", "withdrawn", "turnEnde
 """How an approval ended: a person or a client answered; its deadline passed; nobody who could answer was connected;
 whoever asked no longer needs the answer; its turn ended first."""
 
+DefaultAnswer = Literal["reject", "once"]
+"""The answer of an approval that nobody answers in time."""
+
 AfterCrash = Literal["go_on", "ask", "end"]
 """What becomes of a turn whose process stopped before the turn ended, when its thread is opened again."""
 

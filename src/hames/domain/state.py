@@ -279,13 +279,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))
         case QueueHeld(held=held):
             return replace(state, seq=record.seq, queue_held=held)
-        case Noticed(severity="warning"):
-            warned = Warned(at_ms=record.at_ms, notice=event)
-            return replace(state, seq=record.seq, warnings=(*state.warnings, warned)[-WARNINGS:])
-        case Noticed(source="hames", turn_id=str(turn_id), name=name) if name in (TURN_CONTINUED, TURN_PAUSED):
-            return _in_turn(state, record, turn_id, lambda turn: _continued(turn, state, paused=name == TURN_PAUSED))
         case Noticed():
-            return replace(state, seq=record.seq)
+            return _noticed(state, record, event)
         case NotesRead(files=files):
             return replace(state, seq=record.seq, notes=files)
         case ContextAdded(situation=situation):
@@ -346,6 +341,16 @@ def _completed(turn: Turn, item: Item) -> Turn:
     if all(item.id != there.id for there in reversed(turn.items)):
         return replace(turn, items=(*turn.items, item), open=still_open)
     return _with_item(replace(turn, open=still_open), item.id, lambda _: item)
+
+
+def _noticed(state: ThreadState, record: Record, notice: Noticed) -> ThreadState:
+    if notice.source == "hames" and notice.name in (TURN_CONTINUED, TURN_PAUSED) and notice.turn_id is not None:
+        paused = notice.name == TURN_PAUSED
+        state = _in_turn(state, record, notice.turn_id, lambda turn: _continued(turn, state, paused=paused))
+    if notice.severity == "warning":
+        warned = Warned(at_ms=record.at_ms, notice=notice)
+        state = replace(state, warnings=(*state.warnings, warned)[-WARNINGS:])
+    return replace(state, seq=record.seq)
 
 
 def _continued(turn: Turn, state: ThreadState, *, paused: bool) -> Turn:

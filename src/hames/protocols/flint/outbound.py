@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from hames.domain.events import (
+    TURN_CONTINUED,
     ApprovalRequested,
     ApprovalResolved,
     ContextAdded,
@@ -120,9 +121,12 @@ def thread_started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
 
 def notice(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """What a client that has just come should tell its user about the thread."""
-    if not state.foreign:
-        return []
-    return list(dialect.notices(state.id, Noticed(source="hames", name="foreign_thread", message=FOREIGN)))
+    running = state.running.id if state.running is not None else ""
+    warned = [one.notice for one in state.warnings if one.notice.turn_id == running]
+    said = [notice for notice in warned if notice.name == TURN_CONTINUED]
+    if state.foreign:
+        said.append(Noticed(source="hames", name="foreign_thread", message=FOREIGN))
+    return [message for one in said[-1:] for message in dialect.notices(state.id, one)]
 
 
 def questions(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
