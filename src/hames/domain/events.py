@@ -156,6 +156,11 @@ class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
     content: Json = None
     ended: ApprovalEnd = "answered"
 
+    @property
+    def how(self) -> ApprovalEnd:
+        """How it ended. Logs of earlier versions say it only by the decision."""
+        return "turnEnded" if self.decision == "void" and self.ended == "answered" else self.ended
+
 
 class UsageReported(_Event, tag="usage_reported"):
     """One model call's tokens."""
