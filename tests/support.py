@@ -25,6 +25,7 @@ from hames.ports import (
     Agent,
     AgentThread,
     Clock,
+    Ids,
     Job,
     Models,
     Place,
@@ -119,6 +120,8 @@ def engine(
     max_steps: int = 20,
     agents: Mapping[str, Agent] | None = None,
     compacts: bool = True,
+    ids: Ids | None = None,
+    **rules: object,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
     return Engine(
@@ -128,12 +131,13 @@ def engine(
         tools=TheseTools(tools or (ECHO, STUCK, BROKEN, ASKING)),
         trust=trust or NoTrust(),
         clock=clock or FakeClock(),
-        ids=CountingIds(),
+        ids=ids or CountingIds(),
         rules=EngineRules(
             defaults=Settings(model=models.default, cwd=str(cwd), approval_policy=policy),
             patience_s=patience_s,
             max_steps=max_steps,
             compacts=compacts,
+            **rules,
         ),
         agents=agents,
     )

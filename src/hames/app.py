@@ -77,11 +77,13 @@ async def open_engine(
     only_agent: str = "",
     rules: EngineRules | None = None,
     clock: Clock | None = None,
+    continues: bool = True,
+    leaves_turns: bool = False,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
-    `only_agent` is the one of `agents` that runs every turn.
+    `only_agent` is the one of `agents` that runs every turn. `continues` and `leaves_turns`: see `EngineRules`.
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
@@ -113,6 +115,11 @@ async def open_engine(
             mcp_servers=enabled_servers(options) if toolbox is not None else (),
             only_agent=only_agent,
             warnings=options.warnings,
+            approval_deadline_s=options.approval_deadline,
+            approval_default=options.approval_default,
+            after_crash=options.after_crash,
+            continues=continues,
+            leaves_turns=leaves_turns,
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),

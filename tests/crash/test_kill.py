@@ -101,6 +101,10 @@ async def check(directory: Path, thread_id: str, told: list[Record]) -> None:
     flags = {"cwd": str(directory / "work"), "model": "scripted/hello", "approval_policy": "never"}
     options = load(flags, {"HOME": str(directory), "PATH": os.environ["PATH"]})
     async with open_engine(options) as engine:
+        watcher = await engine.watch(ThreadId(thread_id))
+        with anyio.fail_after(60):
+            await engine.wait(ThreadId(thread_id))
+        watcher.close()
         state = await engine.execute(ReadThread(thread_id=ThreadId(thread_id)))
         assert isinstance(state, ThreadState)
         kept = [change.record for change in await engine.history(ThreadId(thread_id))]

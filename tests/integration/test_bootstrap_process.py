@@ -159,14 +159,15 @@ async def test_after_kill_9_in_the_middle_of_a_turn_nothing_told_is_lost_and_the
         await it.process.wait()
         async with running(tmp_path, [str(BIN / "bootstrap"), "harness"], it.model) as again:
             events = (await again.ask("thread.get", threadId=thread_id))["result"]["events"]
-            await again.prompt(thread_id)
-            await again.until(method="turn.completed")
+            done = await again.until(method="turn.completed")
             assert await again.close() == 0
     [text] = [
         e["item"]["data"]["text"] for e in events if e["type"] == "item.completed" and "kind" in e["item"]["data"]
     ]
     assert heard["params"]["delta"] in text
-    assert (events[-1]["type"], events[-1]["status"]) == ("turn.error", "cancelled")
+    assert (events[-1]["type"], events[-1]["name"]) == ("notice", "turn_continued")
+    [turn_id] = [e["turn"]["turnId"] for e in events if e["type"] == "turn.started"]
+    assert done["params"]["turnId"] == turn_id
 
 
 async def test_a_client_that_closes_its_ear_is_still_served_until_it_is_gone(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ async def test_a_client_known_from_its_first_line_gets_its_shape(folder: Path) -
 
 
 @pytest.mark.spec("flint/threads-persist")
-async def test_after_kill_nine_the_thread_goes_on_with_nothing_running(folder: Path) -> None:
+async def test_after_kill_nine_the_turn_goes_on_and_can_be_interrupted(folder: Path) -> None:
     script = {
         "conversations": [
             {"when": "wait", "replies": [[{"say": "Once upon a time", "pieces": 2}, {"hang": True}]]},
@@ -129,9 +129,13 @@ async def test_after_kill_nine_the_thread_goes_on_with_nothing_running(folder: P
         await talk.meet()
         opened = await talk.call("thread/resume", threadId=thread_id)
         (turn,) = opened["thread"]["turns"]
-        assert turn["status"] == "interrupted"
+        assert turn["status"] == "inProgress"
         assert turn["items"][1]["text"].startswith("".join(heard))
-        assert opened["thread"]["status"] == {"type": "idle"}
+        assert opened["thread"]["status"]["type"] == "active"
+        notice = (await talk.until("hames/turn_continued"))["params"]
+        assert notice["message"].startswith("Hames stopped while this turn ran. The turn continues")
+        await talk.call("turn/interrupt", threadId=thread_id, turnId=turn["id"])
+        assert (await talk.until("turn/completed"))["params"]["turn"]["id"] == turn["id"]
         ended = await talk.prompt(thread_id, "go on")
         assert ended["turn"]["items"][-1]["text"] == "There was a harness."
 

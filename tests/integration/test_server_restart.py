@@ -1,4 +1,4 @@
-"""A server that is killed: whatever a client was told is there when the next one starts."""
+"""A server that is killed: whatever a client was told is there when the next one starts, and its turn goes on."""
 
 import signal
 from pathlib import Path
@@ -43,7 +43,9 @@ async def test_what_was_told_before_a_kill_is_kept_and_told_again(tmp_path: Path
         async with events(client, "/events?after=0") as again:
             await again.until("status", state="idle")
         assert again.events[: len(before.events)] == before.events
-        assert again.events[-1]["message"].startswith("interrupted")
+        assert again.events[-1]["outcome"] == "completed"
+        assert [e["type"] for e in again.events].count("user") == 1
+        assert any(e["type"] == "notice" and e["name"] == "turn_continued" for e in again.events)
         async with events(client, **{"Last-Event-ID": before.last_id}) as behind:
             await behind.until("status", state="idle")
         assert before.events + behind.events == again.events

@@ -15,7 +15,6 @@ from hames.domain.commands import (
     CreateThread,
     DeleteThread,
     ListThreads,
-    ReadThread,
     RenameThread,
     ResolveApproval,
     ThreadPage,
@@ -57,9 +56,10 @@ async def written(tmp_path: Path) -> ThreadId:
 
 
 async def seen(the_engine: Engine, thread_id: ThreadId) -> ThreadState:
-    state = await the_engine.execute(ReadThread(thread_id=thread_id))
-    assert isinstance(state, ThreadState)
-    return state
+    """The thread once it was opened for writing: looking at it mends nothing."""
+    watcher = await the_engine.watch(thread_id)
+    watcher.close()
+    return watcher.state
 
 
 def check_closed(state: ThreadState) -> None:

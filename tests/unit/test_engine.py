@@ -70,7 +70,7 @@ from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
-from hames.testing.fakes.clock import FakeClock
+from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import ScriptedModel, call, call_raw, fail, hang, say, search, stop, think, usage
 from support import ECHO, created, engine, events, names, question, started, turn_end, until, whole_turn
 
@@ -412,13 +412,12 @@ async def test_a_question_waits_for_a_client_that_comes_back() -> None:
     assert changes[-1].after.turns[-1].status == "completed"
 
 
-async def test_pending_questions_are_void_after_a_restart(tmp_path: Path) -> None:
+async def test_pending_questions_are_open_after_a_restart(tmp_path: Path) -> None:
     def store() -> JsonlStore:
         return JsonlStore(tmp_path / ".harness", places=Places(tmp_path / "state"))
 
     model = ScriptedModel([call("asking")])
-    leaked = store()
-    the_engine = engine(model, store=leaked)
+    the_engine = engine(model, store=store())
     async with the_engine:
         thread = await created(the_engine)
         watcher = await the_engine.watch(thread.id)
@@ -429,18 +428,15 @@ async def test_pending_questions_are_void_after_a_restart(tmp_path: Path) -> Non
         shutil.copytree(tmp_path / ".harness" / "threads", tmp_path / "crashed")  # what a kill would leave
     shutil.rmtree(tmp_path / ".harness" / "threads")
     shutil.move(tmp_path / "crashed", tmp_path / ".harness" / "threads")
-    async with engine(ScriptedModel([say("ok")]), store=store()) as again:
-        state = await again.execute(ReadThread(thread_id=thread.id))
-        assert isinstance(state, ThreadState)
-        assert state.approvals == ()
-        assert state.turns[-1].status == "interrupted"
-        assert all(item.status != "running" for item in state.turns[-1].items)
+    async with engine(ScriptedModel([say("ok")]), store=store(), ids=CountingIds(1000)) as again:
+        watcher = await again.watch(thread.id)
+        assert [approval.id for approval in watcher.state.approvals] == [asked]
+        await again.execute(ResolveApproval(approval_id=asked, decision="once"))
+        changes = await turn_end(watcher)
         history = await again.history(thread.id)
-        assert [e.decision for e in events(history) if isinstance(e, ApprovalResolved)] == ["void"]
-        with pytest.raises(ApprovalNotFound):
-            await again.execute(ResolveApproval(approval_id=asked, decision="once"))
-        changes = await whole_turn(again, thread.id)
-        assert changes[-1].after.turns[-1].status == "completed"
+    assert [e.decision for e in events(history) if isinstance(e, ApprovalResolved)] == ["once"]
+    assert changes[-1].after.turns[-1].status == "completed"
+    assert len(changes[-1].after.turns) == 1
 
 
 # -- faults of the model

@@ -15,6 +15,7 @@ from hames.domain.state import ThreadState
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.store.system_calls import Disk
+from hames.testing.fakes.clock import CountingIds
 from hames.testing.fakes.model import ScriptedModel, call, say
 from support import created, engine, events, started, turn_end, whole_turn
 
@@ -75,7 +76,12 @@ async def test_a_failing_disk_ends_the_turn_and_the_log_stays_whole(
             opened = {e.item.id for e in heard if isinstance(e, ItemStarted)}
             assert opened == {e.item.id for e in heard if isinstance(e, ItemCompleted)}
         disk.kind = ""
-    async with engine(ScriptedModel([say("again")]), store=store(tmp_path)) as again:
+    # A turn whose end was told and could not be stored goes on: the log is what counts.
+    model, ids = ScriptedModel([say("again")], [say("again")]), CountingIds(1000)
+    async with engine(model, store=store(tmp_path), ids=ids) as again:
+        watcher = await again.watch(thread.id)
+        await again.wait(thread.id)
+        watcher.close()
         state = await again.execute(ReadThread(thread_id=thread.id))
         assert isinstance(state, ThreadState)
         assert state.running is None

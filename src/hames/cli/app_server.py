@@ -87,10 +87,11 @@ def _listen(args: Namespace, address: tuple[str, int], settings: CodexSettings) 
 
     async def serve() -> int:
         async with (
-            open_engine(options, store=store) as engine,
+            open_engine(options, store=store, leaves_turns=True) as engine,
             serve_engine(engine, options, Address(host=host, port=port), token=token) as server,
             traced(engine, options),
         ):
+            engine.beside(engine.continue_turns)
             where = server.url.replace("http://", "ws://", 1)
             print(f"hames app-server (WebSockets)\n  listening on: {where}", file=sys.stderr, flush=True)
             await until_stopped()

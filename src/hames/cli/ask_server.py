@@ -29,7 +29,7 @@ def ask_server(args: Namespace, ask: Callable[[AppServerClient], Awaitable[int]]
     options = flags.options(args)
 
     async def talk() -> int:
-        async with in_process(options, name="hames-cli") as client:
+        async with in_process(options, name="hames-cli", continues=False) as client:
             try:
                 return await ask(client)
             except (AppServerError, ConnectionClosed, ServerRefused) as refusal:

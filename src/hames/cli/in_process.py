@@ -28,8 +28,9 @@ EXIT_SECONDS = 4.5
 
 
 @asynccontextmanager
-async def in_process(options: Options, *, name: str) -> AsyncGenerator[AppServerClient]:
-    """Raises `Unreachable` when the server cannot be opened."""
+async def in_process(options: Options, *, name: str, continues: bool = True) -> AsyncGenerator[AppServerClient]:
+    """Raises `Unreachable` when the server cannot be opened. `continues` False: for a command that only looks, or
+    changes something that has nothing to do with turns."""
     _set_up_logs(options)
     try:
         models = catalogue(options)
@@ -38,7 +39,7 @@ async def in_process(options: Options, *, name: str) -> AsyncGenerator[AppServer
         raise _unreachable(problem) from None
     pipe = _Pipe()
     async with anyio.create_task_group() as followers:  # outlives the engine: the client hears how turns ended
-        opened = open_engine(options, models=models)
+        opened = open_engine(options, models=models, continues=continues)
         try:
             engine = await opened.__aenter__()
         except HarnessError as problem:

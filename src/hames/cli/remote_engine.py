@@ -46,6 +46,7 @@ async def open_runner_engine(
             builtin_tools=False,
             agents={agent.name: agent},
             only_agent=agent.name,
+            leaves_turns=True,
         ) as engine,
     ):
         yield engine

@@ -57,6 +57,7 @@ FAILURES = {"StepLimitReached": 4, "ReplyCutOff": 5, "EmptyReply": 6, "RepeatedF
 """Turns that failed for a reason of which scripts may want to know."""
 UNFINISHED = {"hames/plan_unfinished": 8, "hames/changes_unchecked": 9}
 """What a completed turn left undone although the model was told."""
+NO_PROMPT = "the prompt is missing"
 INVALID = -32602
 """flint's number for a request that makes no sense, such as one for a model that nobody knows."""
 
@@ -96,7 +97,7 @@ def run(args: Namespace) -> int:
     options = flags.options(args)
     prompt = _prompt(args)
     wanted = read_schema(args.output_schema)
-    parts: list[UserInput] = inputs(prompt, options.cwd)
+    parts: list[UserInput] = inputs(prompt, options.cwd) if prompt.strip() else []
     parts += [LocalImageInput(path=str(existing_file(name))) for name in args.image]
     view: RunView = (
         JsonLinesView(sys.stdout) if args.json else _terminal_view(args, quiet=args.quiet, alone=wanted is not None)
@@ -140,6 +141,8 @@ class PromptRun:
         self._outcome: int | None = None
         self._thread_id = ""
         self._turn_id = ""
+        self._cut_off = ""
+        """The turn that another process left running: it goes on, and comes before the prompt."""
         self._question: anyio.CancelScope | None = None
         """Around an approval that waits for its answer."""
         self._used: dict[str, m.Usage] = {}
@@ -161,8 +164,10 @@ class PromptRun:
         code = INTERRUPTED
         try:
             await self._check(client)
-            thread_id = await self._open(client)
-            with client.events(thread_id) as events:
+            known = await self._named(client)
+            early = client.events(known) if known else None  # a turn that goes on may end before we look
+            thread_id = await self._open(client, known)
+            with early if early is not None and self._cut_off else client.events(thread_id) as events:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._watch_signals, client, thread_id, tasks.cancel_scope)
                     tasks.start_soon(self._view.progress)
@@ -207,19 +212,27 @@ class PromptRun:
             if value not in choices:
                 raise InvalidCommand(f"option {name!r} has no value {value!r}; its values are: {', '.join(choices)}")
 
-    async def _open(self, client: AppServerClient) -> str:
+    async def _named(self, client: AppServerClient) -> str:
+        """The thread to continue; empty: a new one."""
+        if not self._args.last:
+            return self._args.thread or ""
+        if (found := await client.latest_thread()) is None:
+            raise AppServerError(0, "there is no thread to continue")
+        return found.id
+
+    async def _open(self, client: AppServerClient, thread_id: str) -> str:
         args, model = self._args, flags.chosen_model(self._args, self._options)
-        thread_id = args.thread
-        if args.last:
-            if (found := await client.latest_thread()) is None:
-                raise AppServerError(0, "there is no thread to continue")
-            thread_id = found.id
         policy = flags.chosen_policy(args, self._options)
         sandbox = flags.chosen_sandbox(args, self._options)
         if thread_id:
             opened = await client.resume_thread(thread_id, model=model)
             if policy or sandbox:
                 await client.change_settings(opened.thread.id, approval_policy=policy, sandbox_policy=sandbox)
+            last = opened.thread.turns[-1] if opened.thread.turns else None
+            goes_on = last is not None and last.status == "inProgress" and not args.attach
+            self._cut_off = last.id if last is not None and goes_on else ""
+            if not self._cut_off and not self._parts:
+                raise InvalidCommand(f"{NO_PROMPT}; no turn of this thread was cut off")
         else:
             where = str(self._options.cwd)
             source = getattr(args, "thread_source", None)  # only `hames exec` has it
@@ -243,6 +256,10 @@ class PromptRun:
         return None
 
     async def _turns(self, client: AppServerClient, thread_id: str, events: Events) -> int:
+        if self._cut_off:
+            turn = await self._follow(client, events, self._cut_off)
+            if not self._parts or turn is None or turn.status != "completed":
+                return self._ended(turn)
         turn = await self._turn(client, thread_id, events)
         if self._wanted is None or turn is None or turn.status != "completed":
             return self._ended(turn)
@@ -253,7 +270,10 @@ class PromptRun:
     async def _turn(self, client: AppServerClient, thread_id: str, events: Events) -> m.Turn | None:
         config = self._config or None
         turn = await client.start_turn(thread_id, self._parts, config=config, output_schema=self._wanted)
-        self._turn_id = turn.id
+        return await self._follow(client, events, turn.id)
+
+    async def _follow(self, client: AppServerClient, events: Events, turn_id: str) -> m.Turn | None:
+        self._turn_id = turn_id
         async for event in events:
             self._view.handle_event(event)
             match event:
@@ -261,9 +281,9 @@ class PromptRun:
                     await self._decide(client, event)
                 case agent_events.Unknown(method=method, params={"message": str(words)}) if method in UNFINISHED:
                     self._unfinished = self._unfinished or (UNFINISHED[method], words)
-                case agent_events.UsageUpdated(turn_id=turn_id, usage=usage):
-                    self._used[turn_id] = usage
-                case agent_events.TurnCompleted(turn=ended) if ended.id == turn.id:
+                case agent_events.UsageUpdated(turn_id=of_turn, usage=usage):
+                    self._used[of_turn] = usage
+                case agent_events.TurnCompleted(turn=ended) if ended.id == turn_id:
                     self._turn_id = ""
                     return ended
                 case agent_events.Closed(why=why):
@@ -350,8 +370,8 @@ def _prompt(args: Namespace) -> str:
     if args.file:
         added = sys.stdin.read() if args.file == "-" else _text(existing_file(args.file))
         words = f"{words}\n\n{added}" if words else added
-    if not words.strip():
-        raise InvalidCommand('the prompt is missing; for example: hames run "Fix the tests"')
+    if not words.strip() and not (args.last or args.thread):  # these can go on with a turn that was cut off
+        raise InvalidCommand(f'{NO_PROMPT}; for example: hames run "Fix the tests"')
     return words
 
 

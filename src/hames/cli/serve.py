@@ -141,12 +141,13 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             memory=partial(store.private_directory, "runner"),
         )
     else:
-        opening = open_engine(options, store=store)
+        opening = open_engine(options, store=store, leaves_turns=True)
     async with (
         opening as engine,
         serve_engine(engine, options, address, token=token, git_changes=_git_changes(args.runner)) as server,
         traced(engine, options),
     ):
+        engine.beside(engine.continue_turns)
         await _welcome(server, options, engine.rules.defaults.model, address, args.runner)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)

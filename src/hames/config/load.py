@@ -6,12 +6,13 @@ Keys and endpoints come from the process environment or the user's own file, nev
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.choices import one_of
 from hames.config.credentials import Credentials
 from hames.config.language_servers import language_servers
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
@@ -21,13 +22,10 @@ from hames.config.providers import read_providers
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.language_servers import LanguageServerOptions
-from hames.domain.policy import (
-    ApprovalPolicy,
-    SandboxPolicy,
-    WorkspaceWrite,
-)
+from hames.domain.policy import AfterCrash, ApprovalPolicy, DefaultAnswer, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 SECRET = ("api_key", "token", "password", "secret")
 
 
@@ -56,6 +54,13 @@ class Options(Value):
     approval_policy: ApprovalPolicy = "unlessTrusted"
     """When the agent asks you first: never (`never`), before anything leaves the sandbox (`onRequest`), for risky
     actions (`unlessTrusted`), or every time (`always`)."""
+    approval_deadline: int = 0
+    """After how many seconds without an answer an approval gets the answer `approval_default`. 0: it waits."""
+    approval_default: DefaultAnswer = "reject"
+    """The answer of an approval whose deadline passed: `reject`, or `once`, which allows it this time."""
+    after_crash: AfterCrash = "go_on"
+    """What happens to a turn when Hames stopped before the turn ended: it goes on when the thread is opened again
+    (`go_on`), you are asked first (`ask`), or it ends (`end`)."""
     sandbox: SandboxPolicy = WorkspaceWrite()
     """What commands can read, write and reach: the name of a policy, or a table with `type` and its settings."""
     allow_degraded: bool = False
@@ -108,6 +113,9 @@ class Options(Value):
 _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "model": (str, ""),
     "approval_policy": (str, "unlessTrusted"),
+    "approval_deadline": (int, 0),
+    "approval_default": (str, "reject"),
+    "after_crash": (str, "go_on"),
     "sandbox": ((str, dict), "workspaceWrite"),
     "allow_degraded": (bool, False),
     "instructions": (str, ""),
@@ -223,6 +231,11 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         environment={**tried(Credentials.of_user(environment).values, {}), **by_file, **environment},
         model=settings["model"].value,
         approval_policy=policy,
+        approval_deadline=valued("approval_deadline", lambda setting: _limit("approval_deadline", setting)) or 0,
+        approval_default=valued(
+            "approval_default", lambda set_: _word("approval_default", set_, get_args(DefaultAnswer))
+        ),
+        after_crash=valued("after_crash", lambda setting: _word("after_crash", setting, get_args(AfterCrash))),
         sandbox=sandbox,
         allow_degraded=settings["allow_degraded"].value,
         instructions=settings["instructions"].value,
@@ -231,7 +244,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         undo_mb=valued("undo_mb", lambda setting: _limit("undo_mb", setting)) or 0,
         thread_copy_days=valued("thread_copy_days", lambda setting: _limit("thread_copy_days", setting)) or 0,
         log_file=settings["log_file"].value,
-        log_level=valued("log_level", _log_level),
+        log_level=valued("log_level", lambda setting: _word("log_level", setting, LOG_LEVELS)),
         extra_path=tuple(settings["extra_path"].value),
         extra_read=valued("extra_read", lambda setting: _shown("extra_read", setting, home)),
         extra_cache=valued("extra_cache", lambda setting: _shown("extra_cache", setting, home)),
@@ -388,11 +401,8 @@ def _approval_policy(setting: Setting) -> ApprovalPolicy:
         raise Misconfigured(f"approval_policy is {setting.value!r} ({setting.origin}); {problem}") from None
 
 
-def _log_level(setting: Setting) -> str:
-    levels = ("debug", "info", "warning", "error")
-    if setting.value not in levels:
-        raise Misconfigured(f"log_level is {setting.value!r} ({setting.origin}); it must be one of {', '.join(levels)}")
-    return setting.value
+def _word(name: str, setting: Setting, known: tuple[Any, ...]) -> Any:
+    return one_of(name, setting.value, setting.origin, known)
 
 
 def _shown(name: str, setting: Setting, home: str) -> tuple[str, ...]:

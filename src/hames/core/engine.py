@@ -205,6 +205,10 @@ class Engine:
             case _ as never:
                 assert_never(never)
 
+    async def continue_turns(self) -> None:
+        """Goes on with the turns that a stopped process left running. Nobody needs to open their threads for it."""
+        await self._turns.cut_off.continue_all()
+
     async def wait(self, thread_id: ThreadId) -> HarnessError | None:
         """Waits until the turn that runs on a thread has ended. Returns what it failed with."""
         return await self._turns.wait(thread_id)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hames.domain.ids import ThreadId
 from hames.domain.options import Settings
+from hames.domain.policy import AfterCrash, DefaultAnswer
 from hames.domain.value import Value
 
 
@@ -16,6 +17,16 @@ class EngineRules(Value):
     """Per reply; 0: what the model allows, within reason."""
     patience_s: float = 600.0
     """How long an approval waits when nobody who could answer is there."""
+    approval_deadline_s: float = 0.0
+    """How long an approval waits at most, counted from when it was first asked; 0: as long as it takes."""
+    approval_default: DefaultAnswer = "reject"
+    """The answer of an approval whose time is over."""
+    after_crash: AfterCrash = "go_on"
+    """What becomes of a turn whose process stopped, for threads that do not say it themselves."""
+    continues: bool = True
+    """Whether opening a thread goes on with a turn whose process stopped. False: such a turn is left as it is."""
+    leaves_turns: bool = False
+    """When the engine is closed, its turns are left for the next one, and questions wait until a client comes."""
     system_prompt: str | None = None
     """Replaces our own instructions altogether."""
     compacts: bool = True

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.client_tools import client_tools
 from hames.core.context import Memory
+from hames.core.continuing import finish_calls
 from hames.core.earlier_results import EarlierResults
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
@@ -83,7 +84,7 @@ class LoopThread:
     """One thread of ours: its tools, opened with its first turn, and what its finished turns said."""
 
     abilities: frozenset[Ability] = frozenset(
-        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools"}
+        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools", "continue"}
     )
 
     def __init__(self, agent: LoopAgent, loaded: LoadedThread) -> None:
@@ -109,10 +110,12 @@ class LoopThread:
         prepared = await self._prepare(
             turn, replace(turn.settings, agent="review") if isinstance(task, Review) else turn.settings
         )
+        prepared.checkpoint = new_checkpoint(self._threads, self._loaded, turn.turn_id)
         match task:
             case Prompt() | Review():
-                prepared.checkpoint = new_checkpoint(self._threads, self._loaded, turn.turn_id)
                 try:
+                    if turn.continued:
+                        await finish_calls(prepared)
                     return await run_loop(prepared)
                 finally:
                     if prepared.checkpoint is not None:

@@ -1,6 +1,7 @@
 """Approvals that wait for an answer. The first recorded answer wins; without one nothing runs."""
 
 import logging
+import math
 from contextlib import suppress
 
 import anyio
@@ -11,9 +12,9 @@ from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
 from hames.domain.grants import grant_for
-from hames.domain.ids import ApprovalId
+from hames.domain.ids import ApprovalId, ItemId, TurnId
 from hames.domain.json import Json
-from hames.domain.policy import Decision
+from hames.domain.policy import ApprovalEnd, Decision
 
 log = logging.getLogger(__name__)
 
@@ -23,23 +24,46 @@ WITHDRAW_SECONDS = 3.0
 class Questions:
     """The pending approvals of every thread of an engine."""
 
-    def __init__(self, *, patience_s: float) -> None:
+    def __init__(self, *, patience_s: float, deadline_s: float = 0.0, default: Decision = "reject") -> None:
+        """`deadline_s`: an approval that nobody answers for so long gets the answer `default`; 0: it waits."""
+        self.stopping = False
+        """Questions stay open in the log: the next process asks them again."""
         self._patience_s = patience_s
+        self._deadline_s = deadline_s
+        self._default: Decision = default
         self._open: dict[ApprovalId, _Question] = {}
+        self._reopened: list[_Question] = []
+        """Asked by another process, and not yet asked for by the turn that goes on. Some may have their answers."""
 
-    async def ask(self, thread: Thread, approval: Approval) -> Answer:
-        """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so."""
-        question = self._open[approval.id] = _Question(thread, approval)
-        about = {"thread_id": thread.id, "approval_id": approval.id, "intent": type(approval.intent).__name__}
-        log.info("approval.asked", extra=about)
+    def reopen(self, thread: Thread, turn_id: TurnId) -> None:
+        """The questions of a turn that another process asked: from now on they can be answered here."""
+        for approval in thread.state.approvals:
+            if approval.turn_id == turn_id:
+                question = self._open[approval.id] = _Question(thread, approval)
+                self._reopened.append(question)
+
+    def forget(self, turn_id: TurnId) -> None:
+        """The turn is over: nobody waits for an answer any more."""
+        for question in [one for one in self._open.values() if one.approval.turn_id == turn_id]:
+            del self._open[question.approval.id]
+        self._reopened = [one for one in self._reopened if one.approval.turn_id != turn_id]
+
+    async def ask(self, thread: Thread, approval: Approval, *, patient: bool = False) -> Answer:
+        """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so.
+
+        `patient`: it waits for a client, however long that takes. A question that is open already, about the same
+        item and the same intent, is not asked a second time: its answer counts.
+        """
+        before = await self._asked_before(thread, approval)
+        question = before or _Question(thread, approval)
+        approval = question.approval
         try:
-            await thread.emit(ApprovalRequested(approval=approval))
-            while not question.answered.is_set():
-                with anyio.move_on_after(self._patience_s):
-                    await question.answered.wait()
-                if not question.answered.is_set() and not thread.answerable:
-                    note = f"no client that could answer was connected for {self._patience_s:g} s"
-                    await self.resolve(approval.id, "reject", note=note)
+            if before is None:
+                self._open[approval.id] = question
+                about = {"thread_id": thread.id, "approval_id": approval.id, "intent": type(approval.intent).__name__}
+                log.info("approval.asked", extra=about)
+                await thread.emit(ApprovalRequested(approval=approval))
+            await self._wait(question, patient=patient)
             return question.answer
         except anyio.get_cancelled_exc_class():
             if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
@@ -48,8 +72,63 @@ class Questions:
         finally:
             self._open.pop(approval.id, None)
 
+    async def _asked_before(self, thread: Thread, approval: Approval) -> "_Question | None":
+        """The same question as another process asked it. What it asked about the item otherwise is withdrawn: what
+        would run now is not what people were shown."""
+        about = [one for one in self._reopened if one.thread is thread and one.approval.item_id == approval.item_id]
+        self._reopened = [one for one in self._reopened if one not in about]
+        same = None
+        for one in about:
+            if one.approval.intent == approval.intent:
+                same = one
+            else:
+                await self._withdraw(one)
+        return same
+
+    async def withdraw(self, thread: Thread, item_id: ItemId) -> None:
+        """Takes back the questions of another process about an item that is over without them."""
+        about = [one for one in self._reopened if one.thread is thread and one.approval.item_id == item_id]
+        self._reopened = [one for one in self._reopened if one not in about]
+        for one in about:
+            await self._withdraw(one)
+
+    async def _wait(self, question: "_Question", *, patient: bool) -> None:
+        thread = question.thread
+        while not question.answered.is_set():
+            left = self._seconds_left(question)
+            with anyio.move_on_after(min(self._patience_s, left)):
+                await question.answered.wait()
+            if question.answered.is_set():
+                return
+            if self._seconds_left(question) <= 0:
+                note = f"nobody answered within {self._deadline_s:g} s"
+                await self._decide(question, self._default, note, "timedOut")
+            elif not patient and not thread.answerable:
+                note = f"no client that could answer was connected for {self._patience_s:g} s"
+                await self._decide(question, "reject", note, "noClient")
+
+    def _seconds_left(self, question: "_Question") -> float:
+        """Counted from when it was first asked, by whichever process."""
+        if not self._deadline_s:
+            return math.inf
+        asked = next((one for one in question.thread.state.approvals if one.id == question.approval.id), None)
+        since_ms = asked.asked_at_ms if asked is not None else question.thread.clock.now_ms()
+        return self._deadline_s - (question.thread.clock.now_ms() - since_ms) / 1000
+
+    async def _decide(self, question: "_Question", decision: Decision, note: str, ended: ApprovalEnd) -> None:
+        if isinstance(question.approval.intent, Elicit):  # a form has no answer by default
+            decision = "reject"
+        with suppress(ApprovalNotFound):  # somebody answers at this moment
+            await self.resolve(question.approval.id, decision, note=note, ended=ended)
+
     async def resolve(
-        self, approval_id: ApprovalId, decision: Decision, *, note: str = "", content: Json = None
+        self,
+        approval_id: ApprovalId,
+        decision: Decision,
+        *,
+        note: str = "",
+        content: Json = None,
+        ended: ApprovalEnd = "answered",
     ) -> Thread:
         """The first answer is recorded and counts; a later one finds nothing to answer.
 
@@ -71,6 +150,7 @@ class Questions:
                 grant=grant,
                 note=note,
                 content=content,
+                ended=ended,
             )
         )
         log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
@@ -79,10 +159,10 @@ class Questions:
         return question.thread
 
     async def _withdraw(self, question: "_Question") -> None:
-        if question.approval not in question.thread.state.approvals:
+        if self.stopping or all(one.id != question.approval.id for one in question.thread.state.approvals):
             return
         with anyio.move_on_after(WITHDRAW_SECONDS, shield=True), suppress(HarnessError):
-            await self.resolve(question.approval.id, "void")
+            await self.resolve(question.approval.id, "void", ended="withdrawn")
 
 
 def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:

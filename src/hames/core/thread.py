@@ -12,15 +12,15 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.watcher import Watcher
-from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import (
     Event,
     ItemDelta,
-    QueueHeld,
     Record,
     SettingsChanged,
     ThreadCreated,
+    TurnEnded,
+    TurnStarted,
     is_synced,
 )
 from hames.domain.foreign import disarmed
@@ -57,7 +57,7 @@ class Thread:
 
     @classmethod
     async def opened(cls, log: Log, clock: Clock, defaults: Settings) -> "Thread":
-        """From its log. A turn that the last process left running is closed before anyone looks.
+        """From its log. A turn that the last process left running is left as it is: see `core/continuing.py`.
 
         `defaults` are what a foreign thread runs with.
         """
@@ -72,12 +72,6 @@ class Thread:
             said = [one.event.settings for one in records if isinstance(one.event, ThreadCreated | SettingsChanged)]
             if said and said[-1] != defaults:  # for whoever reads the log
                 await thread.emit(SettingsChanged(settings=defaults), at_ms=last_used)
-        # What is missing from a damaged log may be that a prompt was taken from the queue: a person decides.
-        held = [QueueHeld(held=True)] if state.queue else []
-        if ends := endings(state, STOPPED):
-            await thread.emit(*ends, *held, at_ms=last_used)
-        elif log.repaired and held:
-            await thread.emit(*held, at_ms=last_used)
         return thread
 
     @property
@@ -94,9 +88,13 @@ class Thread:
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
                 ]
+                if any(isinstance(event, TurnStarted) for event in events):
+                    self.log.mark_running(running=True)
                 await self._keep(bundle + records, sync=any(map(is_synced, events)))
                 for record in records:
                     self._tell(record)
+                if any(isinstance(event, TurnEnded) for event in events) and self._is_at_rest():
+                    self.log.mark_running(running=False)
         if any(event.policy.listed for event in events):
             try:
                 await self.log.summarize(summary(self.state))
@@ -149,6 +147,10 @@ class Thread:
             with anyio.CancelScope(shield=True):
                 await self._keep([*self._bundled(), *self._unstored], sync=True)
                 self._unstored, self.failure = (), None
+
+    def _is_at_rest(self) -> bool:
+        """Nothing runs, and nothing waits to run next."""
+        return self.state.running is None and (not self.state.queue or self.state.queue_held)
 
     def watch(self, *, answers: bool = True) -> Watcher:
         """Attaches a watcher and takes its snapshot without an await in between, so that it misses nothing."""

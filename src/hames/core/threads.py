@@ -1,6 +1,6 @@
 """The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 
 import anyio
@@ -28,7 +28,6 @@ from hames.domain.errors import (
     HarnessError,
     InvalidCommand,
     StorageFailed,
-    ThreadInUse,
     ThreadNotFound,
     ThreadReadOnly,
     TurnBusy,
@@ -104,7 +103,12 @@ class LoadedThread:
     @property
     def busy(self) -> bool:
         """Free as soon as watchers hear that the turn has ended: a client that hears it may start the next."""
-        return self.claimed or self.thread.state.running is not None
+        return self.claimed or (self.thread.state.running is not None and self.turn is not None)
+
+    @property
+    def abandoned(self) -> bool:
+        """The log says that a turn runs, and nothing runs it."""
+        return self.thread.state.running is not None and self.turn is None
 
 
 class Threads:
@@ -131,7 +135,9 @@ class Threads:
         self.checkpoints = checkpoints
         self._store = store
         self._ids = ids
-        self._agents = agents
+        self.agents = agents
+        self.on_open: Callable[[LoadedThread], Awaitable[None]] | None = None
+        """Called with every thread that was opened for writing, before anybody else sees it."""
         self._notes = notes
         self._opening = anyio.Lock()
         self._ephemeral: set[ThreadId] = set()
@@ -156,7 +162,6 @@ class Threads:
         return records
 
     async def history(self, thread_id: ThreadId) -> History:
-        await self.read(thread_id)
         records, foreign = await self._kept(thread_id)
         return History(blank(thread_id, foreign=foreign), records)
 
@@ -215,7 +220,7 @@ class Threads:
         """The project notes of the working directory, and an event if they are not the ones `shown`."""
         if self._notes is None or self.rules.system_prompt is not None:
             return None, []
-        if self.rules.only_agent or settings.model.partition("/")[0] in self._agents:
+        if self.rules.only_agent or settings.model.partition("/")[0] in self.agents:
             return None, []
         notes = await anyio.to_thread.run_sync(self._notes.read, settings.cwd)
         files = note_files(notes)
@@ -252,15 +257,23 @@ class Threads:
         return loaded.thread.state.standing
 
     async def read(self, thread_id: ThreadId) -> ThreadState:
-        """Opening it closes what a dead process left open; where another process writes it, we only look."""
-        try:
-            return (await self.open(thread_id)).thread.state
-        except (ThreadInUse, ThreadReadOnly):
-            records, foreign = await self._kept(thread_id)
-            state = blank(thread_id, foreign=foreign)
-            for record in records:
-                state = apply(state, record)
-            return state
+        """Looking is only looking: nothing is written, nothing is locked, and a turn stays as it is in the log."""
+        if loaded := self.loaded.get(thread_id):
+            return self._touch(loaded).thread.state
+        records, foreign = await self._kept(thread_id)
+        state = blank(thread_id, foreign=foreign)
+        for record in records:
+            state = apply(state, record)
+        if not state.format:
+            raise ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
+        return state
+
+    async def running(self) -> list[ThreadId]:
+        """The threads that may have a turn which a process left running."""
+        return await self._store.running()
+
+    async def unmark(self, thread_id: ThreadId) -> None:
+        await self._store.unmark(thread_id)
 
     async def open(self, thread_id: ThreadId) -> LoadedThread:
         if loaded := self.loaded.get(thread_id):
@@ -277,10 +290,13 @@ class Threads:
                 thread.observers = self.observers
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name=REPAIRED, message=opened.repaired))
+                loaded = LoadedThread(thread)
+                if self.on_open is not None:
+                    await self.on_open(loaded)
             except BaseException:
                 await opened.close()
                 raise
-            return self._touch(LoadedThread(thread))
+            return self._touch(loaded)
 
     async def writable(self, thread_id: ThreadId) -> LoadedThread:
         loaded = await self.open(thread_id)

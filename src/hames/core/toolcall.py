@@ -55,25 +55,32 @@ async def carry_out_all(turn: LoopTurn, calls: Sequence[Call]) -> None:
             return
 
 
-async def carry_out(turn: LoopTurn, call: Call) -> bool:
+async def carry_out(turn: LoopTurn, call: Call, *, waiting: ItemId | None = None) -> bool:
     """False if it was refused, declined or could not be carried out; the loop stops at the first such call.
 
     A command that ran is none of these, whatever its exit code: a search without a match, a test that fails.
+
+    `waiting` is the item of a call whose approval was asked by a process that stopped: it has been started, and is
+    asked about again whatever the rules say now.
     """
     try:
-        job, tool, dropped = _understood(turn, call)
+        job, tool, dropped = _understood(turn, call, waiting)
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
+        if waiting is not None:
+            return await _refused(turn, waiting, "failed", ToolResult(text=str(reason), failed=True))
         return await _failed(turn, call, _shown(call), str(reason))
     # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(turn, prepared)
     log.debug("tool.called", extra={**_logged(turn, call), "ruling": ruling.action})
-    await turn.handle.start(prepared.item)
+    if waiting is None:
+        await turn.handle.start(prepared.item)
     item_id = job.item_id
     if ruling.action == "deny":  # and nobody declined it
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
         return await _refused(turn, item_id, "failed", refusal)
-    if ruling.action == "ask" and (declined := await _ask(turn, prepared, ruling)):
+    asks = ruling.action == "ask" or (waiting is not None and not isinstance(prepared.intent, Harmless))
+    if asks and (declined := await _ask(turn, prepared, ruling)):
         return await _refused(turn, item_id, "declined", declined)
     if changed := await _changed_meanwhile(turn, tool, job, prepared):
         text = f"not started: {changed}. Call the tool again"
@@ -96,7 +103,7 @@ async def _complete(turn: LoopTurn, finished: ToolItem, dropped: tuple[str, ...]
     return ran or not (finished.result and finished.result.failed)
 
 
-def _understood(turn: LoopTurn, call: Call) -> tuple[Job, Tool, tuple[str, ...]]:
+def _understood(turn: LoopTurn, call: Call, item_id: ItemId | None = None) -> tuple[Job, Tool, tuple[str, ...]]:
     """What the model wants, in the tool's own words, and what it said that nobody knows. Raises `ToolFailed`."""
     found = find_tool(turn.tools, call.name)
     if found is None:
@@ -116,7 +123,7 @@ def _understood(turn: LoopTurn, call: Call) -> tuple[Job, Tool, tuple[str, ...]]
         tool = turn.tools[name]
     arguments, more = forgive(arguments, tool.spec.schema)
     _check(arguments, tool.spec.schema)
-    item_id = turn.handle.new_item_id()
+    item_id = item_id or turn.handle.new_item_id()
     job = Job(
         call=replace(call, name=tool.spec.name),
         arguments=arguments,

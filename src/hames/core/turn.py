@@ -15,6 +15,7 @@ from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
 from hames.domain import forms
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
+from hames.domain.continuing import close_cut_off, last_step, paused_notice
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
 from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, TurnEnded, TurnError, TurnStatus
@@ -45,10 +46,21 @@ class RunningTurn:
         questions: Questions,
         ids: Ids,
         servers: Callable[[], tuple[ThreadServer, ...]],
+        continued: bool = False,
+        patient: bool = False,
     ) -> None:
-        """`servers` are the MCP servers of the thread with their values, which are in no log."""
+        """`servers` are the MCP servers of the thread with their values, which are in no log.
+
+        `continued`: another process began the turn. `patient`: its questions wait until a client comes.
+        """
         self.turn_id = turn_id
+        self.continued = continued
+        self.can_continue = False
+        """Whether the next process could go on with it: its agent is known, and can."""
+        self.pauses = False
+        """When it is stopped, it is left for the next process instead of ended."""
         self.step = 0
+        self._patient = patient
         self.scope = anyio.CancelScope()
         """Cancel it to interrupt the turn."""
         self.failure: HarnessError | None = None
@@ -60,6 +72,8 @@ class RunningTurn:
         self._questions = questions
         self._ids = ids
         self._servers = servers
+        if continued:
+            self.step = last_step(current_turn(self))
 
     @property
     def thread_id(self) -> ThreadId:
@@ -90,6 +104,8 @@ class RunningTurn:
     async def complete(self, item: Item) -> None:
         if STREAMS[type(item)] and (shown := find_item(self, item.id)) is not None:
             item = replace(item, **{stream: getattr(shown, stream) for stream in STREAMS[type(item)]})
+        if self.continued:
+            await self._questions.withdraw(self._thread, item.id)
         await self._thread.emit(ItemCompleted(turn_id=self.turn_id, item=item))
 
     async def emit(self, *events: TurnEvent) -> None:
@@ -106,7 +122,7 @@ class RunningTurn:
         approval = Approval(
             id=ApprovalId(self._ids.new("apr")), turn_id=self.turn_id, item_id=item_id, intent=intent, reason=reason
         )
-        return await self._questions.ask(self._thread, approval)
+        return await self._questions.ask(self._thread, approval, patient=self._patient)
 
     async def run(self, work: Callable[[], Awaitable[str]]) -> None:
         """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""
@@ -130,9 +146,25 @@ class RunningTurn:
                 error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
-                await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+                if status == "interrupted" and self.pauses and self.can_continue:
+                    await self._pause()
+                else:
+                    ended = TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason)
+                    await self._end(ended)
+            self._questions.forget(self.turn_id)
             log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
             self.over.set()
+
+    async def _pause(self) -> None:
+        """Closes what cannot go on, and leaves the turn running in the log."""
+        thread, turn = self._thread, current_turn(self)
+        cut_off = close_cut_off(thread.state, self.new_item_id)
+        try:
+            await thread.emit(*cut_off.events, paused_notice(turn, cut_off.message))
+        except StorageFailed:  # the next process closes it
+            log.exception("turn.pause_not_stored", extra={"thread_id": thread.id, "turn_id": self.turn_id})
+        finally:
+            thread.log.rest()
 
     async def _end(self, ended: TurnEnded) -> None:
         thread = self._thread

@@ -4,7 +4,7 @@ A turn belongs to the engine's task group and not to the client that asked for i
 """
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 import anyio
@@ -12,6 +12,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
+from hames.core.abilities import REFUSALS, needed_abilities
+from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
@@ -62,14 +64,6 @@ from hames.ports import Ability, Agent, AgentThread, Compact, Environment, Ids, 
 log = logging.getLogger(__name__)
 
 QUEUE_LENGTH = 32
-REFUSALS: dict[Ability, str] = {
-    "review": "cannot do reviews: ask for one in a prompt",
-    "compact": "cannot compact its conversation: it keeps its own history",
-    "instructions": "does not accept instructions or a personality from a client",
-    "mcpServers": "cannot use MCP servers that a client brings",
-    "clientTools": "cannot use tools that a client carries out",
-    "steer": "does not accept messages while it works: queue the prompt, or interrupt the turn",
-}
 
 
 class Turns:
@@ -86,7 +80,19 @@ class Turns:
         environment: Environment | None = None,
     ) -> None:
         self.closing = False
-        self.questions = Questions(patience_s=threads.rules.patience_s)
+        rules = threads.rules
+        self.questions = Questions(
+            patience_s=rules.patience_s, deadline_s=rules.approval_deadline_s, default=rules.approval_default
+        )
+        self.cut_off = CutOffTurns(
+            threads,
+            self.questions,
+            handle=lambda loaded, turn_id: self._handle(loaded, turn_id, continued=True),
+            run=lambda loaded, turn, task: self._start(self._run, loaded, turn, task),
+            start_next=lambda loaded: self._start(self._next, loaded),
+            new_item_id=lambda: ItemId(ids.new("item")),
+        )
+        threads.on_open = self.cut_off.take_up
         self._threads = threads
         self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment)
         self._ids = ids
@@ -103,9 +109,10 @@ class Turns:
     async def stop(self) -> None:
         """Interrupts the running turns, and waits until their ends are written."""
         self.closing = True
+        leaves = self.questions.stopping = self._threads.rules.leaves_turns
         running = [loaded.turn for loaded in self._threads.loaded.values() if loaded.turn is not None]
         for turn in running:
-            turn.interrupted_by = STOPPED
+            turn.interrupted_by, turn.pauses = STOPPED, leaves
             turn.scope.cancel()
         with anyio.move_on_after(CLOSE_SECONDS):
             for turn in running:
@@ -119,7 +126,7 @@ class Turns:
             await turn.over.wait()
 
     async def start(self, command: StartTurn) -> Turn:
-        loaded = await self._threads.writable(command.thread_id)
+        loaded = await self._ready(command.thread_id)
         with self._claim(loaded):
             changed = await self._threads.new_settings(loaded, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
@@ -161,30 +168,47 @@ class Turns:
         self, loaded: LoadedThread, task: Task, *, before: Sequence[Event] = (), meta: Json = NOTHING
     ) -> Turn:
         """Writes that the turn has started, then lets it run. The caller has claimed the thread."""
-        turn = RunningTurn(
-            loaded.thread,
-            TurnId(self._ids.new("turn")),
-            questions=self.questions,
-            ids=self._ids,
-            servers=lambda: self._threads.servers(loaded.thread.id, loaded.thread.state.settings),
-        )
+        turn = self._handle(loaded, TurnId(self._ids.new("turn")))
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
         started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta)
         events: list[Event] = [*before, *self._move(loaded, before), started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
             events.append(ItemCompleted(turn_id=turn.turn_id, item=task.message))
-        assert self.tasks is not None
         loaded.turn = turn
         with anyio.CancelScope(shield=True):  # a turn that is in the log runs, even if the client that asked has gone
             try:
                 await loaded.thread.emit(*events)
             finally:  # and whatever else went wrong in telling it
                 if (running := loaded.thread.state.running) is not None and running.id == turn.turn_id:
-                    self.tasks.start_soon(self._run, loaded, turn, task)
+                    self._start(self._run, loaded, turn, task)
                 else:
                     loaded.turn = None
         return loaded.thread.state.turns[-1]
+
+    def _handle(self, loaded: LoadedThread, turn_id: TurnId, *, continued: bool = False) -> RunningTurn:
+        turn = RunningTurn(
+            loaded.thread,
+            turn_id,
+            questions=self.questions,
+            ids=self._ids,
+            servers=lambda: self._threads.servers(loaded.thread.id, loaded.thread.state.settings),
+            continued=continued,
+            patient=continued and self._threads.rules.leaves_turns,
+        )
+        turn.can_continue = is_ours(loaded, self._threads) and after_crash(loaded, self._threads) != "end"
+        return turn
+
+    async def _ready(self, thread_id: ThreadId) -> LoadedThread:
+        """A thread for a new turn. One that nothing runs is ended first: no turn is without a task."""
+        loaded = await self._threads.writable(thread_id)
+        if loaded.abandoned and not loaded.claimed:
+            await self.cut_off.end(loaded)
+        return loaded
+
+    def _start(self, work: Callable[..., Coroutine[object, object, None]], *about: object) -> None:
+        assert self.tasks is not None
+        self.tasks.start_soon(work, *about)
 
     def _move(self, loaded: LoadedThread, before: Sequence[Event]) -> list[Event]:
         """Where one agent runs every turn: moves a thread with another model to the default model, and says so."""
@@ -201,7 +225,7 @@ class Turns:
         ]
 
     async def add_history(self, command: AddHistory) -> ThreadState:
-        loaded = await self._threads.writable(command.thread_id)
+        loaded = await self._ready(command.thread_id)
         with self._claim(loaded):
             events = [event for turn in command.turns for event in past_events(turn, self._ids.new)]
             if events:
@@ -212,6 +236,9 @@ class Turns:
         async def work() -> str:
             await self._warn(loaded, turn.turn_id)
             agent = await self._agent(loaded)
+            turn.can_continue = "continue" in agent.abilities and after_crash(loaded, self._threads) != "end"
+            if turn.continued:
+                await self.cut_off.permit(loaded, turn, agent)
             if isinstance(agent, LoopThread):
                 return await run_task(agent, task, turn)
             async with checkpointed(self._threads, loaded, turn.turn_id):
@@ -324,13 +351,13 @@ class Turns:
         return loaded.thread.state
 
     async def compact(self, thread_id: ThreadId) -> Turn:
-        loaded = await self._threads.writable(thread_id)
+        loaded = await self._ready(thread_id)
         with self._claim(loaded):
             await self._agent_with(loaded, "compact")
             return await self._begin(loaded, Compact())
 
     async def review(self, command: StartReview) -> Turn:
-        loaded = await self._threads.writable(command.thread_id)
+        loaded = await self._ready(command.thread_id)
         content = review_prompt(command.target)
         message = await self._message(content, 0, loaded.thread.state.settings.cwd, None, NOTHING)
         with self._claim(loaded):
@@ -356,7 +383,7 @@ class Turns:
                 raise InvalidCommand(f"the agent of this thread {REFUSALS[ability]}")
 
     async def submit(self, command: SubmitPrompt) -> Turn | QueuedPrompt:
-        loaded = await self._threads.writable(command.thread_id)
+        loaded = await self._ready(command.thread_id)
         state = loaded.thread.state
         if command.client_id is not None and (known := find_duplicate_submit(state, command.client_id)) is not None:
             return known
@@ -418,23 +445,6 @@ def _kind(task: Task) -> TurnKind:
             return "review"
         case Compact():
             return "compact"
-
-
-def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
-    """What these settings ask of an agent beyond what every agent can do."""
-    needed: list[Ability] = []
-    if _instructions(settings) != _instructions(defaults):
-        needed.append("instructions")
-    if settings.mcp_servers:
-        needed.append("mcpServers")
-    if settings.client_tools:
-        needed.append("clientTools")
-    return needed
-
-
-def _instructions(settings: Settings) -> tuple[str, ...]:
-    """Without those of a collaboration mode: clients send their own with every turn, and the mode has its effect."""
-    return settings.instructions, settings.base_instructions, settings.personality
 
 
 def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:

@@ -69,7 +69,7 @@ class Elicit(Value, tag="elicit"):
     url: str = ""
 
 
-class Approval(Value):
+class Approval(Value, omit_defaults=True):
     """A pending question. Nothing runs without a recorded answer."""
 
     id: ApprovalId
@@ -78,6 +78,8 @@ class Approval(Value):
     intent: RunCommand | ChangeFiles | CallMcp | UseTool | Elicit
     reason: str = ""
     """Why it is asked, in words for people."""
+    asked_at_ms: int = 0
+    """When it was asked first. The log has it beside the event: the state fills it in."""
 
 
 class Answer(Value):

@@ -134,3 +134,18 @@ def _is_variation(character: str) -> bool:
 
 def _written(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def age_words(asked_at_ms: int, now_ms: int) -> str:
+    """How long ago a question was asked, to be added to it; empty for the first minute.
+
+    >>> age_words(1, 3 * 3_600_000 + 5), age_words(1, 90_000), age_words(1, 59_000), age_words(0, 90_000)
+    (' (asked 3 h ago)', ' (asked 1 min ago)', '', '')
+    """
+    if not asked_at_ms:  # nobody says when
+        return ""
+    minutes = (now_ms - asked_at_ms) // 60_000
+    for size, unit in ((1440, "days"), (60, "h"), (1, "min")):
+        if minutes >= size * (2 if unit == "days" else 1):
+            return f" (asked {minutes // size} {unit} ago)"
+    return ""

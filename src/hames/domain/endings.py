@@ -14,7 +14,7 @@ def endings(state: ThreadState, why: str) -> list[Event]:
     waiting = {approval.item_id for approval in state.approvals if not isinstance(approval.intent, Elicit)}
     return [
         *(
-            ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void")
+            ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void", ended="turnEnded")
             for a in state.approvals
         ),
         *(

@@ -15,7 +15,7 @@ from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import AgentMessage, Call, Item, Reasoning, Stream, UserInput
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
-from hames.domain.policy import Decision, Grant
+from hames.domain.policy import ApprovalEnd, Decision, Grant
 from hames.domain.project_notes import NoteFile
 from hames.domain.situation import Situation
 from hames.domain.usage import Usage
@@ -24,6 +24,10 @@ from hames.domain.value import Value
 FORMAT = 3
 REPAIRED = "log_repaired"
 """The name of the notice that tells what opening a damaged log had to mend."""
+TURN_CONTINUED = "turn_continued"
+"""The name of the notice that a turn goes on whose process had stopped. The state counts them."""
+TURN_PAUSED = "turn_paused"
+"""The name of the notice that a server was stopped in good order and leaves its turn to the next start."""
 
 TurnStatus = Literal["running", "completed", "interrupted", "failed"]
 TurnKind = Literal["prompt", "review", "compact"]
@@ -153,6 +157,12 @@ class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
     grant: Grant | None = None
     note: str = ""
     content: Json = None
+    ended: ApprovalEnd = "answered"
+
+    @property
+    def how(self) -> ApprovalEnd:
+        """How it ended. Logs of earlier versions say it only by the decision."""
+        return "turnEnded" if self.decision == "void" and self.ended == "answered" else self.ended
 
 
 class UsageReported(_Event, tag="usage_reported"):
@@ -274,6 +284,8 @@ Event = (
 
 
 def is_synced(event: Event) -> bool:
+    if isinstance(event, Noticed):  # a turn that brings the machine down must be counted as well
+        return event.name == TURN_CONTINUED
     if event.policy.synced != "except_text":
         return event.policy.synced == "always"
     return isinstance(event, ItemStarted | ItemCompleted) and not isinstance(event.item, AgentMessage | Reasoning)

@@ -6,7 +6,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from hames.domain.json import Json
-from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import AfterCrash, AgentName, ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
 
 Personality = Literal["none", "friendly", "pragmatic"]
@@ -98,6 +98,8 @@ class Settings(Value, omit_defaults=True):
     """Model calls a turn may take; 0 leaves it to the engine."""
     max_tokens: int = 0
     """Tokens a reply may have; 0 leaves it to the model's own limit."""
+    after_crash: AfterCrash | None = None
+    """What becomes of a turn whose process stopped, when the thread is opened again; None: as configured."""
 
 
 class Overrides(Value):
@@ -119,6 +121,7 @@ class Overrides(Value):
     """All servers of the thread, with their values."""
     client_tools: tuple[ClientTool, ...] | None = None
     """All tools of the client's own."""
+    after_crash: AfterCrash | None = None
 
 
 def without_values(server: ThreadServer) -> ThreadServer:

@@ -14,6 +14,16 @@ ApprovalPolicy = Literal["never", "onRequest", "unlessTrusted", "always"]
 Decision = Literal["once", "always", "reject", "void"]
 """`void` is nobody's answer: the turn or the process ended before anyone gave one, or a form was put aside."""
 
+ApprovalEnd = Literal["answered", "timedOut", "noClient", "withdrawn", "turnEnded"]
+"""How an approval ended: a person or a client answered; its deadline passed; nobody who could answer was connected;
+whoever asked no longer needs the answer; its turn ended first."""
+
+DefaultAnswer = Literal["reject", "once"]
+"""The answer of an approval that nobody answers in time."""
+
+AfterCrash = Literal["go_on", "ask", "end"]
+"""What becomes of a turn whose process stopped before the turn ended, when its thread is opened again."""
+
 AgentName = Literal["code", "plan", "review"]
 """A profile: `code` works, `plan` and `review` read and never write."""
 

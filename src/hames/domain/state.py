@@ -13,6 +13,8 @@ from hames.domain.approvals import Approval, Elicit
 from hames.domain.authority import grants_after
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
+    TURN_CONTINUED,
+    TURN_PAUSED,
     ApprovalRequested,
     ApprovalResolved,
     ContextAdded,
@@ -92,6 +94,10 @@ class Turn(Value):
     output_schema: Json = NOTHING
     """The JSON Schema that its final answer has to match."""
     meta: Json = NOTHING
+    crashes: int = 0
+    """How often its process died and the turn was continued."""
+    paused: bool = False
+    """A server was stopped in good order while it ran, and it has not been continued since."""
 
 
 class QueuedPrompt(Value):
@@ -246,7 +252,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 state, record, event.turn_id, lambda turn: replace(turn, void_steps=(*turn.void_steps, step))
             )
         case ApprovalRequested(approval=approval):
-            return replace(state, seq=record.seq, approvals=(*state.approvals, approval))
+            approval = replace(approval, asked_at_ms=approval.asked_at_ms or record.at_ms)
+            return replace(_asked(state, approval), seq=record.seq, approvals=(*state.approvals, approval))
         case ApprovalResolved(approval_id=approval_id, grant=grant):
             return replace(
                 _unanswered(state, event),
@@ -272,11 +279,8 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))
         case QueueHeld(held=held):
             return replace(state, seq=record.seq, queue_held=held)
-        case Noticed(severity="warning"):
-            warned = Warned(at_ms=record.at_ms, notice=event)
-            return replace(state, seq=record.seq, warnings=(*state.warnings, warned)[-WARNINGS:])
         case Noticed():
-            return replace(state, seq=record.seq)
+            return _noticed(state, record, event)
         case NotesRead(files=files):
             return replace(state, seq=record.seq, notes=files)
         case ContextAdded(situation=situation):
@@ -339,6 +343,24 @@ def _completed(turn: Turn, item: Item) -> Turn:
     return _with_item(replace(turn, open=still_open), item.id, lambda _: item)
 
 
+def _noticed(state: ThreadState, record: Record, notice: Noticed) -> ThreadState:
+    if notice.source == "hames" and notice.name in (TURN_CONTINUED, TURN_PAUSED) and notice.turn_id is not None:
+        paused = notice.name == TURN_PAUSED
+        state = _in_turn(state, record, notice.turn_id, lambda turn: _continued(turn, state, paused=paused))
+    if notice.severity == "warning":
+        warned = Warned(at_ms=record.at_ms, notice=notice)
+        state = replace(state, warnings=(*state.warnings, warned)[-WARNINGS:])
+    return replace(state, seq=record.seq)
+
+
+def _continued(turn: Turn, state: ThreadState, *, paused: bool) -> Turn:
+    """A server that was stopped in good order, or that waited for an answer, did not die of the turn."""
+    if paused:
+        return replace(turn, paused=True)
+    innocent = turn.paused or bool(state.approvals)
+    return replace(turn, paused=False, crashes=turn.crashes if innocent else turn.crashes + 1)
+
+
 def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> Turn:
     items = turn.items
     for index in range(len(items) - 1, -1, -1):  # nearly always the last
@@ -356,6 +378,15 @@ def _unanswered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
     if last.id != event.turn_id:
         return state
     return replace(state, turns=(*state.turns[:-1], replace(last, unanswered=(*last.unanswered, event.item_id))))
+
+
+def _asked(state: ThreadState, approval: Approval) -> ThreadState:
+    """An item that is asked about again has not been left unanswered."""
+    if not state.turns or approval.item_id not in state.turns[-1].unanswered:
+        return state
+    last = state.turns[-1]
+    left = tuple(item_id for item_id in last.unanswered if item_id != approval.item_id)
+    return replace(state, turns=(*state.turns[:-1], replace(last, unanswered=left)))
 
 
 def _previewed(state: ThreadState, item: Item) -> ThreadState:

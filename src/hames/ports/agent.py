@@ -44,12 +44,12 @@ class Compact(Value):
 
 Task = Prompt | Review | Compact
 
-Ability = Literal["review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools"]
+Ability = Literal["review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools", "continue"]
 """What not every agent can do. A task that needs a missing one is refused before the turn starts.
 
 `outputSchema`: it tells its model of the schema itself; for others the schema becomes a part of the prompt.
 `instructions` are those of a client, with its base instructions and the personality. `mcpServers` and `clientTools` are
-the servers and tools that a client brings for its thread.
+the servers and tools that a client brings for its thread. `continue`: it can go on with a turn whose process stopped.
 """
 
 TurnEvent = (
@@ -66,6 +66,11 @@ class TurnHandle(Protocol):
 
     step: int
     """The number of the model reply that is under way. What users say meanwhile belongs to it."""
+
+    @property
+    def continued(self) -> bool:
+        """Another process began this turn, and stopped. What it left open is closed, except questions."""
+        ...
 
     @property
     def thread_id(self) -> ThreadId: ...

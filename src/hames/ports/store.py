@@ -20,6 +20,8 @@ class Log(Protocol):
     thread_id: ThreadId
     repaired: str
     """What opening it had to mend, or nothing."""
+    damaged: bool
+    """Lines in it cannot be read. An incomplete end is no damage: nobody was told of it, and nothing came of it."""
 
     @property
     def foreign(self) -> bool:
@@ -36,6 +38,10 @@ class Log(Protocol):
 
     async def summarize(self, summary: ThreadSummary) -> None:
         """What lists show of this thread from now on."""
+        ...
+
+    def mark_running(self, *, running: bool) -> None:
+        """A hint for `Store.running`. Raises nothing."""
         ...
 
     def rest(self) -> None:
@@ -79,6 +85,14 @@ class Store(Protocol):
         ...
 
     async def delete(self, thread_id: ThreadId) -> None: ...
+
+    async def running(self) -> list[ThreadId]:
+        """The threads that `Log.mark_running` marked. A mark is only a hint: the log decides. Opens no log."""
+        ...
+
+    async def unmark(self, thread_id: ThreadId) -> None:
+        """Removes the mark of a thread that is no longer there."""
+        ...
 
     async def sweep(self) -> None:
         """Deletes the ephemeral threads of processes that were killed. Raises nothing."""

@@ -35,6 +35,7 @@ from hames.store.deletion import delete_thread, finish_deleting
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.reading import examine_log
+from hames.store.running import running_threads, unmark_running
 from hames.store.second_names import SecondName, delete_name, give_second_name, lock_elsewhere, tidy
 from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog, put_back
@@ -254,6 +255,7 @@ class JsonlStore:
         except OSError as failure:
             raise StorageFailed(f"cannot delete thread {thread_id!r}: {failure.strerror}") from failure
         remove_mark(self._claim, thread_id)
+        unmark_running(self._claim, thread_id)
         await self._lists().remove(thread_id)
 
     def _remove(self, thread_id: ThreadId) -> None:
@@ -261,6 +263,13 @@ class JsonlStore:
         assert threads is not None
         delete_name(self._claim.home if self._claim is not None else None, thread_id)  # first: it would be restored
         delete_thread(self._disk, thread_id, threads=threads)
+
+    async def running(self) -> list[ThreadId]:
+        self._threads()
+        return await to_thread.run_sync(running_threads, self._claim)
+
+    async def unmark(self, thread_id: ThreadId) -> None:
+        unmark_running(self._claim, thread_id)
 
     async def sweep(self) -> None:
         with contextlib.suppress(Misconfigured):

@@ -20,6 +20,7 @@ class MemoryStore:
         self._logs: dict[ThreadId, MemoryLog] = {}
         self.index = Index("")
         self._texts = TextIndex("")
+        self.marked: set[ThreadId] = set()
 
     async def create(self, thread_id: ThreadId, *, foreign: bool = False, ephemeral: bool = False) -> "MemoryLog":  # noqa: ARG002 - all of them end with the process
         await checkpoint()  # yield where a disk would, or tests of timing test nothing
@@ -54,8 +55,17 @@ class MemoryStore:
         await checkpoint()
         self._log(thread_id)
         del self._logs[thread_id]
+        self.marked.discard(thread_id)
         self.index.remove(thread_id)
         self._texts.remove(thread_id)
+
+    async def running(self) -> list[ThreadId]:
+        await checkpoint()
+        return sorted(self.marked)
+
+    async def unmark(self, thread_id: ThreadId) -> None:
+        await checkpoint()
+        self.marked.discard(thread_id)
 
     async def sweep(self) -> None:
         await checkpoint()
@@ -74,6 +84,7 @@ class MemoryStore:
 
 class MemoryLog:
     repaired = ""
+    damaged = False
 
     def __init__(self, store: MemoryStore, thread_id: ThreadId, *, foreign: bool) -> None:
         self.thread_id = thread_id
@@ -98,6 +109,12 @@ class MemoryLog:
     async def summarize(self, summary: ThreadSummary) -> None:
         await checkpoint()
         self._store.index.put(replace(summary, foreign=self.foreign), 0)
+
+    def mark_running(self, *, running: bool) -> None:
+        if running:
+            self._store.marked.add(self.thread_id)
+        else:
+            self._store.marked.discard(self.thread_id)
 
     def rest(self) -> None:
         pass

@@ -24,6 +24,7 @@ from hames.store.meta_copy import encode_copy
 from hames.store.places import EVENTS, LIVE, META, Claim
 from hames.store.reading import ReadLog, read_log
 from hames.store.repair import TORN, cut_incomplete_end
+from hames.store.running import mark_running, unmark_running
 from hames.store.scan import scan_log
 from hames.store.seals import Running
 from hames.store.second_names import SecondName, open_live_file
@@ -64,6 +65,7 @@ class JsonlLog:
         self.second: SecondName | None = None
         self.lock_fd: int | None = None
         """Of a lock that is not on the log itself."""
+        self.damaged = False
         self._store = store
         self._disk = disk
         self._fd = fd
@@ -159,6 +161,12 @@ class JsonlLog:
         copy = encode_copy(self._first, authority, None if self.foreign else self._claim.seals)
         return msgspec.json.format(encode_summary(summary, self._claim, copy))
 
+    def mark_running(self, *, running: bool) -> None:
+        if running:
+            mark_running(self._claim, self.thread_id)
+        else:
+            unmark_running(self._claim, self.thread_id)
+
     def rest(self) -> None:
         """Close what only a running turn needs."""
         if self._live_fd is not None:
@@ -209,6 +217,7 @@ class JsonlLog:
             self._length = scanned.good_bytes
         if scanned.damage and not scanned.damage_was_told:
             repaired.append(scanned.damage)
+        self.damaged = bool(scanned.damage)
         self.repaired = "; ".join([*repaired, found.settled] if found.settled else repaired)
         self._note(found.records)
         if found.added:

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from hames.client.appserver.events import ApprovalAsked
 from hames.client.appserver.link import Filled
-from hames.domain.display import described, visible
+from hames.domain.display import age_words, described, visible
 from hames.protocols.flint import messages as m
 from hames.tui.blocks.actions import change_lines
 from hames.tui.form import Form
@@ -118,6 +118,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             return
         palette, width = self.palette, max(20, self.app.size.width - 6)
         reason = asked.params.reason or "You chose to approve every action"
+        reason += age_words(asked.params.started_at_ms, round(time.time() * 1000))
         why = f"In {visible(self._elsewhere)}: {visible(reason)}" if self._elsewhere else visible(reason)
         why = visible(self._complaint) or why
         self.query_one("#why", Static).update(Text("\n").join(paragraphs(why, palette.warn, width)))

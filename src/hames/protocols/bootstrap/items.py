@@ -10,7 +10,7 @@ from hames.domain.forms import members
 from hames.domain.grants import always_covers
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.json import Json
-from hames.domain.policy import Decision
+from hames.domain.policy import ApprovalEnd, Decision
 from hames.protocols.bootstrap import messages
 
 Streaming = items.CommandExecution | items.FileChange | items.McpToolCall | items.ToolCall
@@ -112,7 +112,7 @@ def question(approval: Approval, cwd: str) -> dict[str, Json]:
 
 
 def approval_item(
-    thread_id: ThreadId, approval: Approval, decision: Decision | None, cwd: str
+    thread_id: ThreadId, approval: Approval, decision: Decision | None, cwd: str, ended: ApprovalEnd | None = None
 ) -> messages.ApprovalItem:
     return messages.ApprovalItem(
         item_id=approval.id,
@@ -123,6 +123,7 @@ def approval_item(
             tool_item_id=approval.item_id,
             status="pending" if decision is None else "resolved",
             decision=UNSET if decision is None else decision,
+            ended=UNSET if ended is None else ended,
             **question(approval, cwd),
         ),
     )

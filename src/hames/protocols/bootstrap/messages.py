@@ -12,7 +12,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, ItemStatus, PlanEntry
 from hames.domain.json import Json
-from hames.domain.policy import AgentName, Decision
+from hames.domain.policy import AgentName, ApprovalEnd, Decision
 from hames.domain.value import Value
 from hames.protocols.instructions import Instructions
 from hames.protocols.schema import Published
@@ -192,6 +192,8 @@ class ApprovalData(Value, rename="camel"):
     input: Json | UnsetType = UNSET
     always_covers: AlwaysCovers | UnsetType = UNSET
     decision: Decision | UnsetType = UNSET
+    ended: ApprovalEnd | UnsetType = UNSET
+    """How it was resolved: `answered`, `timedOut`, `noClient`, `withdrawn`, or `turnEnded`."""
 
 
 class ArtifactData(Value, rename="camel"):

@@ -234,7 +234,8 @@ def _approval_resolved(change: Change, event: events.ApprovalResolved) -> list[N
     approval = next((a for a in change.before.approvals if a.id == event.approval_id), None)
     if approval is None:
         return []
-    resolved = shown.approval_item(change.record.thread_id, approval, event.decision, change.after.settings.cwd)
+    cwd = change.after.settings.cwd
+    resolved = shown.approval_item(change.record.thread_id, approval, event.decision, cwd, event.how)
     return [_item_news(change, "item.completed", resolved)]
 
 

@@ -16,7 +16,7 @@ from hames.domain import items as domain
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Command, ThreadSummary
 from hames.domain.errors import HarnessError
-from hames.domain.events import ItemDelta, Noticed, ToolCalled, TurnEnded, UsageReported
+from hames.domain.events import ApprovalResolved, ItemDelta, Noticed, ToolCalled, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import Item
 from hames.domain.json import Json
@@ -262,6 +262,11 @@ class FlintDialect:
             ),
             token_usage=self._token_usage(state, event.model),
         )
+
+    def settled(self, thread_id: str, resolved: ApprovalResolved) -> m.ServerRequestResolved:
+        """What is said of a question that is closed."""
+        ended = UNSET if resolved.how == "answered" else resolved.how
+        return m.ServerRequestResolved(thread_id=thread_id, request_id=resolved.approval_id, ended=ended)
 
     def ask(self, state: ThreadState, approval: Approval, at_ms: int) -> tuple[str, Json]:
         """Method and parameters of the request."""

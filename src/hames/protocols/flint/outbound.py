@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from hames.domain.events import (
+    TURN_CONTINUED,
     ApprovalRequested,
     ApprovalResolved,
     ContextAdded,
@@ -77,8 +78,7 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
         case ApprovalResolved(approval_id=approval_id):
             if all(approval.id != approval_id for approval in change.before.approvals):
                 return []
-            told = m.ServerRequestResolved(thread_id=thread_id, request_id=approval_id)
-            settled = Notify(method="serverRequest/resolved", params=told)
+            settled = Notify(method="serverRequest/resolved", params=dialect.settled(thread_id, event))
             return [Settled(approval_id=approval_id), settled, _status(state, dialect)]
         case UsageReported():
             return [Notify(method="thread/tokenUsage/updated", params=dialect.usage(state, event))]
@@ -120,17 +120,19 @@ def thread_started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
 
 def notice(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """What a client that has just come should tell its user about the thread."""
-    if not state.foreign:
-        return []
-    return list(dialect.notices(state.id, Noticed(source="hames", name="foreign_thread", message=FOREIGN)))
+    running = state.running.id if state.running is not None else ""
+    warned = [one.notice for one in state.warnings if one.notice.turn_id == running]
+    said = [notice for notice in warned if notice.name == TURN_CONTINUED]
+    if state.foreign:
+        said.append(Noticed(source="hames", name="foreign_thread", message=FOREIGN))
+    return [message for one in said[-1:] for message in dialect.notices(state.id, one)]
 
 
 def questions(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """The approvals that wait for an answer, for a client that has just come."""
     asks: list[Outgoing] = []
     for approval in state.approvals:
-        turn = state.turn(approval.turn_id)
-        method, params = dialect.ask(state, approval, state.updated_at_ms if turn is None else turn.started_at_ms)
+        method, params = dialect.ask(state, approval, approval.asked_at_ms)
         asks.append(Ask(method=method, params=params, approval_id=approval.id))
     return asks
 

@@ -12,6 +12,7 @@ from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, FileUpdate
 from hames.domain.json import Json
+from hames.domain.policy import ApprovalEnd
 from hames.domain.value import Value
 from hames.protocols.instructions import Instructions
 
@@ -99,9 +100,12 @@ class Approval(Value, tag_field="type", tag="approval", rename="camel"):
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
+    """`ended` says how: `answered`, `timedOut`, `noClient`, `withdrawn`, or `turnEnded`."""
+
     id: str
     decision: str
     timestamp: int
+    ended: ApprovalEnd = "answered"
 
 
 SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Notice | Approval | ApprovalResolved

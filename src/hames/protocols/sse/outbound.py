@@ -37,7 +37,7 @@ def project(change: Change) -> list[m.SseEvent]:
         case events.ApprovalRequested(approval=approval):
             return [question(change.after, approval, at)]
         case events.ApprovalResolved(approval_id=approval_id, decision=decision):
-            return [m.ApprovalResolved(id=approval_id, decision=decision, timestamp=at)]
+            return [m.ApprovalResolved(id=approval_id, decision=decision, timestamp=at, ended=event.how)]
         case events.TurnEnded(status=status, error=error):
             said = error.message if error else ""
             ended = m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])
@@ -70,7 +70,7 @@ def pending(state: ThreadState) -> list[m.SseEvent]:
     at = state.updated_at_ms // 1000
     running: m.RunState = "idle" if state.running is None else "thinking"
     notice: list[m.SseEvent] = [m.Status(state=running, message=FOREIGN, timestamp=at)] if state.foreign else []
-    return [*notice, *(question(state, approval, at) for approval in state.approvals)]
+    return [*notice, *(question(state, one, one.asked_at_ms // 1000) for one in state.approvals)]
 
 
 def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.Approval:

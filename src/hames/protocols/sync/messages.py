@@ -105,6 +105,8 @@ class Approval(Value, rename="camel"):
     input: Json = None
     always_covers: AlwaysCovers | None = None
     """What `always` would allow; null: nothing, so it is not offered."""
+    asked_at: int = 0
+    """When it was asked first, in milliseconds: a question outlives the process that asked it."""
 
 
 class Plan(Value):

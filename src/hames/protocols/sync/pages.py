@@ -6,7 +6,7 @@ from typing import Literal, assert_never
 from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
-from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
+from hames.domain.policy import AgentName, ApprovalEnd, ApprovalPolicy, SandboxPolicy
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.undo import PathLeftAlone, RestoredPath, UndoReport, undo_sentence
 from hames.domain.value import Value
@@ -29,6 +29,16 @@ _ROW_STATUS: dict[ThreadStatus, RowStatus] = {
     "asking": "approval",
     "failed": "error",
 }
+
+
+ENDED: dict[ApprovalEnd, str] = {
+    "answered": "",
+    "timedOut": " (nobody answered in time)",
+    "noClient": " (no client was connected)",
+    "withdrawn": " (no longer needed)",
+    "turnEnded": " (the turn ended)",
+}
+"""How an approval ended, behind its decision."""
 
 
 class ThreadRow(Value, rename="camel"):
@@ -270,8 +280,8 @@ def _event_label(event: events.Event, cwd: str) -> tuple[MarkKind, str]:
             return "other", f"asked for {call.name}"
         case events.ApprovalRequested(approval=approval):
             return "approval", f"approval requested: {approval.reason}" if approval.reason else "approval requested"
-        case events.ApprovalResolved(decision=decision):
-            return "decision", f"approval: {decision}"
+        case events.ApprovalResolved(decision=decision, how=how):
+            return "decision", f"approval: {decision}{ENDED[how]}"
         case events.TurnEnded(status=status, error=error):
             return "end", f"turn {status}: {error.message}" if error else f"turn {status}"
         case events.SettingsChanged(settings=settings):

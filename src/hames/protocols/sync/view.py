@@ -144,6 +144,7 @@ def approvals_of(state: ThreadState) -> tuple[m.Approval, ...]:
             tool_call_id=approval.item_id,
             reason=approval.reason,
             always_covers=always_covers(approval.intent, cwd=state.settings.cwd),
+            asked_at=approval.asked_at_ms,
             **intent_members(approval.intent),
         )
         for approval in state.approvals

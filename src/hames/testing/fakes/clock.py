@@ -26,8 +26,8 @@ class FakeClock:
 
 
 class CountingIds:
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, last: int = 0) -> None:
+        self._last = last
 
     def new(self, prefix: str) -> str:
         self._last += 1

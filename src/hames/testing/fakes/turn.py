@@ -19,6 +19,7 @@ class FakeTurn:
 
     def __init__(self, state: ThreadState, task: Task, *, on_event: Callable[[Event], None] | None = None) -> None:
         self.step = 0
+        self.continued = False
         self.turn_id = TurnId(f"turn_{len(state.turns) + 1}")
         self.state = state
         self.events: list[Event] = []

@@ -17,7 +17,7 @@ from hames.domain import servers
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.commands import Command, ThreadSummary
 from hames.domain.errors import HarnessError
-from hames.domain.events import ItemDelta, Noticed, ToolCalled, TurnEnded, UsageReported
+from hames.domain.events import ApprovalResolved, ItemDelta, Noticed, ToolCalled, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import Item, reason_of
 from hames.domain.json import Json
@@ -304,6 +304,9 @@ class CodexDialect(FlintDialect):
 
     def queue(self, state: ThreadState) -> Members:
         return {"threadId": self.thread_id(state.id)}
+
+    def settled(self, thread_id: str, resolved: ApprovalResolved) -> m.ServerRequestResolved:
+        return m.ServerRequestResolved(thread_id=thread_id, request_id=resolved.approval_id)
 
     def notices(self, thread_id: ThreadId, event: Noticed) -> list[Notify]:
         words = event.message or f"{event.source}: {event.name}"

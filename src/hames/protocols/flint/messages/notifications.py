@@ -3,8 +3,10 @@
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from hames.domain.json import Json
+from hames.domain.policy import ApprovalEnd
 from hames.domain.value import Value
 from hames.protocols.flint.items import FileUpdateChange, PlanEntry, ThreadItem
 from hames.protocols.flint.messages.objects import (
@@ -126,10 +128,12 @@ class Notice(Wire):
 
 
 class ServerRequestResolved(Wire):
-    """A question is closed: somebody answered it, or the turn ended."""
+    """A question is closed. `ended` says how, where nobody answered it: its deadline passed (`timedOut`), nobody who
+    could answer was connected (`noClient`), whoever asked no longer needs it (`withdrawn`), or the turn ended."""
 
     thread_id: str
     request_id: RequestId
+    ended: ApprovalEnd | UnsetType = UNSET
 
 
 ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]

@@ -1,0 +1,30 @@
+"""What a turn needs of its agent beyond what every agent can do, and what is said when the agent cannot."""
+
+from hames.domain.options import Settings
+from hames.ports import Ability
+
+REFUSALS: dict[Ability, str] = {
+    "review": "cannot do reviews: ask for one in a prompt",
+    "compact": "cannot compact its conversation: it keeps its own history",
+    "instructions": "does not accept instructions or a personality from a client",
+    "mcpServers": "cannot use MCP servers that a client brings",
+    "clientTools": "cannot use tools that a client carries out",
+    "steer": "does not accept messages while it works: queue the prompt, or interrupt the turn",
+}
+
+
+def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
+    """What these settings ask of an agent beyond what every agent can do."""
+    needed: list[Ability] = []
+    if _instructions(settings) != _instructions(defaults):
+        needed.append("instructions")
+    if settings.mcp_servers:
+        needed.append("mcpServers")
+    if settings.client_tools:
+        needed.append("clientTools")
+    return needed
+
+
+def _instructions(settings: Settings) -> tuple[str, ...]:
+    """Without those of a collaboration mode: clients send their own with every turn, and the mode has its effect."""
+    return settings.instructions, settings.base_instructions, settings.personality
