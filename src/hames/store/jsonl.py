@@ -10,15 +10,17 @@ A log is ours if its last whole line is sealed by us (see `seals`); any other is
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import secrets
 import shutil
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import (
@@ -31,7 +33,7 @@ from hames.domain.errors import (
 )
 from hames.domain.events import Record, ThreadCreated
 from hames.domain.ids import ThreadId
-from hames.ports import Examined
+from hames.ports import Examined, LogNews
 from hames.private_files import descriptor
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
@@ -40,8 +42,11 @@ from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog
 
 if TYPE_CHECKING:
+    from hames.store.directory_changes import DirectoryChanges
     from hames.store.health import LogHealth
     from hames.store.listing import Listing
+
+log = logging.getLogger(__name__)
 
 DELETED = "deleted"
 """Beside `threads`: what is being deleted. What a killed process left there is deleted by the next one."""
@@ -58,6 +63,7 @@ class JsonlStore:
         self._threads_fd: int | None = None
         self._claim: Claim | None = None
         self._listing: Listing | None = None
+        self._changes: DirectoryChanges | None = None
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -121,17 +127,17 @@ class JsonlStore:
                 raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
-            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
+            opened = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), running=None)
         except BaseException:
             os.close(fd)
             raise
         try:
             _lock(fd, thread_id)
-            await to_thread.run_sync(log.recover)
+            await to_thread.run_sync(opened.recover)
         except BaseException:
-            await log.close()
+            await opened.close()
             raise
-        return log
+        return opened
 
     async def read(self, thread_id: ThreadId, *, after: int = 0) -> list[Record]:
         return [each for each in (await self.examine(thread_id)).records if each.seq > after]
@@ -142,6 +148,39 @@ class JsonlStore:
                 return await to_thread.run_sync(partial(examine_log, thread_id, self._claim, at=at))
             except FileNotFoundError:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
+
+    async def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
+        from hames.store.follow_log import LogReader  # most processes never follow another
+
+        if self._changes is None:
+            from hames.store.directory_changes import DirectoryChanges
+
+            self._changes = DirectoryChanges()
+        changes = self._changes
+        with self.thread(thread_id) as at:
+            watch = changes.add(at)  # before the first look, so that nothing is missed between the two
+        try:
+            reader = LogReader(thread_id, self._claim)
+            with self.thread(thread_id) as at:
+                news: LogNews | None = await to_thread.run_sync(partial(reader.read_whole, at=at))
+            while True:
+                if news is not None:
+                    yield replace(news, records=[one for one in news.records if one.seq > after])
+                await changes.wait(watch)
+                news = None
+                try:
+                    with self.thread(thread_id) as at:
+                        news = reader.read_more(at=at)
+                        if news is not None and news.whole:  # it may be another directory
+                            changes.move(watch, at)
+                except FileNotFoundError:
+                    return
+                except (OSError, StorageFailed) as problem:  # no descriptor was left, or the disk had a bad moment
+                    log.warning("log.not_followed", extra={"thread_id": thread_id, "error": str(problem)})
+        except (FileNotFoundError, ThreadNotFound):
+            return
+        finally:
+            changes.remove(watch)
 
     async def check(self) -> "list[LogHealth]":
         """What is wrong with each log, by the name of its thread."""
@@ -212,11 +251,11 @@ class JsonlStore:
             self._remove_deleted()
         for thread_id in marked_ephemeral(self._claim):
             try:
-                log = await self.open(thread_id)
+                opened = await self.open(thread_id)
                 ephemeral = any(
-                    isinstance(one.event, ThreadCreated) and one.event.ephemeral for one in await log.read()
+                    isinstance(one.event, ThreadCreated) and one.event.ephemeral for one in await opened.read()
                 )
-                await log.close()
+                await opened.close()
                 if ephemeral:
                     await self.delete(thread_id)
                 else:  # it was killed before it wrote anything, or is another thread: it is not ours to delete

@@ -1,0 +1,185 @@
+"""Reads a log while another process writes it: what was appended, and the live deltas of the open bundle.
+
+Only whole lines count. A log that became shorter, was replaced, or does not go on where it ended is read anew.
+"""
+
+import os
+
+from msgspec.structs import replace
+
+from hames.domain.events import ItemDelta, Record
+from hames.domain.ids import ThreadId
+from hames.ports import LogNews
+from hames.private_files import descriptor
+from hames.store.lines import SEALED_END, live_record, merge_deltas, record, same_stream, seal_of
+from hames.store.places import EVENTS, LIVE, Claim
+from hames.store.scan import restore_first_record, scan_log, unsaved_records, verify_seal
+from hames.store.seals import Running, chunks
+from hames.store.system_calls import find_plain, open_plain
+
+
+class LogReader:
+    """What one follower has read of a thread's log so far."""
+
+    def __init__(self, thread_id: ThreadId, claim: Claim | None) -> None:
+        self._thread_id = thread_id
+        self._claim = claim
+        self._file = (0, 0)
+        """Which file it is: device and inode."""
+        self._position = 0
+        """The end of the last line that was taken."""
+        self._size = 0
+        """Of the file at the last look."""
+        self._running: Running | None = None
+        self._last = 0
+        self._told: Record | None = None
+        """The part of the open bundle that was told, as one delta."""
+        self._live = _LiveFile()
+
+    def read_whole(self, *, at: int) -> LogNews:
+        """`at` is the thread's directory. Raises `OSError`."""
+        with descriptor(open_plain(EVENTS, at=at)) as fd:
+            return self._read_whole(fd, at)
+
+    def read_more(self, *, at: int) -> LogNews | None:
+        """What came since the last look; None: nothing. Raises `OSError`."""
+        with descriptor(open_plain(EVENTS, at=at)) as fd:
+            found = os.fstat(fd)
+            if (found.st_dev, found.st_ino) != self._file or found.st_size < self._position:
+                return self._read_whole(fd, at)
+            records: list[Record] = []
+            if found.st_size != self._size:
+                self._size = found.st_size
+                appended = self._appended(fd)
+                if appended is None:
+                    return self._read_whole(fd, at)
+                records += appended
+            if (live := self._live_delta(at)) is not None:
+                records.append(live)
+            return LogNews(records=records, foreign=self._running is None) if records else None
+
+    def _read_whole(self, fd: int, at: int) -> LogNews:
+        about = os.fstat(fd)
+        found = scan_log(fd)
+        self._file, self._position, self._size = (about.st_dev, about.st_ino), found.good_bytes, found.bytes_read
+        self._running = verify_seal(fd, found, self._thread_id, self._claim)
+        restore_first_record(found, self._thread_id, at=at)
+        late = unsaved_records(found, self._thread_id, self._claim, self._running, at=at)
+        self._last = found.records[-1].seq if found.records else 0
+        self._told = late[-1] if late and isinstance(late[-1].event, ItemDelta) else None
+        self._live = _LiveFile()
+        return LogNews(records=found.records + late, foreign=self._running is None, whole=True)
+
+    def _appended(self, fd: int) -> list[Record] | None:
+        """The records of new lines. None: they do not go on from what was read."""
+        data = b"".join(chunks(fd, self._position, self._size))
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return []
+        lines = data[:-1].split(b"\n")
+        records: list[Record] = []
+        for line in lines:
+            one = record(line)
+            if one is None or one.seq != self._last + len(records) + 1:
+                return None
+            records.append(one)
+        if self._running is not None and not self._goes_on(data, lines[-1], self._running):
+            return None
+        if (told := self._told) is not None:
+            if not _begins_with(told, records[0]):
+                return None
+            rest = _grown(told, records[0])
+            records = [*([rest] if rest is not None else []), *records[1:]]
+        self._last += len(lines)
+        self._position += len(data)
+        self._told, self._live = None, _LiveFile()
+        return records
+
+    def _goes_on(self, data: bytes, last: bytes, running: Running) -> bool:
+        """Whether the last line's seal vouches for the log up to here. `running` has seen all of it then."""
+        if not (seal := seal_of(last)):
+            return False
+        running = running.copy()
+        running.update(data[:-SEALED_END])
+        if seal != running.hexdigest().encode():
+            return False
+        running.update(data[-SEALED_END:])
+        self._running = running
+        return True
+
+    def _live_delta(self, at: int) -> Record | None:
+        """What the open bundle has grown by."""
+        bundle = self._open_bundle(at)
+        if bundle is None or bundle.seq != self._last + 1:
+            return None
+        told = self._told
+        if told is not None and not _begins_with(told, bundle):
+            return None  # the log will say what became of it
+        delta = bundle if told is None else _grown(told, bundle)
+        if delta is not None:
+            self._told = bundle
+        return delta
+
+    def _open_bundle(self, at: int) -> Record | None:
+        if (live := find_plain(LIVE, at=at)) is None:
+            return None
+        with descriptor(live) as fd:
+            if self._running is None or self._claim is None:
+                late = [one for one in scan_log(fd, live=True).records if one.seq > self._last]
+                return next(merge_deltas(late), None)
+            start = self._claim.seals.live(self._thread_id, self._running)
+            return self._live.read(fd, start)
+
+
+class _LiveFile:
+    """The live file of one bundle. A line counts only behind the log as it is (see `seals`)."""
+
+    def __init__(self) -> None:
+        self._position = 0
+        self._running: Running | None = None
+        self._bundle: Record | None = None
+
+    def read(self, fd: int, start: Running) -> Record | None:
+        """All of the bundle that is there. `start` is the hash at the first byte."""
+        size = os.fstat(fd).st_size
+        if size < self._position or not self._read_from(fd, size, start):
+            # Another bundle has begun where we read; or what lies in front is left over from one before.
+            self._position, self._running, self._bundle = 0, None, None
+            self._read_from(fd, size, start)
+        return self._bundle
+
+    def _read_from(self, fd: int, size: int, start: Running) -> bool:
+        """False: there is a line that does not count."""
+        data = b"".join(chunks(fd, self._position, size))
+        data = data[: data.rfind(b"\n") + 1]
+        running, counted = self._running or start, True
+        pieces: list[Record] = []
+        for line in data[:-1].split(b"\n") if data else ():
+            further, one = live_record(line, running)
+            if one is None:
+                counted = False
+                continue
+            running = further
+            pieces.append(one)
+        if counted:
+            self._position += len(data)
+        self._running = running
+        known = [self._bundle] if self._bundle is not None else []
+        self._bundle = next(merge_deltas([*known, *pieces]), None)
+        return counted
+
+
+def _begins_with(told: Record, bundle: Record) -> bool:
+    before, now = told.event, bundle.event
+    if not isinstance(before, ItemDelta) or not isinstance(now, ItemDelta) or told.seq != bundle.seq:
+        return False
+    return same_stream(told, bundle) and now.text.startswith(before.text)
+
+
+def _grown(told: Record, bundle: Record) -> Record | None:
+    """What the bundle has more than was told; None: nothing."""
+    before, now = told.event, bundle.event
+    assert isinstance(before, ItemDelta)
+    assert isinstance(now, ItemDelta)
+    text = now.text[len(before.text) :]
+    return replace(bundle, event=replace(now, text=text)) if text else None
