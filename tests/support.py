@@ -25,8 +25,10 @@ from hames.ports import (
     Agent,
     AgentThread,
     Clock,
+    Ids,
     Job,
     Models,
+    Peers,
     Place,
     Prompt,
     Provider,
@@ -119,6 +121,8 @@ def engine(
     max_steps: int = 20,
     agents: Mapping[str, Agent] | None = None,
     compacts: bool = True,
+    ids: Ids | None = None,
+    peers: Peers | None = None,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
     return Engine(
@@ -128,7 +132,7 @@ def engine(
         tools=TheseTools(tools or (ECHO, STUCK, BROKEN, ASKING)),
         trust=trust or NoTrust(),
         clock=clock or FakeClock(),
-        ids=CountingIds(),
+        ids=ids or CountingIds(),
         rules=EngineRules(
             defaults=Settings(model=models.default, cwd=str(cwd), approval_policy=policy),
             patience_s=patience_s,
@@ -136,6 +140,7 @@ def engine(
             compacts=compacts,
         ),
         agents=agents,
+        peers=peers,
     )
 
 

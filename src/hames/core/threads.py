@@ -1,6 +1,6 @@
 """The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 
 import anyio
@@ -123,6 +123,8 @@ class Threads:
         """`agents` are the providers whose models have a loop of their own, and read notes of their own."""
         self.loaded: dict[ThreadId, LoadedThread] = {}
         self.observers: list[Listener] = []
+        self.opened_for_writing: Callable[[Thread], Awaitable[None]] | None = None
+        """Called with every thread that this process begins to write."""
         self.models = models
         self.workspace = workspace
         self.clock = clock
@@ -207,6 +209,8 @@ class Threads:
         if ephemeral:
             self._ephemeral.add(thread_id)
         self._touch(loaded)
+        if self.opened_for_writing is not None:
+            await self.opened_for_writing(thread)
         return thread
 
     async def read_notes(self, settings: Settings, shown: tuple[NoteFile, ...]) -> tuple[NotesOf | None, list[Event]]:
@@ -254,11 +258,15 @@ class Threads:
         try:
             return (await self.open(thread_id)).thread.state
         except (ThreadInUse, ThreadReadOnly):
-            records, foreign = await self._kept(thread_id)
-            state = blank(thread_id, foreign=foreign)
-            for record in records:
-                state = apply(state, record)
-            return state
+            return await self.look(thread_id)
+
+    async def look(self, thread_id: ThreadId) -> ThreadState:
+        """The thread as its log says, whoever writes it. Nothing is opened for writing."""
+        records, foreign = await self._kept(thread_id)
+        state = blank(thread_id, foreign=foreign)
+        for record in records:
+            state = apply(state, record)
+        return state
 
     async def open(self, thread_id: ThreadId) -> LoadedThread:
         if loaded := self.loaded.get(thread_id):
@@ -275,6 +283,8 @@ class Threads:
                 thread.observers = self.observers
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name=REPAIRED, message=opened.repaired))
+                if self.opened_for_writing is not None:
+                    await self.opened_for_writing(thread)
             except BaseException:
                 await opened.close()
                 raise

@@ -4,11 +4,8 @@ A thread has one writer. Any other process follows the log (`Store.follow`) and 
 link. A link is only ever between processes of one user outside sandboxes: whoever implements this port sees to it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
-
-import anyio
-from anyio.abc import TaskGroup
 
 from hames.domain.commands import Command, Standing
 from hames.domain.context_report import ContextReport
@@ -47,8 +44,11 @@ class Peer(Protocol):
         """Of the threads that this process writes."""
         ...
 
-    async def execute_for_peer(self, command: Command, key: str) -> PeerAnswer:
-        """Carries it out here, once per key. Raises `HarnessError`, and `ThreadInUse` where it is not the writer."""
+    async def execute_for_peer(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
+        """Carries it out here, once per key, when the thread is as far as the asker has `seen` it.
+
+        Raises `HarnessError`, and `ThreadInUse` where it is not the writer.
+        """
         ...
 
     def set_viewer(self, viewer: object, thread_id: ThreadId, *, answers: bool | None) -> None:
@@ -59,8 +59,12 @@ class Peer(Protocol):
         """The other process has gone."""
         ...
 
+    def start_news(self) -> None:
+        """Another process wants to hear of changes of our list."""
+        ...
+
     def hear_news(self) -> None:
-        """The list of threads of another process has changed."""
+        """The list of threads of another process has changed, or that process has gone."""
         ...
 
 
@@ -69,7 +73,7 @@ class Link(Protocol):
 
     name: str
     """Which process it is, in words."""
-    gone: anyio.Event
+    gone: bool
     """The other process has ended, or closed the connection."""
 
     async def owns(self, thread_id: ThreadId) -> bool:
@@ -80,8 +84,8 @@ class Link(Protocol):
         """Raises `PeerLost`."""
         ...
 
-    async def execute(self, command: Command, key: str) -> PeerAnswer:
-        """Raises what the other process raised, and `PeerLost`."""
+    async def execute(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
+        """`seen`: the last record that the asker knows of. Raises what the other process raised, and `PeerLost`."""
         ...
 
     def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None: ...
@@ -92,7 +96,11 @@ class Link(Protocol):
 
 
 class Peers(Protocol):
-    async def start(self, tasks: TaskGroup, here: Peer) -> None:
+    def attach(self, start_task: Callable[..., object], here: Peer) -> None:
+        """`start_task` runs a function with its arguments until this process ends. Called before everything else."""
+        ...
+
+    async def start(self) -> None:
         """Takes connections from now on, if it can and does not yet. Raises nothing."""
         ...
 

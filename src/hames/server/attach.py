@@ -9,7 +9,8 @@ import anyio
 from anyio.abc import SocketStream
 
 from hames.domain.errors import Misconfigured
-from hames.server.unix import NAME, short_path
+from hames.server.socket_path import short_path
+from hames.server.unix import NAME
 from hames.stdio.descriptors import Start
 from hames.stdio.pipes import Inbox, PipeOutbox, open_inbox, open_outbox
 
@@ -18,7 +19,7 @@ SERVER_GONE = 1
 
 async def attach(directory: Path, protocol: str, start: Start) -> int:
     """The exit code: 0 when stdin ended, 1 when the server did. Raises `Misconfigured` where none runs."""
-    with short_path(directory) as path:
+    with short_path(directory, NAME) as path:
         try:
             stream = await anyio.connect_unix(path)
         except (OSError, ValueError):

@@ -131,6 +131,12 @@ class LogReader:
             return self._live.read(fd, start)
 
 
+def sync_log(*, at: int) -> None:
+    """Makes what was read safe on disk. Raises `OSError`."""
+    with descriptor(open_plain(EVENTS, at=at)) as fd:
+        os.fdatasync(fd)
+
+
 class _LiveFile:
     """The live file of one bundle. A line counts only behind the log as it is (see `seals`)."""
 

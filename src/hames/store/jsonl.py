@@ -31,7 +31,7 @@ from hames.domain.errors import (
     ThreadNotFound,
     ThreadReadOnly,
 )
-from hames.domain.events import Record, ThreadCreated
+from hames.domain.events import Record, ThreadCreated, is_synced
 from hames.domain.ids import ThreadId
 from hames.ports import Examined, LogNews
 from hames.private_files import descriptor
@@ -150,7 +150,7 @@ class JsonlStore:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
 
     async def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
-        from hames.store.follow_log import LogReader  # most processes never follow another
+        from hames.store.follow_log import LogReader, sync_log  # most processes never follow another
 
         if self._changes is None:
             from hames.store.directory_changes import DirectoryChanges
@@ -173,6 +173,10 @@ class JsonlStore:
                         news = reader.read_more(at=at)
                         if news is not None and news.whole:  # it may be another directory
                             changes.move(watch, at)
+                        if news is not None and any(is_synced(one.event) for one in news.records):
+                            await to_thread.run_sync(
+                                partial(sync_log, at=at)
+                            )  # its writer tells nobody of it before, either
                 except FileNotFoundError:
                     return
                 except (OSError, StorageFailed) as problem:  # no descriptor was left, or the disk had a bad moment
@@ -371,8 +375,11 @@ def _lock(fd: int, thread_id: ThreadId) -> None:
             raise StorageFailed(
                 f"cannot lock thread {thread_id!r}: {failure.strerror}; name another directory with --data-dir"
             ) from failure
+        from hames.store.lock_holder import lock_holder
+
         raise ThreadInUse(
-            f"thread {thread_id!r} is being written by another process: attach to it, or stop that process"
+            f"thread {thread_id!r} is in use by {lock_holder(fd)}, which takes no commands from here: "
+            "wait until it ends, or stop it"
         ) from None
 
 
