@@ -248,6 +248,9 @@ class Engine:
         """Calls the listener when another process has changed the list of threads."""
         self._sharing.follow_lists(listener)
 
+    def unfollow_lists(self, listener: Callable[[], None]) -> None:
+        self._sharing.list_listeners.remove(listener)
+
     async def history(self, thread_id: ThreadId) -> Sequence[Change]:
         """Every kept record, oldest first."""
         return await self._threads.history(thread_id)

@@ -9,7 +9,7 @@ from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
 from hames.domain.options import Settings
 from hames.domain.state import Change, apply, blank
-from hames.ports import Link, LogNews
+from hames.ports import LogNews, PeerLink
 
 
 class Follower:
@@ -22,7 +22,7 @@ class Follower:
         """Of the task that feeds it."""
         self.ended = False
         """It hears nothing more: the thread was deleted, or is written here now."""
-        self.link: Link | None = None
+        self.link: PeerLink | None = None
         """To the process that writes the thread, as far as it is known."""
         self.told: bool | None = None
         """What that process was told: whether somebody here can decide approvals. None: nothing."""

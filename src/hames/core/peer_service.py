@@ -16,7 +16,7 @@ from hames.ports import PeerAnswer, Peers
 
 REMEMBERED = 256
 """So many commands of other processes are known by their keys, so that one that is sent twice counts once."""
-REACH_SECONDS, REACH_LOOK_SECONDS = 5.0, 0.001
+REACH_SECONDS = 5.0
 
 
 class PeerService:
@@ -70,9 +70,13 @@ class PeerService:
 
     async def _reach(self, thread_id: ThreadId, seen: int) -> None:
         """Waits until this process has told what the asker has read in the log: that may be a moment later."""
+        if (loaded := self._threads.loaded.get(thread_id)) is None or loaded.thread.state.seq >= seen:
+            return
+        watcher = loaded.thread.watch(answers=False)
         with anyio.move_on_after(REACH_SECONDS):
-            while (loaded := self._threads.loaded.get(thread_id)) is not None and loaded.thread.state.seq < seen:
-                await anyio.sleep(REACH_LOOK_SECONDS)
+            while loaded.thread.state.seq < seen and await watcher.next():
+                pass
+        watcher.close()
 
     def set_viewer(self, viewer: object, thread_id: ThreadId, *, answers: bool | None) -> None:
         if (loaded := self._threads.loaded.get(thread_id)) is None:

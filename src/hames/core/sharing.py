@@ -23,7 +23,7 @@ from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standi
 from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
-from hames.ports import Ids, Link, PeerAnswer, PeerLost, Peers, Store
+from hames.ports import Ids, PeerAnswer, PeerLink, PeerLost, Peers, Store
 
 log = logging.getLogger(__name__)
 
@@ -260,10 +260,10 @@ class Sharing:
 
     # -- other processes
 
-    async def _links(self) -> list[Link]:
+    async def _links(self) -> list[PeerLink]:
         return list(await self._peers.links()) if self._peers is not None else []
 
-    async def _writer(self, thread_id: ThreadId) -> Link | None:
+    async def _writer(self, thread_id: ThreadId) -> PeerLink | None:
         for link in await self._links():
             try:
                 if await link.owns(thread_id):

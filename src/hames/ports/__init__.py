@@ -6,7 +6,7 @@ Rooms implement these and import no other room; `app.py` joins them.
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
-from hames.ports.peers import Link, Peer, PeerAnswer, PeerLost, Peers
+from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
 from hames.ports.store import Examined, Log, LogNews, Store
 from hames.ports.tool import (
@@ -58,13 +58,13 @@ __all__ = [
     "Job",
     "Launch",
     "Limits",
-    "Link",
     "Log",
     "LogNews",
     "Models",
     "Notes",
     "Peer",
     "PeerAnswer",
+    "PeerLink",
     "PeerLost",
     "Peers",
     "Place",

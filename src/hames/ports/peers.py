@@ -68,7 +68,7 @@ class Peer(Protocol):
         ...
 
 
-class Link(Protocol):
+class PeerLink(Protocol):
     """A connection to another process."""
 
     name: str
@@ -104,7 +104,7 @@ class Peers(Protocol):
         """Takes connections from now on, if it can and does not yet. Raises nothing."""
         ...
 
-    async def links(self) -> Sequence[Link]:
+    async def links(self) -> Sequence[PeerLink]:
         """To every other process that can be reached now. Raises nothing."""
         ...
 

@@ -19,7 +19,7 @@ SERVER_GONE = 1
 
 async def attach(directory: Path, protocol: str, start: Start) -> int:
     """The exit code: 0 when stdin ended, 1 when the server did. Raises `Misconfigured` where none runs."""
-    with short_path(directory, NAME) as path:
+    with short_path(directory) as path:
         try:
             stream = await anyio.connect_unix(path)
         except (OSError, ValueError):

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from hames.domain.guardrails import SOCKET
+
 PATH_BYTES = 107
 """The longest path of a socket that the kernel takes."""
 
@@ -10,7 +12,7 @@ PATH_BYTES = 107
 class short_path:  # noqa: N801 - reads as a function
     """The socket's path, or one that means the same where it is longer than the kernel takes."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str = SOCKET) -> None:
         self._directory = directory
         self._name = name
         self._fd = -1

@@ -159,7 +159,7 @@ def _bind(directory: Path) -> tuple[socket.socket, int]:
         raise Misconfigured(f"{str(directory)!r} is not a directory of yours")
     if found.st_mode & 0o077:
         directory.chmod(0o700)
-    with short_path(directory, NAME) as path:
+    with short_path(directory) as path:
         if _answers(path):
             raise Misconfigured(f"a server is already running here: {str(directory / NAME)!r} answers")
         Path(path).unlink(missing_ok=True)
@@ -176,7 +176,7 @@ def _bind(directory: Path) -> tuple[socket.socket, int]:
 
 def _remove(directory: Path, mine: int) -> None:
     """Our own name only: another server may have come since."""
-    with short_path(directory, NAME) as path:
+    with short_path(directory) as path:
         if Path(path).exists() and Path(path).lstat().st_ino == mine:
             Path(path).unlink()
 
