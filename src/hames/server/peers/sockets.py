@@ -85,7 +85,7 @@ class PeerSockets:
         try:
             async with stream:
                 if not is_unix_peer_ours(stream.extra(SocketAttribute.raw_socket)):
-                    log.warning("peer.refused", extra={"socket": self._name})
+                    log.info("peer.refused", extra={"socket": self._name})
                     return
                 await self._serve(stream)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as why:
@@ -197,7 +197,7 @@ class PeerSockets:
         if stream is None:
             return
         if not is_unix_peer_ours(stream.extra(SocketAttribute.raw_socket)):
-            log.warning("peer.refused", extra={"socket": name})
+            log.info("peer.refused", extra={"socket": name})
             await stream.aclose()
             return
         link = self._links[name] = SocketLink(stream, f"process {name.partition('-')[0]}", self._here.hear_news)
