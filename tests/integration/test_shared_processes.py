@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -10,14 +11,22 @@ from typing import Any, TypeVar
 
 import anyio
 import httpx2
+import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from websockets.asyncio.client import connect
 
+from hames.app import open_engine
 from hames.client.appserver.client import AppServerClient
 from hames.client.appserver.events import ApprovalAsked, ApprovalSettled, TurnCompleted
 from hames.client.appserver.link import AppServerError, Events
+from hames.config.load import load
+from hames.domain.commands import ReadThread
+from hames.domain.events import TurnEnded
+from hames.domain.ids import ThreadId
+from hames.domain.state import Change
 from server_support import SyncFollower, serve_process
+from support import check_continuous
 
 T = TypeVar("T")
 HAMES = [sys.executable, "-c", "import sys; from hames.cli.main import main; sys.exit(main())"]
@@ -153,3 +162,38 @@ async def test_a_thread_of_an_editor_is_driven_from_a_terminal_and_a_server_and_
         await terminal.start_turn(thread_id, "go")
         await shown.until(lambda state: "After all." in said(state))
         assert (await event(heard, TurnCompleted)).turn.status == "completed"
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 30))])
+async def test_nothing_that_was_seen_elsewhere_is_lost_when_the_process_is_killed(tmp_path: Path, seed: int) -> None:
+    """Killed at any moment of a turn: this process goes on from the very character it has heard."""
+    script = [
+        [
+            {"think": "What is here?", "pace_ms": 2},
+            {"say": "A first look at all of it, in some detail.", "pace_ms": 2},
+            {"call": "read", "with": {"path": "none.txt"}},
+        ],
+        [{"say": "And the end of it, which takes its time to come.", "pace_ms": 2}],
+    ]
+    dice = random.Random(seed)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    options = load(
+        {"cwd": str(tmp_path / "work"), "model": f"scripted/{tmp_path / 'script.json'}"}, environment(tmp_path)
+    )
+    async with open_engine(options) as here, stdio_server(tmp_path) as editor:
+        thread_id = ThreadId((await editor.ask("thread.create"))["thread"]["threadId"])
+        watcher = await here.watch(thread_id)
+        snapshot, heard, wanted = watcher.state, list[Change](), dice.randrange(2, 45)
+        await editor.ask("turn.start", threadId=thread_id, input=[{"type": "text", "text": "go"}])
+        with anyio.fail_after(60):
+            while len(heard) < wanted and not (heard and isinstance(heard[-1].record.event, TurnEnded)):
+                heard += await watcher.next()
+            editor.process.kill()
+            while not isinstance(heard[-1].record.event, TurnEnded):
+                heard += await watcher.next()
+        check_continuous(snapshot, heard)
+        state = await here.execute(ReadThread(thread_id=thread_id))
+        while heard[-1].after.seq < state.seq:  # type: ignore[union-attr] - a state
+            heard += await watcher.next()
+        assert heard[-1].after == await here.execute(ReadThread(thread_id=thread_id))

@@ -52,12 +52,12 @@ from hames.domain.items import TextInput, UserMessage
 from hames.domain.options import Overrides
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
-from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, apply
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.server.peers.sockets import PeerSockets
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
-from support import created, engine, events, question, started, turn_end, until
+from support import check_continuous, created, engine, events, question, started, turn_end, until
 
 TEXT = (TextInput(text="go"),)
 
@@ -96,15 +96,6 @@ def is_text(wanted: str) -> Callable[[Event], bool]:
         return wanted in "".join(heard)
 
     return ready
-
-
-def check_continuous(snapshot: ThreadState, changes: list[Change]) -> None:
-    """Every change goes on from the one before: nothing is missing and nothing came twice."""
-    state = snapshot
-    for change in changes:
-        assert change.before == state
-        state = apply(state, change.record)
-        assert change.after == state
 
 
 async def test_text_of_another_process_is_heard_while_it_is_written(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ class Follower:
         self.told: bool | None = None
         """What that process was told: whether somebody here can decide approvals. None: nothing."""
         self.unwatched_looks = 0
+        self.lonely_looks = 0
+        """How often nobody was found who writes it."""
         self._defaults = defaults
         self._watchers: list[Watcher] = []
         self._moved = anyio.Event()

@@ -29,9 +29,11 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """How often followers look for the process that writes their thread, if nothing tells them earlier."""
+ORPHAN_LOOKS, ORPHAN_LOOK_SECONDS = 30, 0.1
+"""So many looks come sooner after a writer has gone: its lock is free a moment later than its connection."""
 UNWATCHED_LOOKS = 2
 """After so many looks without a watcher a thread is no longer followed."""
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 3.0
 """How long a command waits for a process that holds the thread and cannot be reached: it may be ending."""
 RETRY_SECONDS = 0.05
 REACH_SECONDS = 10.0
@@ -60,6 +62,7 @@ class Sharing:
         self._starting = anyio.Lock()
         self._looking = False
         self._look_now = anyio.Event()
+        self._news_from: set[PeerLink] = set()
         self._service = PeerService(threads, peers, run_here, self._hear_news)
         threads.opened_for_writing = self._opened
 
@@ -133,7 +136,7 @@ class Sharing:
     def _look(self) -> None:
         """Looks after the followers now, and then from time to time."""
         self._look_now.set()
-        if not self._looking and self.tasks is not None and self._peers is not None:
+        if not self._looking and self.tasks is not None:
             self._looking = True
             self.tasks.start_soon(self._keep_looking)
 
@@ -146,11 +149,20 @@ class Sharing:
                 except Exception:
                     log.exception("follower.crashed", extra={"thread_id": follower.id})
             if self.list_listeners:
-                for link in await self._links():
-                    link.ask_for_news()
-            with anyio.move_on_after(LOOK_SECONDS):
+                await self._ask_for_news()
+            orphans = any(0 < follower.lonely_looks < ORPHAN_LOOKS for follower in self._followers.values())
+            with anyio.move_on_after(ORPHAN_LOOK_SECONDS if orphans else LOOK_SECONDS):
                 await self._look_now.wait()
         self._looking = False
+
+    async def _ask_for_news(self) -> None:
+        links = await self._links()
+        for link in links:
+            link.ask_for_news()
+        if not self._news_from.issuperset(links):  # a process is new, and so may its threads be
+            for listener in self.list_listeners:
+                listener()
+        self._news_from = set(links)
 
     async def _look_after(self, follower: Follower) -> None:
         """Keeps the writer told who watches here. Where there is no writer any more, this process becomes it."""
@@ -160,6 +172,7 @@ class Sharing:
             return
         if follower.link is None or follower.link.gone:
             follower.link, follower.told = await self._writer(follower.id), None
+        follower.lonely_looks = follower.lonely_looks + 1 if follower.link is None else 0
         if follower.link is None:
             await self._take_over(follower.id)
         elif follower.told != follower.answerable:

@@ -77,7 +77,12 @@ class PeerSockets:
     async def _listen(self, door: socket.socket) -> None:
         with self._listening:
             async with await SocketListener.from_socket(door) as listener:
-                await listener.serve(self._welcome)
+                while True:
+                    try:
+                        await listener.serve(self._welcome)
+                    except* OSError as problem:  # no descriptor is left for another connection
+                        log.warning("peers.not_accepted", extra={"error": str(problem.exceptions[0])})
+                        await anyio.sleep(1)
 
     async def _welcome(self, stream: SocketStream) -> None:
         from hames.server.guard.namespaces import is_unix_peer_ours  # most processes are alone and need none of this
