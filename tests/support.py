@@ -19,7 +19,7 @@ from hames.domain.items import AgentMessage, TextInput, ToolCall, ToolResult, Us
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy
 from hames.domain.servers import ServerStatus
-from hames.domain.state import Change, ThreadState, Turn
+from hames.domain.state import Change, ThreadState, Turn, apply
 from hames.ports import (
     Ability,
     Agent,
@@ -28,6 +28,7 @@ from hames.ports import (
     Ids,
     Job,
     Models,
+    Peers,
     Place,
     Prompt,
     Provider,
@@ -121,6 +122,7 @@ def engine(
     agents: Mapping[str, Agent] | None = None,
     compacts: bool = True,
     ids: Ids | None = None,
+    peers: Peers | None = None,
     **rules: object,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
@@ -140,6 +142,7 @@ def engine(
             **rules,
         ),
         agents=agents,
+        peers=peers,
     )
 
 
@@ -195,6 +198,15 @@ async def whole_turn(engine: Engine, thread_id: ThreadId, text: str = "go") -> l
     changes = await turn_end(watcher)
     watcher.close()
     return changes
+
+
+def check_continuous(snapshot: ThreadState, changes: list[Change]) -> None:
+    """Every change goes on from the one before: nothing is missing and nothing came twice."""
+    state = snapshot
+    for change in changes:
+        assert change.before == state
+        state = apply(state, change.record)
+        assert change.after == state
 
 
 class BareAgent:

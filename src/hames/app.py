@@ -28,7 +28,21 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.executables import find_program
 from hames.plugins import Plugins
-from hames.ports import Agent, Clock, HostTool, Launch, Models, Place, Process, Provider, Report, Store, Tool, Tools
+from hames.ports import (
+    Agent,
+    Clock,
+    HostTool,
+    Launch,
+    Models,
+    Peers,
+    Place,
+    Process,
+    Provider,
+    Report,
+    Store,
+    Tool,
+    Tools,
+)
 from hames.ports.sandbox import ProcessGuard
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
@@ -79,11 +93,13 @@ async def open_engine(
     clock: Clock | None = None,
     continues: bool = True,
     leaves_turns: bool = False,
+    shares: bool = True,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
     `only_agent` is the one of `agents` that runs every turn. `continues` and `leaves_turns`: see `EngineRules`.
+    `shares`: other processes on the same data directory send their commands for its threads here, and it sends its own.
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
@@ -125,6 +141,7 @@ async def open_engine(
         notes=WorkspaceNotes(options.notes_dir),
         environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
         checkpoints=kept_files,
+        peers=_other_processes(kept) if shares and isinstance(kept, JsonlStore) else None,
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
@@ -160,6 +177,12 @@ async def _tidy(store: JsonlStore) -> None:
     await anyio.sleep(TIDY_SECONDS)
     with contextlib.suppress(HarnessError, OSError):
         await store.tidy_second_names()
+
+
+def _other_processes(store: JsonlStore) -> Peers:
+    from hames.server.peers.sockets import PeerSockets
+
+    return PeerSockets(lambda: store.private_directory("processes"))
 
 
 def thread_store(options: Options) -> JsonlStore:

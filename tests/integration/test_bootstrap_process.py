@@ -295,14 +295,14 @@ async def test_a_client_that_never_reads_our_logs_does_not_stop_us(tmp_path: Pat
         os.close(reading)
 
 
-async def test_a_thread_another_process_writes_is_busy_there(tmp_path: Path) -> None:
+async def test_a_thread_of_another_process_runs_its_turns_there(tmp_path: Path) -> None:
     async with server(tmp_path, half_an_answer()) as it:
         thread_id = await it.thread()
         async with running(tmp_path, [str(BIN / "bootstrap"), "harness"], it.model) as other:
             assert (await other.ask("thread.list"))["result"]["threads"][0]["threadId"] == thread_id
             assert (await other.ask("thread.get", threadId=thread_id))["result"]["events"]
+            assert (await other.prompt(thread_id))["result"]["turnId"]
+            await it.until(method="turn.started")
             assert (await other.prompt(thread_id))["error"]["code"] == -32002
             assert await other.close() == 0
-        await it.prompt(thread_id)
-        await it.until(method="turn.started")
         assert await it.close() == 0

@@ -111,6 +111,7 @@ async def open_engine(
         models=models,
         added_tools=app.host_tools(tools),
         builtin_tools=builtin_tools,
+        shares=not tools and builtin_tools and provider is None,
     ) as engine:
         yield LocalEngine(engine)
 

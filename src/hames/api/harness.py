@@ -280,6 +280,7 @@ class Harness:
             builtin_tools=self._builtin_tools,
             rules=rules,
             clock=self._clock,
+            shares=False,  # tools and handler are here alone
         ) as engine:
             engine.observers.append(self._hear)
             yield engine

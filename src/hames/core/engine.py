@@ -5,10 +5,13 @@ from types import TracebackType
 from typing import Any, Self, assert_never
 
 import anyio
+from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
+from hames.core.outcome import Outcome
 from hames.core.programs import run_program
+from hames.core.sharing import Sharing
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
@@ -28,27 +31,24 @@ from hames.domain.commands import (
     ListProcesses,
     ListServers,
     ListThreads,
-    ProgramEnded,
     ReadContext,
     ReadThread,
     RenameThread,
     ResolveApproval,
     ResumeThread,
     RunProgram,
+    Standing,
     StartReview,
     StartTurn,
     SteerTurn,
     SubmitPrompt,
     ThreadPage,
+    ThreadSummary,
     UndoTurn,
 )
-from hames.domain.context_report import ContextReport
-from hames.domain.errors import HarnessError, ThreadInUse, ThreadReadOnly
+from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
-from hames.domain.processes import ProcessList
-from hames.domain.servers import ServerList
-from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
-from hames.domain.undo import UndoReport
+from hames.domain.state import Change, ThreadState, blank
 from hames.ports import (
     Agent,
     Checkpoints,
@@ -57,24 +57,12 @@ from hames.ports import (
     Ids,
     Models,
     Notes,
+    Peers,
     Sandbox,
     Store,
     Tools,
     Trust,
     Workspace,
-)
-
-Outcome = (
-    ThreadState
-    | ThreadPage
-    | Turn
-    | QueuedPrompt
-    | ServerList
-    | ProcessList
-    | ContextReport
-    | UndoReport
-    | ProgramEnded
-    | None
 )
 
 
@@ -95,6 +83,7 @@ class Engine:
         sandbox: Sandbox | None = None,
         environment: Environment | None = None,
         checkpoints: Checkpoints | None = None,
+        peers: Peers | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
@@ -102,6 +91,7 @@ class Engine:
         `sandbox` is where clients run programs of their own; None: they cannot.
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         `checkpoints` keep what turns change, for undo; None: nothing can be undone.
+        `peers` are other processes on the same threads; None: what they write can be watched, and nothing else.
         """
         self.models = models
         self.workspace = workspace
@@ -123,12 +113,14 @@ class Engine:
         self._turns = Turns(
             self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
         )
+        self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
     async def __aenter__(self) -> Self:
         await self._threads.sweep()
-        self._turns.tasks = await anyio.create_task_group().__aenter__()
+        self._turns.tasks = tasks = await anyio.create_task_group().__aenter__()
+        self._sharing.attach(tasks)
         return self
 
     async def __aexit__(
@@ -138,6 +130,7 @@ class Engine:
         tasks = self._turns.tasks
         assert tasks is not None
         with anyio.CancelScope(shield=True):
+            await self._sharing.close()
             await self._turns.stop()
             tasks.cancel_scope.cancel()
         try:
@@ -154,6 +147,24 @@ class Engine:
 
     async def execute(self, command: Command) -> Outcome:
         """Raises `HarnessError` and nothing else."""
+        try:
+            outcome = await self._execute(command)
+        except ThreadInUse:
+            if isinstance(thread_id := getattr(command, "thread_id", None), str):
+                return await self._sharing.execute(command, ThreadId(thread_id))
+            raise
+        except ApprovalNotFound:
+            if isinstance(command, ResolveApproval):
+                return await self._sharing.resolve(command)
+            raise
+        if isinstance(outcome, ThreadPage) and (elsewhere := await self._sharing.standings()):
+            return replace(outcome, threads=tuple(_standing_elsewhere(one, elsewhere) for one in outcome.threads))
+        if isinstance(command, DeleteThread):
+            self._sharing.list_changed()
+        return outcome
+
+    async def _execute(self, command: Command) -> Outcome:
+        """In this process alone. Raises `ThreadInUse` for a thread that another one writes."""
         threads, turns = self._threads, self._turns
         match command:
             case CreateThread():
@@ -211,23 +222,36 @@ class Engine:
 
     async def wait(self, thread_id: ThreadId) -> HarnessError | None:
         """Waits until the turn that runs on a thread has ended. Returns what it failed with."""
-        return await self._turns.wait(thread_id)
+        if thread_id in self._threads.loaded:
+            return await self._turns.wait(thread_id)
+        return await self._wait_elsewhere(thread_id)
+
+    async def _wait_elsewhere(self, thread_id: ThreadId) -> HarnessError | None:
+        """The same for a turn of another process."""
+        watcher = await self.watch(thread_id, answers=False)
+        try:
+            state = watcher.state
+            while state.running is not None and (changes := await watcher.next()):
+                state = changes[-1].after
+        finally:
+            watcher.close()
+        error = state.turns[-1].error if state.turns and state.turns[-1].status == "failed" else None
+        return HarnessError(error.message) if error is not None else None
 
     async def watch(self, thread_id: ThreadId, *, answers: bool = True) -> Watcher:
         """A snapshot and every change after it. `answers`: somebody there can decide approvals."""
-        loaded = await self._threads.open(thread_id)
-        return loaded.thread.watch(answers=answers)
+        return await self._sharing.watch(thread_id, answers=answers)
 
     async def follow(
         self, thread_id: ThreadId, *, since: ThreadState | None = None, replay: bool = False, answers: bool = True
     ) -> Watcher:
         """Every change from now on; after an earlier state `since`; or (`replay`) from the first record.
 
-        A thread that another process writes can only be read: its watcher ends with what was written so far.
+        A thread that cannot be written can only be read: its watcher ends with what was written so far.
         """
         try:
             watcher = await self.watch(thread_id, answers=answers)
-        except (ThreadInUse, ThreadReadOnly):
+        except ThreadReadOnly:
             watcher = Watcher(await self._threads.read(thread_id))
             watcher.close()
         if replay:
@@ -243,8 +267,20 @@ class Engine:
     def loaded(self, thread_id: ThreadId) -> ThreadState | None:
         """The thread as it stands if it is in memory. Nothing is opened for it."""
         loaded = self._threads.loaded.get(thread_id)
-        return loaded.thread.state if loaded is not None else None
+        return loaded.thread.state if loaded is not None else self._sharing.state(thread_id)
+
+    def follow_lists(self, listener: Callable[[], None]) -> None:
+        """Calls the listener when another process has changed the list of threads."""
+        self._sharing.follow_lists(listener)
+
+    def unfollow_lists(self, listener: Callable[[], None]) -> None:
+        self._sharing.list_listeners.remove(listener)
 
     async def history(self, thread_id: ThreadId) -> Sequence[Change]:
         """Every kept record, oldest first."""
         return await self._threads.history(thread_id)
+
+
+def _standing_elsewhere(one: ThreadSummary, elsewhere: Mapping[ThreadId, Standing]) -> ThreadSummary:
+    """A thread that another process has in memory, as that process says."""
+    return replace(one, standing=elsewhere[one.id]) if one.standing == "away" and one.id in elsewhere else one

@@ -48,6 +48,8 @@ class Thread:
         self.failure: HarnessError | None = None
         self.observers: Sequence[Listener] = ()
         """Called at once with every change. They are no client, so they cannot answer an approval."""
+        self.viewers: dict[object, bool] = {}
+        """Other processes that watch this thread, and whether somebody there can decide an approval."""
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
@@ -158,6 +160,10 @@ class Thread:
         self._watchers.append(watcher)
         return watcher
 
+    def adopt(self, watchers: Sequence[Watcher]) -> None:
+        """Attaches watchers that have heard of everything up to this state."""
+        self._watchers += watchers
+
     def tool_clients(self) -> list[ToolClient]:
         """The connected clients that may carry out tools; those that came last are last."""
         return [watcher.client for watcher in self._watchers if watcher.client is not None and not watcher.closed]
@@ -165,11 +171,11 @@ class Thread:
     @property
     def answerable(self) -> bool:
         """Whether a client that can decide an approval is connected."""
-        return any(watcher.answers and not watcher.closed for watcher in self._watchers)
+        return any(watcher.answers and not watcher.closed for watcher in self._watchers) or any(self.viewers.values())
 
     @property
     def watched(self) -> bool:
-        return any(not watcher.closed for watcher in self._watchers)
+        return any(not watcher.closed for watcher in self._watchers) or bool(self.viewers)
 
     async def close(self) -> None:
         for watcher in self._watchers:

@@ -128,6 +128,8 @@ class Threads:
         """`agents` are the providers whose models have a loop of their own, and read notes of their own."""
         self.loaded: dict[ThreadId, LoadedThread] = {}
         self.observers: list[Listener] = []
+        self.opened_for_writing: Callable[[Thread], Awaitable[None]] | None = None
+        """Called with every thread that this process begins to write."""
         self.models = models
         self.workspace = workspace
         self.clock = clock
@@ -214,6 +216,8 @@ class Threads:
         if ephemeral:
             self._ephemeral.add(thread_id)
         self._touch(loaded)
+        if self.opened_for_writing is not None:
+            await self.opened_for_writing(thread)
         return thread
 
     async def read_notes(self, settings: Settings, shown: tuple[NoteFile, ...]) -> tuple[NotesOf | None, list[Event]]:
@@ -260,6 +264,10 @@ class Threads:
         """Looking is only looking: nothing is written, nothing is locked, and a turn stays as it is in the log."""
         if loaded := self.loaded.get(thread_id):
             return self._touch(loaded).thread.state
+        return await self.look(thread_id)
+
+    async def look(self, thread_id: ThreadId) -> ThreadState:
+        """The thread as its log says, whoever writes it. Nothing is opened for writing."""
         records, foreign = await self._kept(thread_id)
         state = blank(thread_id, foreign=foreign)
         for record in records:
@@ -290,6 +298,8 @@ class Threads:
                 thread.observers = self.observers
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name=REPAIRED, message=opened.repaired))
+                if self.opened_for_writing is not None:
+                    await self.opened_for_writing(thread)
                 loaded = LoadedThread(thread)
                 if self.on_open is not None:
                     await self.on_open(loaded)

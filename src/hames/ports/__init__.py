@@ -7,8 +7,9 @@ from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Revi
 from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
+from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
-from hames.ports.store import Examined, Log, Store
+from hames.ports.store import Examined, Log, LogNews, Store
 from hames.ports.tool import (
     Ask,
     ClientToolCall,
@@ -60,8 +61,14 @@ __all__ = [
     "Launch",
     "Limits",
     "Log",
+    "LogNews",
     "Models",
     "Notes",
+    "Peer",
+    "PeerAnswer",
+    "PeerLink",
+    "PeerLost",
+    "Peers",
     "Place",
     "Process",
     "ProcessTable",

@@ -1,6 +1,6 @@
 """Where threads are kept."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from hames.domain.commands import ThreadPage, ThreadSummary
@@ -58,6 +58,18 @@ class Examined(Value):
     foreign: bool
 
 
+class LogNews(Value):
+    """What was written to a log since the last look, by whoever writes it.
+
+    Deltas of one bundle share its number, as they do for watchers; together they are its text.
+    """
+
+    records: list[Record]
+    foreign: bool
+    whole: bool = False
+    """These are all records: the first look, or what was told before is no longer what the log says."""
+
+
 class Store(Protocol):
     """Where threads are kept. Append-only; one writer at a time; a torn tail is a shorter log."""
 
@@ -78,6 +90,14 @@ class Store(Protocol):
 
     async def examine(self, thread_id: ThreadId) -> Examined:
         """For looking, and whose it is: of the very bytes that were read. Raises `ThreadNotFound`."""
+        ...
+
+    def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
+        """All records numbered higher than `after`, then what is written, as it is written: live deltas, too.
+
+        For looking: whoever writes the thread, this process or another, is not disturbed. Each record comes once and
+        in order. It ends when the thread is deleted. Raises `ThreadNotFound`.
+        """
         ...
 
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:

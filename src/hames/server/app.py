@@ -74,6 +74,8 @@ async def serving(
             addresses=lambda: reachable(address, opening.port),
         )
         opening.observe(engine, service.metrics.observe, fanout.observe)
+        engine.follow_lists(fanout.list_changed)
+        opening.stack.callback(engine.unfollow_lists, fanout.list_changed)
         sockets = {name: _rpc_sockets(engine, make) for name, make in extras.sessions.items()}
         sync = sync_sockets(service)
         here = opening.guarded(_app(service, sync, sockets), service.metrics, compress=not address.is_loopback)

@@ -9,7 +9,8 @@ import anyio
 from anyio.abc import SocketStream
 
 from hames.domain.errors import Misconfigured
-from hames.server.unix import NAME, short_path
+from hames.server.socket_path import short_path
+from hames.server.unix import NAME
 from hames.stdio.descriptors import Start
 from hames.stdio.pipes import Inbox, PipeOutbox, open_inbox, open_outbox
 

@@ -238,6 +238,10 @@ class Fanout:
 
     def thread_deleted(self) -> None:
         """No change tells of it: followers of the list hear that they should look again."""
+        self.list_changed()
+
+    def list_changed(self) -> None:
+        """By another process, or in a way that no change tells: followers of the list look again."""
         for channel in self._lists.values():
             channel.begin(list(channel.followers))
 

@@ -22,6 +22,7 @@ from hames.domain.errors import Misconfigured
 from hames.domain.guardrails import SOCKET
 from hames.protocols.session import Session
 from hames.server.guard.namespaces import is_unix_peer_ours
+from hames.server.socket_path import short_path
 from hames.stdio.connection import Connection, read_lines
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ FIRST_LINE_BYTES = 64
 FIRST_LINE_SECONDS = 5.0
 OUTBOX_BYTES = 4 << 20
 LAST_WORDS_SECONDS = 1.0
-_PATH_BYTES = 107
 REFUSED = b"this server takes only programs of the same user that run outside sandboxes and containers\n"
 
 
@@ -179,25 +179,6 @@ def _remove(directory: Path, mine: int) -> None:
     with short_path(directory) as path:
         if Path(path).exists() and Path(path).lstat().st_ino == mine:
             Path(path).unlink()
-
-
-class short_path:  # noqa: N801 - reads as a function
-    """The socket's path, or one that means the same where it is longer than the kernel takes."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._fd = -1
-
-    def __enter__(self) -> str:
-        path = str(self._directory / NAME)
-        if len(os.fsencode(path)) <= _PATH_BYTES:
-            return path
-        self._fd = os.open(self._directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        return f"/proc/self/fd/{self._fd}/{NAME}"
-
-    def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
 
 
 def _answers(path: str) -> bool:

@@ -10,13 +10,15 @@ A log is ours if every whole line of it is sealed by us (see `seals`); any other
 import contextlib
 import errno
 import fcntl
+import logging
 import os
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import (
@@ -27,9 +29,9 @@ from hames.domain.errors import (
     ThreadNotFound,
     ThreadReadOnly,
 )
-from hames.domain.events import Record, ThreadCreated
+from hames.domain.events import Record, ThreadCreated, is_synced
 from hames.domain.ids import ThreadId
-from hames.ports import Examined
+from hames.ports import Examined, LogNews
 from hames.private_files import descriptor
 from hames.store.deletion import delete_thread, finish_deleting
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
@@ -41,12 +43,16 @@ from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog, put_back
 
 if TYPE_CHECKING:
+    from hames.store.directory_changes import DirectoryChanges
     from hames.store.health import LogHealth
     from hames.store.listing import Listing
     from hames.store.restoring import MissingThread
 
 COPY_DAYS = 90
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+log = logging.getLogger(__name__)
+
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -65,6 +71,7 @@ class JsonlStore:
         """Of a data directory that was deleted while we used it."""
         self._listing: Listing | None = None
         self._open: dict[ThreadId, JsonlLog] = {}
+        self._changes: DirectoryChanges | None = None
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -161,17 +168,17 @@ class JsonlStore:
                 raise StorageFailed(f"cannot open thread {thread_id!r}: {failure.strerror}") from failure
             raise ThreadNotFound(f"no thread {thread_id!r}") from failure
         try:
-            log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), ours=False)
+            opened = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=self._claim_directory(), ours=False)
         except BaseException:
             os.close(fd)
             raise
         try:
-            log.lock_fd = self._lock(fd, thread_id)
-            await to_thread.run_sync(self._recover, log, fd)
+            opened.lock_fd = self._lock(fd, thread_id)
+            await to_thread.run_sync(self._recover, opened, fd)
         except BaseException:
-            await log.close()
+            await opened.close()
             raise
-        return self._opened(log)
+        return self._opened(opened)
 
     def _lock(self, fd: int, thread_id: ThreadId) -> int | None:
         """One writer. The lock of another file is returned where the file system has none."""
@@ -187,8 +194,11 @@ class JsonlStore:
                 raise StorageFailed(
                     f"cannot lock thread {thread_id!r}: {failure.strerror}; name another directory with --data-dir"
                 ) from failure
+            from hames.store.lock_holder import lock_holder
+
             raise ThreadInUse(
-                f"thread {thread_id!r} is being written by another process: attach to it, or stop that process"
+                f"thread {thread_id!r} is in use by {lock_holder(fd)}, which takes no commands from here: "
+                "wait until it ends, or stop it"
             ) from None
         return None
 
@@ -217,6 +227,43 @@ class JsonlStore:
                 return await to_thread.run_sync(partial(examine_log, thread_id, self._claim, at=at))
             except FileNotFoundError:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None
+
+    async def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
+        from hames.store.follow_log import LogReader, sync_log  # most processes never follow another
+
+        if self._changes is None:
+            from hames.store.directory_changes import DirectoryChanges
+
+            self._changes = DirectoryChanges()
+        changes = self._changes
+        with self.thread(thread_id) as at:
+            watch = changes.add(at)  # before the first look, so that nothing is missed between the two
+        try:
+            reader = LogReader(thread_id, self._claim)
+            with self.thread(thread_id) as at:
+                news: LogNews | None = await to_thread.run_sync(partial(reader.read_whole, at=at))
+            while True:
+                if news is not None:
+                    yield replace(news, records=[one for one in news.records if one.seq > after])
+                await changes.wait(watch)
+                news = None
+                try:
+                    with self.thread(thread_id) as at:
+                        news = reader.read_more(at=at)
+                        if news is not None and news.whole:  # it may be another directory
+                            changes.move(watch, at)
+                        if news is not None and any(is_synced(one.event) for one in news.records):
+                            await to_thread.run_sync(
+                                partial(sync_log, at=at)
+                            )  # its writer tells nobody of it before, either
+                except FileNotFoundError:
+                    return
+                except (OSError, StorageFailed) as problem:  # no descriptor was left, or the disk had a bad moment
+                    log.warning("log.not_followed", extra={"thread_id": thread_id, "error": str(problem)})
+        except (FileNotFoundError, ThreadNotFound):
+            return
+        finally:
+            changes.remove(watch)
 
     async def check(self) -> "list[LogHealth]":
         """What is wrong with each log, by the name of its thread."""
@@ -277,11 +324,11 @@ class JsonlStore:
                 finish_deleting(threads)
         for thread_id in marked_ephemeral(self._claim):
             try:
-                log = await self.open(thread_id)
+                opened = await self.open(thread_id)
                 ephemeral = any(
-                    isinstance(one.event, ThreadCreated) and one.event.ephemeral for one in await log.read()
+                    isinstance(one.event, ThreadCreated) and one.event.ephemeral for one in await opened.read()
                 )
-                await log.close()
+                await opened.close()
                 if ephemeral:
                     await self.delete(thread_id)
                 else:  # it was killed before it wrote anything, or is another thread: it is not ours to delete

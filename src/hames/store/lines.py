@@ -113,12 +113,19 @@ def live_line(record: Record, running: Running) -> bytes:
 def read_live_records(lines: Iterable[bytes], running: Running) -> Iterator[Record]:
     """The records of a live file that were jotted by us, in the order in which we did. The rest is passed over."""
     for data in lines:
-        body, seal = data[: -_SEAL - 1], data[-_SEAL - 1 : -1]
-        further = running.copy()
-        further.update(body)
-        if seal == b',"seal":"%b"' % further.hexdigest().encode() and (found := _decode_record(data)) is not None:
-            running = further
+        running, found = live_record(data, running)
+        if found is not None:
             yield found
+
+
+def live_record(data: bytes, running: Running) -> tuple[Running, Record | None]:
+    """One line of a live file, and the hash behind it. None: it was not jotted by us behind what `running` has seen."""
+    body, seal = data[: -_SEAL - 1], data[-_SEAL - 1 : -1]
+    further = running.copy()
+    further.update(body)
+    if seal == b',"seal":"%b"' % further.hexdigest().encode() and (found := _decode_record(data)) is not None:
+        return further, found
+    return running, None
 
 
 def record(data: bytes) -> Record | None:

@@ -1,7 +1,8 @@
 """Threads in memory: the same contract as on disk. They are gone when the process ends."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
+import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
@@ -9,7 +10,7 @@ from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import ThreadInUse, ThreadNotFound
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
-from hames.ports import Examined
+from hames.ports import Examined, LogNews
 from hames.store.index import Index, PageQuery
 from hames.store.lines import merge_deltas
 from hames.store.search import TextIndex, search_threads
@@ -44,6 +45,18 @@ class MemoryStore:
     async def examine(self, thread_id: ThreadId) -> Examined:
         return Examined(records=await self.read(thread_id), foreign=self._log(thread_id).foreign)
 
+    async def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
+        await checkpoint()
+        log = self._log(thread_id)
+        records, position, whole = log.everything(), len(log.told), True
+        while self._logs.get(thread_id) is log:
+            changed = log.changed
+            if records or whole:
+                yield LogNews(records=[one for one in records if one.seq > after], foreign=log.foreign, whole=whole)
+            if position == len(log.told):
+                await changed.wait()
+            records, position, whole = log.told[position:], len(log.told), False
+
     async def page(self, *, limit: int | None, cursor: str | None, archived: bool | None, search: str) -> ThreadPage:
         query = PageQuery(limit=limit, cursor=cursor, archived=archived, search=search)
         if not search.strip():
@@ -53,9 +66,10 @@ class MemoryStore:
 
     async def delete(self, thread_id: ThreadId) -> None:
         await checkpoint()
-        self._log(thread_id)
+        log = self._log(thread_id)
         del self._logs[thread_id]
         self.marked.discard(thread_id)
+        log.tell()
         self.index.remove(thread_id)
         self._texts.remove(thread_id)
 
@@ -93,6 +107,14 @@ class MemoryLog:
         self._store = store
         self._records: list[Record] = []
         self._live: list[Record] = []
+        self.told: list[Record] = []
+        """Every record once, and each jotted delta by itself."""
+        self.changed = anyio.Event()
+
+    def tell(self, *records: Record) -> None:
+        self.told += records
+        self.changed.set()
+        self.changed = anyio.Event()
 
     async def read(self) -> list[Record]:
         await checkpoint()
@@ -101,10 +123,13 @@ class MemoryLog:
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:  # noqa: ARG002 - memory is as safe as it gets
         await checkpoint()
         self._records += records
+        jotted = {one.seq for one in self._live}
         self._live.clear()
+        self.tell(*(one for one in records if one.seq not in jotted))
 
     def jot(self, record: Record) -> None:
         self._live.append(record)
+        self.tell(record)
 
     async def summarize(self, summary: ThreadSummary) -> None:
         await checkpoint()

@@ -216,7 +216,7 @@ def undo_answer(report: UndoReport) -> UndoAnswer:
 
 
 def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
-    """`state`: of a thread in memory. One that is not runs nothing and waits for nobody."""
+    """`state`: of a thread in memory. For another one the summary says what it does, in another process."""
     return ThreadRow(
         id=summary.id,
         title=summary.title,
@@ -226,7 +226,7 @@ def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:
         archived=summary.archived,
         created_at=summary.created_at_ms,
         updated_at=summary.updated_at_ms,
-        status=_ROW_STATUS[thread_status(state)],
+        status=_ROW_STATUS[thread_status(state) if state is not None else summary.standing],
         foreign=summary.foreign,
         match=summary.match,
     )

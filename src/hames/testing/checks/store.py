@@ -1,12 +1,15 @@
 """What every store promises. Give `check_store` an empty one."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
 import anyio
 
 from hames.domain.commands import ThreadSummary
 from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound
 from hames.domain.events import ItemDelta, Noticed, Record
 from hames.domain.ids import ItemId, ThreadId, TurnId
-from hames.ports import Store
+from hames.ports import LogNews, Store
 
 HERE, THERE = ThreadId("ses_here"), ThreadId("ses_there")
 
@@ -16,6 +19,7 @@ async def check_store(store: Store) -> None:
     await _check_unknown_threads(store)
     await _check_order_and_one_writer(store)
     await _check_live_deltas(store)
+    await _check_following(store)
     await _check_pages(store)
 
 
@@ -77,6 +81,49 @@ async def _check_live_deltas(store: Store) -> None:
     await log.close()
     kept = [note(THERE, 1), piece(THERE, 2, "hello"), piece(THERE, 3, "again"), note(THERE, 4)]
     assert await store.read(THERE) == kept, "a bundle that was appended is not counted twice"
+
+
+async def _check_following(store: Store) -> None:
+    log = await store.open(THERE)
+    kept = await log.read()
+    with anyio.fail_after(60):
+        async with aclosing(store.follow(THERE)) as news:
+            first = await anext(news)
+            assert first.whole and first.records == kept, "a follower begins with the whole log"
+            heard = _Heard(news)
+            await log.append([note(THERE, 5)])
+            assert await heard.next() == note(THERE, 5)
+            for text in ("a", "bc"):
+                log.jot(piece(THERE, 6, text))
+            assert await heard.text(3) == "abc", "live deltas are told before their bundle is appended"
+            log.jot(piece(THERE, 6, "d"))
+            await log.append([piece(THERE, 6, "abcd"), note(THERE, 7)])
+            assert await heard.text(1) == "d", "no text is told twice"
+            assert await heard.next() == note(THERE, 7)
+        async with aclosing(store.follow(THERE, after=6)) as news:
+            assert (await anext(news)).records == [note(THERE, 7)]
+    await log.close()
+
+
+class _Heard:
+    """What a follower is told, one record at a time."""
+
+    def __init__(self, news: AsyncGenerator[LogNews]) -> None:
+        self._news = news
+        self._records: list[Record] = []
+
+    async def next(self) -> Record:
+        while not self._records:
+            self._records += (await anext(self._news)).records
+        return self._records.pop(0)
+
+    async def text(self, length: int) -> str:
+        text = ""
+        while len(text) < length:
+            event = (await self.next()).event
+            assert isinstance(event, ItemDelta)
+            text += event.text
+        return text
 
 
 async def _check_pages(store: Store) -> None:

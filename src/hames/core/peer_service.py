@@ -1,0 +1,124 @@
+"""What this process does for other processes on the same threads: it carries out their commands on those it writes."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+
+import anyio
+
+from hames.core.outcome import Outcome, answer_for_peer
+from hames.core.threads import Threads
+from hames.domain.commands import Command, ResolveApproval, Standing
+from hames.domain.errors import HarnessError, ThreadInUse
+from hames.domain.events import ItemDelta
+from hames.domain.ids import ThreadId
+from hames.domain.state import Change, ThreadState
+from hames.ports import PeerAnswer, Peers
+
+REMEMBERED = 256
+"""So many commands of other processes are known by their keys, so that one that is sent twice counts once."""
+REACH_SECONDS = 5.0
+
+
+class PeerService:
+    """`hear_news` is called when the list of another process has changed, or it has gone."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        peers: Peers | None,
+        run_here: Callable[[Command], Awaitable[Outcome]],
+        hear_news: Callable[[], None],
+    ) -> None:
+        self.hear_news = hear_news
+        self._threads = threads
+        self._peers = peers
+        self._run_here = run_here
+        self._commands: OrderedDict[str, _Received] = OrderedDict()
+
+    def owns(self, thread_id: ThreadId) -> bool:
+        return thread_id in self._threads.loaded
+
+    def standings(self) -> Mapping[ThreadId, Standing]:
+        return {thread_id: loaded.thread.state.standing for thread_id, loaded in self._threads.loaded.items()}
+
+    async def execute_for_peer(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
+        if (known := self._commands.get(key)) is not None:
+            await known.done.wait()
+            return known.result()
+        received = self._commands[key] = _Received()
+        while len(self._commands) > REMEMBERED:
+            self._commands.popitem(last=False)
+        try:
+            received.answer = await self._execute(command, seen)
+        except HarnessError as refusal:
+            received.refusal = refusal
+        finally:
+            received.done.set()
+        return received.result()
+
+    async def _execute(self, command: Command, seen: int) -> PeerAnswer:
+        thread_id: ThreadId | None = getattr(command, "thread_id", None)
+        if thread_id is None and not isinstance(command, ResolveApproval):
+            raise HarnessError(f"{type(command).__name__} is not for another process")
+        if thread_id is not None and not self.owns(thread_id):
+            raise ThreadInUse(f"thread {thread_id!r} is no longer held by this process")
+        if thread_id is not None:
+            await self._reach(thread_id, seen)
+        outcome = await self._run_here(command)
+        loaded = self._threads.loaded.get(thread_id) if thread_id is not None else None
+        return answer_for_peer(outcome, thread_id, loaded.thread.state.seq if loaded is not None else 0)
+
+    async def _reach(self, thread_id: ThreadId, seen: int) -> None:
+        """Waits until this process has told what the asker has read in the log: that may be a moment later."""
+        if (loaded := self._threads.loaded.get(thread_id)) is None or loaded.thread.state.seq >= seen:
+            return
+        watcher = loaded.thread.watch(answers=False)
+        with anyio.move_on_after(REACH_SECONDS):
+            while loaded.thread.state.seq < seen and await watcher.next():
+                pass
+        watcher.close()
+
+    def set_viewer(self, viewer: object, thread_id: ThreadId, *, answers: bool | None) -> None:
+        if (loaded := self._threads.loaded.get(thread_id)) is None:
+            return
+        if answers is None:
+            loaded.thread.viewers.pop(viewer, None)
+        else:
+            loaded.thread.viewers[viewer] = answers
+
+    def remove_viewer(self, viewer: object) -> None:
+        for loaded in self._threads.loaded.values():
+            loaded.thread.viewers.pop(viewer, None)
+
+    def start_news(self) -> None:
+        """Another process wants to hear of changes of our list."""
+        if self._observe not in self._threads.observers:
+            self._threads.observers.append(self._observe)
+
+    def _observe(self, change: Change) -> None:
+        if isinstance(change.record.event, ItemDelta) or change.after.ephemeral or self._peers is None:
+            return
+        if _listed(change.before) != _listed(change.after):
+            self._peers.send_news()
+
+
+class _Received:
+    """A command of another process, under way or done."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.answer: PeerAnswer | None = None
+        self.refusal: HarnessError | None = None
+
+    def result(self) -> PeerAnswer:
+        if self.refusal is not None:
+            raise self.refusal
+        if self.answer is None:
+            raise HarnessError("the command was not finished: the harness is stopping")
+        return self.answer
+
+
+def _listed(state: ThreadState) -> tuple[object, ...]:
+    """What of a thread a list shows."""
+    settings = state.settings
+    return state.format, state.title, state.preview, settings.cwd, settings.model, state.archived, state.standing

@@ -1,0 +1,132 @@
+"""A connection to another process on the same data directory, from the side that asks."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import anyio
+from anyio.abc import SocketStream
+
+from hames.codecs.lines import LineDecoder, TooLong
+from hames.domain.commands import Command, Standing
+from hames.domain.ids import ThreadId
+from hames.ports import PeerAnswer, PeerLost
+from hames.server.peers import wire
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""A process that takes longer to say what it does is passed over for a while: it is stopped, or very busy."""
+PASSED_OVER_SECONDS = 10.0
+EXECUTE_SECONDS = 60.0
+
+
+class SocketLink:
+    """`hear_news` is called when the other process says so, and when it has gone."""
+
+    def __init__(self, stream: SocketStream, name: str, hear_news: Callable[[], None]) -> None:
+        self.name = name
+        self.gone = False
+        self._stream = stream
+        self._hear_news = hear_news
+        self._number = 0
+        self._replies: dict[int, _Waiting] = {}
+        self._outbox: list[bytes] = []
+        self._to_send = anyio.Event()
+        self._asked_for_news = False
+        self._passed_over_until = 0.0
+
+    @property
+    def responsive(self) -> bool:
+        return anyio.current_time() >= self._passed_over_until
+
+    async def run(self) -> None:
+        """Until the other process closes the connection."""
+        try:
+            async with self._stream, anyio.create_task_group() as tasks:
+                tasks.start_soon(self._send_all)
+                await self._read()
+                tasks.cancel_scope.cancel()
+        except* (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        except* Exception:
+            log.exception("link.crashed")
+        finally:
+            self.close()
+            self._hear_news()
+
+    def close(self) -> None:
+        self.gone = True
+        for waiting in self._replies.values():
+            waiting.answered.set()
+
+    async def _read(self) -> None:
+        decoder = LineDecoder(limit=wire.LINE_BYTES)
+        async for chunk in self._stream:
+            for line in decoder.feed(chunk):
+                message = wire.decode_line(line) if not isinstance(line, TooLong) else None
+                if isinstance(message, wire.PeerReply) and (waiting := self._replies.get(message.id)) is not None:
+                    waiting.reply = message
+                    waiting.answered.set()
+                elif isinstance(message, wire.PeerRequest) and message.do == "news":
+                    self._hear_news()
+
+    async def _send_all(self) -> None:
+        while True:
+            await self._to_send.wait()
+            self._to_send = anyio.Event()
+            while self._outbox:
+                waiting, self._outbox = self._outbox, []
+                await self._stream.send(b"".join(waiting))
+
+    def _say(self, message: wire.PeerRequest) -> None:
+        self._outbox.append(wire.encode_line(message))
+        self._to_send.set()
+
+    async def _ask(self, request: wire.PeerRequest, seconds: float) -> wire.PeerReply:
+        waiting = self._replies[request.id] = _Waiting()
+        try:
+            if not self.gone:
+                self._say(request)
+                with anyio.move_on_after(seconds):
+                    await waiting.answered.wait()
+        finally:
+            del self._replies[request.id]
+        if waiting.reply is not None:
+            return waiting.reply
+        if self.gone:
+            raise PeerLost(f"{self.name} has ended")
+        self._passed_over_until = anyio.current_time() + PASSED_OVER_SECONDS
+        raise PeerLost(f"{self.name} does not answer")
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def owns(self, thread_id: ThreadId) -> bool:
+        request = wire.PeerRequest(do="owns", id=self._next(), thread_id=thread_id)
+        return (await self._ask(request, LOOK_SECONDS)).owns
+
+    async def standings(self) -> Mapping[ThreadId, Standing]:
+        return (await self._ask(wire.PeerRequest(do="standings", id=self._next()), LOOK_SECONDS)).standings
+
+    async def execute(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
+        reply = await self._ask(wire.command_request(self._next(), command, key, seen), EXECUTE_SECONDS)
+        if reply.answer is None:
+            raise wire.raised(reply)
+        return reply.answer
+
+    def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
+        self._say(wire.PeerRequest(do="viewing", thread_id=thread_id, answers=answers))
+
+    def ask_for_news(self) -> None:
+        if not self._asked_for_news:
+            self._asked_for_news = True
+            self._say(wire.PeerRequest(do="send_news"))
+
+
+class _Waiting:
+    """For the answer to one request."""
+
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.reply: wire.PeerReply | None = None
