@@ -6,6 +6,7 @@ from contextlib import suppress
 import anyio
 
 from hames.core.thread import Thread
+from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, Elicit
 from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
@@ -39,7 +40,7 @@ class Questions:
                     await question.answered.wait()
                 if not question.answered.is_set() and not thread.answerable:
                     note = f"no client that could answer was connected for {self._patience_s:g} s"
-                    await self.resolve(approval.id, "reject", note=note)
+                    await self.resolve(approval.id, "reject", note=note, by=HAMES)
             return question.answer
         except anyio.get_cancelled_exc_class():
             if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
@@ -49,7 +50,13 @@ class Questions:
             self._open.pop(approval.id, None)
 
     async def resolve(
-        self, approval_id: ApprovalId, decision: Decision, *, note: str = "", content: Json = None
+        self,
+        approval_id: ApprovalId,
+        decision: Decision,
+        *,
+        note: str = "",
+        content: Json = None,
+        by: Actor | None = None,
     ) -> Thread:
         """The first answer is recorded and counts; a later one finds nothing to answer.
 
@@ -71,6 +78,7 @@ class Questions:
                 grant=grant,
                 note=note,
                 content=content,
+                by=by,
             )
         )
         log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
@@ -82,7 +90,7 @@ class Questions:
         if question.approval not in question.thread.state.approvals:
             return
         with anyio.move_on_after(WITHDRAW_SECONDS, shield=True), suppress(HarnessError):
-            await self.resolve(question.approval.id, "void")
+            await self.resolve(question.approval.id, "void", by=HAMES)
 
 
 def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:

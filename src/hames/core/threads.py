@@ -167,7 +167,9 @@ class Threads:
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = await self._overridden(self.rules.defaults, command.overrides)
-        first = ThreadCreated(settings=settings, title=command.title, meta=command.meta, ephemeral=command.ephemeral)
+        first = ThreadCreated(
+            settings=settings, title=command.title, meta=command.meta, ephemeral=command.ephemeral, by=command.by
+        )
         thread = await self._new_thread([first], settings)
         self._keep_servers(thread.id, command.overrides)
         return thread.state
@@ -301,7 +303,7 @@ class Threads:
         before = loaded.thread.state.settings
         after = await self._overridden(before, command.overrides)
         self._keep_servers(loaded.thread.id, command.overrides)
-        return [SettingsChanged(settings=after)] if after != before else []
+        return [SettingsChanged(settings=after, by=command.by)] if after != before else []
 
     def _overridden(self, settings: Settings, overrides: Overrides) -> Awaitable[Settings]:
         return overridden(settings, overrides, self.models, self.workspace)
@@ -309,7 +311,7 @@ class Threads:
     async def archive(self, command: ArchiveThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
         if loaded.thread.state.archived != command.archived:
-            await loaded.thread.emit(ThreadArchived(archived=command.archived))
+            await loaded.thread.emit(ThreadArchived(archived=command.archived, by=command.by))
         if command.archived and loaded.processes is not None:
             await loaded.processes.end_all()
         return loaded.thread.state
@@ -323,7 +325,7 @@ class Threads:
 
     async def rename(self, command: RenameThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
-        await loaded.thread.emit(ThreadRenamed(title=command.title))
+        await loaded.thread.emit(ThreadRenamed(title=command.title, by=command.by))
         return loaded.thread.state
 
     async def delete(self, thread_id: ThreadId) -> None:
@@ -358,6 +360,7 @@ class Threads:
             forked_from=command.thread_id,
             meta=command.meta,
             ephemeral=command.ephemeral,
+            by=command.by,
         )
         changed = changed_servers(state.settings, settings)
         rest = [_granting(record.event, changed) for record in kept if record.event.policy.forked]
