@@ -5,6 +5,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,7 +20,10 @@ from hames.observe.metrics import Metrics
 from hames.ports import Clock
 from hames.server.guard import peer
 from hames.server.guard.gate import Gate
-from hames.server.guard.middleware import Guard
+from hames.server.guard.identities import Identities
+from hames.server.guard.middleware import BURST, RATE_PER_SECOND, Guard
+from hames.server.guard.named_tokens import NamedTokens
+from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import Keyring
 from hames.server.http.connection import Doors, guarded
 from hames.server.websocket.protocol import GuardedSocket
@@ -165,13 +169,17 @@ class RunningServer:
 class Opening:
     """A server on its way up: the port is bound, and `listen` starts to take connections."""
 
-    def __init__(self, clock: Clock, address: Address, token: str | None, door: socket.socket) -> None:
+    def __init__(
+        self, clock: Clock, address: Address, token: str | None, door: socket.socket, tokens_dir: Path | None = None
+    ) -> None:
         self.stack = contextlib.AsyncExitStack()
         """Closed when the listener has ended, last entered first."""
         self.port = door.getsockname()[1]
         self.url = f"http://{host_text(address)}:{self.port}"
-        self.keyring = Keyring(token, clock) if token is not None else None
+        tokens = NamedTokens(tokens_dir, clock) if tokens_dir is not None else None
+        self.keyring = Keyring(token, clock, tokens) if token is not None else None
         self.gate = gate_for(address, self.port)
+        self.identities = Identities(self.gate, self.keyring, tokens, clock)
         # Without a token the kernel says who may come in; with one, the token does.
         self.doors = Doors(peer.refusal if self.keyring is None else None)
         self._clock = clock
@@ -190,7 +198,10 @@ class Opening:
             self.stack.callback(engine.observers.remove, one)
 
     def guarded(self, app: Any, metrics: Metrics, *, compress: bool) -> Listener:
-        guard = Guard(app, gate=self.gate, keyring=self.keyring, metrics=metrics, clock=self._clock)
+        bucket = Bucket(self._clock, rate=RATE_PER_SECOND, burst=BURST)
+        guard = Guard(
+            app, gate=self.gate, keyring=self.keyring, identities=self.identities, metrics=metrics, bucket=bucket
+        )
         self._listener = Listener(config(guard, self.doors, compress=compress))
         return self._listener
 
@@ -207,13 +218,18 @@ class Opening:
 
 
 @contextlib.asynccontextmanager
-async def opening(clock: Clock, address: Address, token: str | None) -> AsyncGenerator[Opening]:
-    """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
+async def opening(
+    clock: Clock, address: Address, token: str | None, tokens_dir: Path | None = None
+) -> AsyncGenerator[Opening]:
+    """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening.
+
+    `tokens_dir` is where named tokens are kept; None: there are none.
+    """
     check(address, token)
     door = bind(address)
     failure: Exception | None = None
     with contextlib.closing(door):
-        here = Opening(clock, address, token, door)
+        here = Opening(clock, address, token, door, tokens_dir)
         async with here.stack:
             try:
                 yield here

@@ -49,7 +49,7 @@ class Caller:
     def __init__(self, access: Access, *, is_valid: Callable[[], bool] = lambda: True) -> None:
         """`is_valid`: false once the token was revoked or has expired."""
         self.access = access
-        self._is_valid = is_valid
+        self.is_valid = is_valid
 
     @property
     def can_answer(self) -> bool:
@@ -57,7 +57,7 @@ class Caller:
 
     def require(self, needed: Role) -> None:
         """Raises `NotPermitted`."""
-        if not self._is_valid():
+        if not self.is_valid():
             raise NotPermitted("the token was revoked or has expired")
         if why := refusal(self.access, needed):
             raise NotPermitted(why)

@@ -7,6 +7,7 @@ from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
+from hames.domain.roles import Role
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.value import Value
 from hames.protocols.describe import prompt_text
@@ -145,6 +146,10 @@ class ServerStatus(Value, rename="camel"):
     """Whether `POST /links` can sign another browser in. Not on a server without a token: nobody signs in there."""
     max_steps: int = 0
     """How many model calls a turn may make."""
+    role: Role = "owner"
+    """What whoever asks may do here."""
+    user: str = ""
+    """The name of their token or account."""
 
 
 class NewThread(Instructions, rename="camel"):
