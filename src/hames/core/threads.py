@@ -1,7 +1,7 @@
 """The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
-from collections.abc import Awaitable, Collection
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Collection
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from msgspec.structs import replace
@@ -132,6 +132,7 @@ class Threads:
         self._agents = agents
         self._notes = notes
         self._opening = anyio.Lock()
+        self._opening_each: dict[ThreadId, anyio.Lock] = {}
         self._ephemeral: set[ThreadId] = set()
         self._servers: dict[ThreadId, tuple[ThreadServer, ...]] = {}
         """The MCP servers that clients named, with the values of their environment and headers. In no file."""
@@ -269,6 +270,9 @@ class Threads:
             if loaded := self.loaded.get(thread_id):
                 return self._touch(loaded)
             await self._unload_idle()
+        async with self._opening_only(thread_id):  # a long log does not keep others waiting for theirs
+            if loaded := self.loaded.get(thread_id):
+                return self._touch(loaded)
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
@@ -281,6 +285,16 @@ class Threads:
                 await opened.close()
                 raise
             return self._touch(LoadedThread(thread))
+
+    @asynccontextmanager
+    async def _opening_only(self, thread_id: ThreadId) -> AsyncGenerator[None]:
+        lock = self._opening_each.setdefault(thread_id, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and not lock.statistics().tasks_waiting:
+                self._opening_each.pop(thread_id, None)
 
     async def writable(self, thread_id: ThreadId) -> LoadedThread:
         loaded = await self.open(thread_id)

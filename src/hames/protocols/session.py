@@ -127,6 +127,8 @@ ClientRequest = ReadClientFile | ClientToolCall
 class Session(Protocol):
     """`now` is monotonic seconds. Derive from it: what a protocol does not need has a default."""
 
+    protocol: str = ""
+    """Its name, for the log."""
     client_name: str = ""
     """What the client calls itself."""
     can_answer: bool = True

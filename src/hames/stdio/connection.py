@@ -83,7 +83,7 @@ class Connection:
         self._session = session
         self._outbox = outbox
         self._tasks = tasks
-        self._caller = caller or Caller(local_user("stdio"))
+        self._caller = caller or Caller(local_user(session.protocol or "stdio"))
         self._now = engine.clock.monotonic
         self._watchers: dict[ThreadId, Watcher] = {}
         """By followed thread. `watcher.state` is the state that the client was told last."""

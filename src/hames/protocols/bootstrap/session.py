@@ -20,6 +20,7 @@ METHODS = frozenset(messages.REQUESTS)
 
 
 class BootstrapSession(RpcSession):
+    protocol = "bootstrap"
     reads = frozenset({"thread.list", "thread.get"})
     urgent = frozenset({"turn.cancel", "approval.respond"})
 

@@ -77,7 +77,7 @@ METHODS = frozenset({*inbound.ROUTES, *FIXED, *PROGRAMS})
 
 
 class FlintSession(RpcSession):
-    reads, urgent = method_order.READS, method_order.URGENT
+    protocol, reads, urgent = "flint", method_order.READS, method_order.URGENT
 
     def __init__(
         self, models: Models, defaults: Settings, *, home: str = "", codex: bool = False, policy_chosen: bool = True
