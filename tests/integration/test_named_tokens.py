@@ -174,7 +174,7 @@ async def test_an_observer_changes_nothing_over_flint_and_bootstrap(tmp_path: Pa
                 await client("initialize", {"clientInfo": {"name": "watcher", "version": "1"}})
                 for method in sorted(methods):
                     if method != "initialize":
-                        more = {"processId": 1} if method == "thread/processes/end" else {}
+                        more = {"process": 1} if method == "thread/processes/end" else {}
                         answer = await client(method, {**PARAMS, **more, "threadId": thread})
                         if "the role observer" in answer.get("error", {}).get("message", ""):
                             # Codex's own requests have Codex's numbers.

@@ -83,7 +83,6 @@ async def serving(
         _gauges(service, here, opening.doors, sockets, unix_server)
         service.uploads.sweep()
         tasks.start_soon(fanout.tick)
-        tasks.start_soon(opening.identities.end_invalid)
         tasks.start_soon(unix_server.serve, knocker)
         await opening.listen(tasks)
         yield Server(here, service, opening.url)

@@ -73,9 +73,7 @@ async def running(
         router = Router(routes=routes(api.endpoints()), redirect_slashes=False)
         here = opening.guarded(router, metrics, compress=False)
         here.on_stop = [api.streams.close]
-        tasks = await opening.tasks()
-        tasks.start_soon(opening.identities.end_invalid)
-        await opening.listen(tasks)
+        await opening.listen(await opening.tasks())
         yield RunningServer(here, opening.url)
 
 

@@ -21,6 +21,7 @@ from hames.server.guard.gate import (
     judge,
 )
 from hames.server.guard.identities import CALLER, Identities, arrived_by
+from hames.server.guard.proxies import Network, apply_forwarded
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import SUBPROTOCOL, Keyring
 from hames.server.http.connection import CONNECTION
@@ -54,6 +55,7 @@ class Guard:
         identities: Identities,
         metrics: Metrics,
         bucket: Bucket,
+        proxies: tuple[Network, ...] = (),
     ) -> None:
         self._app = app
         self._gate = gate
@@ -61,10 +63,12 @@ class Guard:
         self._identities = identities
         self._metrics = metrics
         self._bucket = bucket
+        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return
+        apply_forwarded(scope, self._proxies)
         asked = head(scope["type"], scope.get("method", "GET"), scope["path"], scope["headers"])
         caller = self._identities.caller(asked, arrived_by(asked))
         refusal = judge(asked, self._gate, self._keyring) or _token_refusal(asked, caller)
