@@ -219,6 +219,8 @@ def _message_ids(state: ThreadState) -> dict[ItemId, str]:
 def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
     event = change.record.event
     kind, label = _event_label(event, change.after.settings.cwd)
+    if (by := getattr(event, "by", None)) is not None:
+        label = f"{label} · {by}"
     item_id = _item_of(event)
     return Mark(
         seq=change.record.seq,
@@ -325,7 +327,7 @@ def markdown(state: m.State) -> str:
     parts = [f"# {state.thread.title or state.thread.preview or state.thread.id}\n"]
     for shown in state.messages:
         if shown.role == "user":
-            parts.append(f"## You\n\n{shown.content}\n")
+            parts.append(f"## {f'Prompt by {shown.by}' if shown.by else 'You'}\n\n{shown.content}\n")
             continue
         if shown.reasoning:
             parts.append("> " + shown.reasoning.strip().replace("\n", "\n> ") + "\n")
@@ -341,6 +343,8 @@ def _tool_markdown(call: m.ToolCall) -> str:
     code = "" if call.exit_code is None else f", exit code {call.exit_code}"
     lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
     lines += [_code_block(change.diff, "diff") for change in call.changes]
+    if call.decision and call.decided_by:
+        lines.append(f"*{call.decision}: {call.decided_by}*\n")
     if call.reason and call.reason not in call.output:
         lines.append(f"{call.reason}\n")
     if call.output.strip():
