@@ -213,6 +213,7 @@ async def serve_engine(
     extras = Extras(
         data_dir=options.data_dir,
         uploads_dir=options.state_dir / "uploads",
+        tokens_dir=options.state_dir,
         version=__version__,
         sessions={
             "bootstrap": BootstrapSession,

@@ -93,7 +93,7 @@ def run(args: Namespace) -> int:
     words, args.thread = _resumed(args)
     settings = read_settings(args.config)
     options = _options(args, settings)
-    args.attach, args.declines = False, True
+    args.attach, args.declines, args.server = False, True, ""
     args.option = [f"{name}={value}" for name, value in settings.options.items()]
     args.wishes = settings.wishes
     wanted = read_schema(args.output_schema)

@@ -5,6 +5,7 @@ import time
 
 import msgspec
 
+from hames.domain.actors import Actor
 from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
 from hames.domain.json import Json
@@ -39,10 +40,11 @@ def as_markdown(thread: m.Thread) -> str:
         parts.append(f"**{FOREIGN}**")
     for turn in thread.turns:
         for item in turn.items:
-            parts += [part for part in (_block(item), _why(item)) if part]
+            parts += [part for part in (_block(item), _why(item), _who(item, turn)) if part]
         if turn.status in ("failed", "interrupted"):
             why = f": {printable(turn.error.message)}" if turn.error else ""
-            parts.append(f"*{turn.status}{why}*")
+            by = f" by {printable(str(turn.interrupted_by))}" if isinstance(turn.interrupted_by, Actor) else ""
+            parts.append(f"*{turn.status}{by}{why}*")
     return "\n\n".join(parts)
 
 
@@ -85,6 +87,19 @@ def _why(item: wire.ThreadItem) -> str:
     reason = one_line(wire.reason_of(item), WHY_CHARS)
     word = "" if reason.startswith("skipped") else "failed: "
     return f"*{word}{reason}*" if reason else ""
+
+
+_DECIDED = {"once": "allowed once", "always": "allowed always", "reject": "refused", "void": "not answered"}
+
+
+def _who(item: wire.ThreadItem, turn: m.Turn) -> str:
+    """Who wrote a prompt, and who allowed or refused what was asked about."""
+    if isinstance(item, wire.UserMessageItem):
+        return f"*{printable(str(item.by))}*" if isinstance(item.by, Actor) else ""
+    if isinstance(item, wire.UnknownItem) or not turn.answers:
+        return ""
+    answers = [one for one in turn.answers if one.item_id == item.id]
+    return "\n\n".join(f"*{_DECIDED[one.decision]}: {printable(str(one.by))}*" for one in answers)
 
 
 def fenced(text: str, language: str) -> str:

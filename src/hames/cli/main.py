@@ -24,6 +24,7 @@ COMMANDS = {
     "stdio": "serve the protocol of an installed package over stdin and stdout",
     "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
     "runner": "serve a sandbox runner over HTTP and SSE",
+    "tokens": "give other people and programs access to a server, with a role",
     "eval": "let a model work on tasks and print a table of the results",
     "demo": "a demo task with a fake model: no key, no network",
     "threads": "list, show, export, archive and fork threads",

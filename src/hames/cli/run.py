@@ -35,6 +35,7 @@ from hames.cli.in_process import in_process
 from hames.cli.output.json_lines import JsonLinesView
 from hames.cli.output.terminal import Ending, RunView, TerminalView, next_step
 from hames.cli.paint import Paint
+from hames.cli.stdio_server import add_remote
 from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient, text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed, Events
@@ -89,12 +90,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
     )
+    add_remote(parser)
     flags.add_shared(parser)
     parser.set_defaults(declines=False, wishes={})
 
 
 def run(args: Namespace) -> int:
     options = flags.options(args)
+    args.attach = args.attach or bool(args.server)
     prompt = _prompt(args)
     wanted = read_schema(args.output_schema)
     parts: list[UserInput] = inputs(prompt, options.cwd) if prompt.strip() else []
@@ -234,7 +237,7 @@ class PromptRun:
             if not self._cut_off and not self._parts:
                 raise InvalidCommand(f"{NO_PROMPT}; no turn of this thread was cut off")
         else:
-            where = str(self._options.cwd)
+            where = None if args.server else str(self._options.cwd)  # a directory of this machine is not one there
             source = getattr(args, "thread_source", None)  # only `hames exec` has it
             meta = {"threadSource": source} if source else msgspec.UNSET
             opened = await client.start_thread(

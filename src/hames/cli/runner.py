@@ -56,7 +56,15 @@ def run(args: Namespace) -> int:
 async def _run(options: Options, address: Address, token: str | None, *, asks: bool, servers: bool) -> int:
     async with (
         open_engine(options) as engine,
-        running(engine, address, version=__version__, token=token, asks=asks, starts_servers=servers) as runner,
+        running(
+            engine,
+            address,
+            version=__version__,
+            token=token,
+            tokens_dir=options.state_dir,
+            asks=asks,
+            starts_servers=servers,
+        ) as runner,
     ):
         print(f"Hames runs on {runner.url}", flush=True)
         print(

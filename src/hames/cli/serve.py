@@ -5,6 +5,8 @@
   hames serve --port 0              any free port; the first line says which
   hames serve --host 0.0.0.0 --token
                                     for other machines; clients need a token (HAMES_TOKEN, or one that hames creates)
+  hames serve --host 0.0.0.0 --token --tls-cert cert.pem --tls-key key.pem
+                                    the same over HTTPS; the files are read again when they change
   hames serve --runner http://10.0.0.7:4900
                                     run every turn on that `hames runner` (its token: HAMES_RUNNER_TOKEN); nothing
                                     runs on this machine, and --model names one of the runner's models
@@ -54,9 +56,10 @@ OTHER_DEVICES = "only this machine can connect. To allow other devices: hames se
 PLAIN_HTTP = (
     "other devices on this network can connect with the token. This is plain HTTP: whoever can watch the network can"
     " read everything, the token too. Use it only on a network that you trust; anywhere else use an SSH tunnel, a"
-    " VPN, or a"
-    " proxy with HTTPS"
+    " VPN, or"
+    " HTTPS (--tls-cert, --tls-key)"
 )
+HTTPS = "other devices can connect with a token, over HTTPS. Named tokens with roles: hames tokens add NAME --role ROLE"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
@@ -100,6 +103,19 @@ def add_address(parser: ArgumentParser, port: int) -> None:
         default=[],
         help="allow web pages of this origin to use this server",
     )
+    add_tls(parser)
+
+
+def add_tls(parser: ArgumentParser) -> None:
+    parser.add_argument("--tls-cert", metavar="FILE", default="", help="serve HTTPS with this certificate (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", default="", help="the key of the certificate (PEM, no password)")
+    parser.add_argument(
+        "--trusted-proxy",
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="believe the X-Forwarded-* headers of a reverse proxy at this address or network",
+    )
 
 
 def run(args: Namespace) -> int:
@@ -117,7 +133,15 @@ def address_of(args: Namespace) -> Address:
     """Raises `Misconfigured`."""
     if not 0 <= args.port <= 65535:
         raise Misconfigured(f"{args.port} is not a port: ports are numbers from 0 to 65535")
-    return Address(host=args.host, port=args.port, names=tuple(args.allow_host), origins=tuple(args.allow_origin))
+    return Address(
+        host=args.host,
+        port=args.port,
+        names=tuple(args.allow_host),
+        origins=tuple(args.allow_origin),
+        tls_cert=args.tls_cert,
+        tls_key=args.tls_key,
+        proxies=tuple(args.trusted_proxy),
+    )
 
 
 def token_of(args: Namespace, options: Options) -> str | None:
@@ -193,7 +217,7 @@ async def _welcome(server: Server, options: Options, model: str, address: Addres
         ("model", model),
         *(_runner_rows(options, runner, model) if runner else [("sandbox", await _sandbox(options))]),
         *(("warning", visible(warning)) for warning in options.warnings),
-        ("devices", OTHER_DEVICES if address.is_loopback else PLAIN_HTTP),
+        ("devices", OTHER_DEVICES if address.is_loopback else HTTPS if address.tls_cert else PLAIN_HTTP),
     ]
     lines = [f"  {name:<10} {fold(says, width, indent=13)}" for name, says in rows]
     print("\n".join([f"Hames listens on {server.url}", *lines, "Ctrl+C stops it."]), flush=True)
@@ -217,7 +241,7 @@ def _links(server: Server, address: Address) -> list[str]:
     if address.host not in ("0.0.0.0", "::"):
         return [link]
     port = server.url.rpartition(":")[2]
-    return [link, *(link.replace(server.url, f"http://{own}:{port}", 1) for own in own_addresses())]
+    return [link, *(link.replace(server.url, f"{address.scheme}://{own}:{port}", 1) for own in own_addresses())]
 
 
 def _show(url: str) -> None:

@@ -10,7 +10,9 @@ from hames.executables import hames_command
 def server_command(args: Namespace, options: Options, *, attach: bool = False) -> list[str]:
     """`hames app-server` with the same flags, in the same workspace; `attach` leads to the server that runs there."""
     words = ["app-server", f"--cwd={options.cwd}"]
-    if attach:
+    if attach and (server := getattr(args, "server", "")):
+        words += [f"--server={server}", *([f"--tls-ca={args.tls_ca}"] if args.tls_ca else [])]
+    elif attach:
         words.append("--attach")
     for name in flags.SHARED:
         value = flags.given(args, name)

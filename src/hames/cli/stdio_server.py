@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 
@@ -18,6 +19,14 @@ from hames.stdio.descriptors import Start, claim, unblock_stderr
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
     parser.add_argument("--attach", action="store_true", help="use the server that runs on this data directory")
+    add_remote(parser)
+
+
+def add_remote(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--server", metavar="URL", default="", help="use the server at this address; its token: HAMES_TOKEN"
+    )
+    parser.add_argument("--tls-ca", metavar="FILE", default="", help="trust the certificates of this CA (PEM)")
 
 
 def run(
@@ -32,6 +41,13 @@ def run(
     options = load() if load is not None else flags.options(args)
     unblock_stderr()
     logs.set_up(level=options.log_level, file=options.log_file)
+    if args.server:
+        flags.without_terms(args)
+        from hames.server.remote import attach_remote
+
+        token = options.environment.get("HAMES_TOKEN", "")
+        joined = partial(attach_remote, args.server, protocol, start, token=token, ca_file=args.tls_ca)
+        return process.exit_code(anyio.run(joined))
     if args.attach:
         flags.without_terms(args)
         from hames.server.attach import attach

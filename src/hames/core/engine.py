@@ -183,7 +183,7 @@ class Engine:
                 return await threads.rename(command)
             case DeleteThread(thread_id=thread_id, interrupt=interrupt):
                 if interrupt:
-                    await turns.end(thread_id)
+                    await turns.end(thread_id, command.by)
                 return await threads.delete(thread_id)
             case StartTurn():
                 return await turns.start(command)
@@ -195,8 +195,8 @@ class Engine:
                 return await turns.steer(command)
             case InterruptTurn():
                 return await turns.interrupt(command)
-            case CompactThread(thread_id=thread_id):
-                return await turns.compact(thread_id)
+            case CompactThread():
+                return await turns.compact(command)
             case StartReview():
                 return await turns.review(command)
             case AddHistory():
@@ -211,8 +211,8 @@ class Engine:
                 return await undo_turn(threads, command)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
-            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
-                return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
+            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content, by=by):
+                return (await turns.questions.resolve(approval_id, decision, note=note, content=content, by=by)).state
             case _ as never:
                 assert_never(never)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 import anyio
 
 from hames.core.thread import Thread
+from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, Elicit
 from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
@@ -119,7 +120,7 @@ class Questions:
         if isinstance(question.approval.intent, Elicit):  # a form has no answer by default
             decision = "reject"
         with suppress(ApprovalNotFound):  # somebody answers at this moment
-            await self.resolve(question.approval.id, decision, note=note, ended=ended)
+            await self.resolve(question.approval.id, decision, note=note, ended=ended, by=HAMES)
 
     async def resolve(
         self,
@@ -129,6 +130,7 @@ class Questions:
         note: str = "",
         content: Json = None,
         ended: ApprovalEnd = "answered",
+        by: Actor | None = None,
     ) -> Thread:
         """The first answer is recorded and counts; a later one finds nothing to answer.
 
@@ -151,6 +153,7 @@ class Questions:
                 note=note,
                 content=content,
                 ended=ended,
+                by=by,
             )
         )
         log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
@@ -162,7 +165,7 @@ class Questions:
         if self.stopping or all(one.id != question.approval.id for one in question.thread.state.approvals):
             return
         with anyio.move_on_after(WITHDRAW_SECONDS, shield=True), suppress(HarnessError):
-            await self.resolve(question.approval.id, "void", ended="withdrawn")
+            await self.resolve(question.approval.id, "void", ended="withdrawn", by=HAMES)
 
 
 def _handed_in(approval: Approval, decision: Decision, content: Json) -> Json:

@@ -1,7 +1,7 @@
 """The threads of an engine: created, loaded when they are needed, listed, forked, archived, unloaded."""
 
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from msgspec.structs import replace
@@ -142,6 +142,7 @@ class Threads:
         """Called with every thread that was opened for writing, before anybody else sees it."""
         self._notes = notes
         self._opening = anyio.Lock()
+        self._opening_each: dict[ThreadId, anyio.Lock] = {}
         self._ephemeral: set[ThreadId] = set()
         self._servers: dict[ThreadId, tuple[ThreadServer, ...]] = {}
         """The MCP servers that clients named, with the values of their environment and headers. In no file."""
@@ -176,7 +177,9 @@ class Threads:
 
     async def create(self, command: CreateThread) -> ThreadState:
         settings = await self._overridden(self.rules.defaults, command.overrides)
-        first = ThreadCreated(settings=settings, title=command.title, meta=command.meta, ephemeral=command.ephemeral)
+        first = ThreadCreated(
+            settings=settings, title=command.title, meta=command.meta, ephemeral=command.ephemeral, by=command.by
+        )
         thread = await self._new_thread([first], settings)
         self._keep_servers(thread.id, command.overrides)
         return thread.state
@@ -290,6 +293,9 @@ class Threads:
             if loaded := self.loaded.get(thread_id):
                 return self._touch(loaded)
             await self._unload_idle()
+        async with self._opening_only(thread_id):  # a long log does not keep others waiting for theirs
+            if loaded := self.loaded.get(thread_id):
+                return self._touch(loaded)
             opened = await self._store.open(thread_id)
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
@@ -307,6 +313,16 @@ class Threads:
                 await opened.close()
                 raise
             return self._touch(loaded)
+
+    @asynccontextmanager
+    async def _opening_only(self, thread_id: ThreadId) -> AsyncGenerator[None]:
+        lock = self._opening_each.setdefault(thread_id, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and not lock.statistics().tasks_waiting:
+                self._opening_each.pop(thread_id, None)
 
     async def writable(self, thread_id: ThreadId) -> LoadedThread:
         loaded = await self.open(thread_id)
@@ -329,7 +345,7 @@ class Threads:
         before = loaded.thread.state.settings
         after = await self._overridden(before, command.overrides)
         self._keep_servers(loaded.thread.id, command.overrides)
-        return [SettingsChanged(settings=after)] if after != before else []
+        return [SettingsChanged(settings=after, by=command.by)] if after != before else []
 
     def _overridden(self, settings: Settings, overrides: Overrides) -> Awaitable[Settings]:
         return overridden(settings, overrides, self.models, self.workspace)
@@ -337,7 +353,7 @@ class Threads:
     async def archive(self, command: ArchiveThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
         if loaded.thread.state.archived != command.archived:
-            await loaded.thread.emit(ThreadArchived(archived=command.archived))
+            await loaded.thread.emit(ThreadArchived(archived=command.archived, by=command.by))
         if command.archived and loaded.processes is not None:
             await loaded.processes.end_all()
         return loaded.thread.state
@@ -351,7 +367,7 @@ class Threads:
 
     async def rename(self, command: RenameThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
-        await loaded.thread.emit(ThreadRenamed(title=command.title))
+        await loaded.thread.emit(ThreadRenamed(title=command.title, by=command.by))
         return loaded.thread.state
 
     async def delete(self, thread_id: ThreadId) -> None:
@@ -386,6 +402,7 @@ class Threads:
             forked_from=command.thread_id,
             meta=command.meta,
             ephemeral=command.ephemeral,
+            by=command.by,
         )
         changed = changed_servers(state.settings, settings)
         rest = [_granting(record.event, changed, state) for record in kept if record.event.policy.forked]

@@ -14,6 +14,7 @@ from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
 from hames.domain import forms
+from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
 from hames.domain.continuing import close_cut_off, last_step, paused_notice
 from hames.domain.endings import endings
@@ -68,6 +69,8 @@ class RunningTurn:
         self.over = anyio.Event()
         self.interrupted_by = ""
         """Why it was interrupted, when no user asked for that."""
+        self.interrupted_for: Actor | None = None
+        """Who asked for the interrupt. Without anybody it was the harness itself."""
         self._thread = thread
         self._questions = questions
         self._ids = ids
@@ -146,11 +149,13 @@ class RunningTurn:
                 error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
+                by = (self.interrupted_for or HAMES) if status == "interrupted" else None
                 if status == "interrupted" and self.pauses and self.can_continue:
                     await self._pause()
                 else:
-                    ended = TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason)
-                    await self._end(ended)
+                    await self._end(
+                        TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason, by=by)
+                    )
             self._questions.forget(self.turn_id)
             log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
             self.over.set()

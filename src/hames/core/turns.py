@@ -23,8 +23,10 @@ from hames.core.thread import STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import CLOSE_SECONDS, RunningTurn
 from hames.core.undo import checkpointed
+from hames.domain.actors import Actor
 from hames.domain.commands import (
     AddHistory,
+    CompactThread,
     DropPrompt,
     InterruptTurn,
     StartReview,
@@ -118,10 +120,11 @@ class Turns:
             for turn in running:
                 await turn.over.wait()
 
-    async def end(self, thread_id: ThreadId) -> None:
+    async def end(self, thread_id: ThreadId, by: Actor | None = None) -> None:
         """Interrupts the turn that runs on a thread, if one does, and waits until its end is written."""
         loaded = self._threads.loaded.get(thread_id)
         if loaded is not None and (turn := loaded.turn) is not None:
+            turn.interrupted_for = by
             turn.scope.cancel()
             await turn.over.wait()
 
@@ -131,10 +134,10 @@ class Turns:
             changed = await self._threads.new_settings(loaded, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
             settings = settings or loaded.thread.state.settings
-            message = await self._message(command.content, 0, settings.cwd, command.client_id, command.meta)
+            message = await self._message(command.content, settings.cwd, command.client_id, command.meta, command.by)
             prompt = Prompt(message=message, output_schema=command.output_schema)
             await self._check_abilities(loaded, settings)
-            return await self._begin(loaded, prompt, before=changed, meta=command.meta)
+            return await self._begin(loaded, prompt, command.by, before=changed, meta=command.meta)
 
     @contextmanager
     def _claim(self, loaded: LoadedThread) -> Generator[None]:
@@ -150,27 +153,23 @@ class Turns:
             loaded.claimed = False
 
     async def _message(
-        self, content: tuple[UserInput, ...], step: int, cwd: str, client_id: str | None, meta: Json
+        self, content: tuple[UserInput, ...], cwd: str, client_id: str | None, meta: Json, by: Actor | None
     ) -> UserMessage:
         if not content:
             raise InvalidCommand("the input is empty")
-        return await attachments.user_message(
-            content,
-            self._threads.workspace,
-            item_id=ItemId(self._ids.new("item")),
-            step=step,
-            cwd=cwd,
-            client_id=client_id,
-            meta=meta,
+        item_id, workspace = ItemId(self._ids.new("item")), self._threads.workspace
+        message = await attachments.user_message(
+            content, workspace, item_id=item_id, step=0, cwd=cwd, client_id=client_id, meta=meta
         )
+        return replace(message, by=by)
 
     async def _begin(
-        self, loaded: LoadedThread, task: Task, *, before: Sequence[Event] = (), meta: Json = NOTHING
+        self, loaded: LoadedThread, task: Task, by: Actor | None, *, before: Sequence[Event] = (), meta: Json = NOTHING
     ) -> Turn:
         """Writes that the turn has started, then lets it run. The caller has claimed the thread."""
         turn = self._handle(loaded, TurnId(self._ids.new("turn")))
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
-        started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta)
+        started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta, by=by)
         events: list[Event] = [*before, *self._move(loaded, before), started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
@@ -325,6 +324,7 @@ class Turns:
                 f"turn {command.turn_id!r} is not running" if command.turn_id else "no turn is running on this thread"
             )
         if loaded.turn is not None:
+            loaded.turn.interrupted_for = loaded.turn.interrupted_for or command.by
             loaded.turn.scope.cancel()
         else:  # nothing runs it, so nothing else would ever end it
             await loaded.thread.emit(*endings(loaded.thread.state, STOPPED))
@@ -339,7 +339,7 @@ class Turns:
             return loaded.thread.state
         agent = await self._agent_with(loaded, "steer")
         cwd = loaded.thread.state.settings.cwd
-        message = await self._message(command.content, 0, cwd, command.client_id, command.meta)
+        message = await self._message(command.content, cwd, command.client_id, command.meta, command.by)
         message = replace(message, step=loaded.turn.step if loaded.turn is not None else 0)
         await agent.steer(message)
         now = loaded.thread.state.running
@@ -350,20 +350,20 @@ class Turns:
         )
         return loaded.thread.state
 
-    async def compact(self, thread_id: ThreadId) -> Turn:
-        loaded = await self._ready(thread_id)
+    async def compact(self, command: CompactThread) -> Turn:
+        loaded = await self._ready(command.thread_id)
         with self._claim(loaded):
             await self._agent_with(loaded, "compact")
-            return await self._begin(loaded, Compact())
+            return await self._begin(loaded, Compact(), command.by)
 
     async def review(self, command: StartReview) -> Turn:
         loaded = await self._ready(command.thread_id)
         content = review_prompt(command.target)
-        message = await self._message(content, 0, loaded.thread.state.settings.cwd, None, NOTHING)
+        message = await self._message(content, loaded.thread.state.settings.cwd, None, NOTHING, command.by)
         with self._claim(loaded):
             await self._agent_with(loaded, "review")
             await self._check_abilities(loaded, loaded.thread.state.settings)
-            return await self._begin(loaded, Review(target=command.target, message=message))
+            return await self._begin(loaded, Review(target=command.target, message=message), command.by)
 
     async def _agent_with(self, loaded: LoadedThread, ability: Ability) -> AgentThread:
         """Raises `InvalidCommand` for an agent that cannot do this."""
@@ -395,6 +395,7 @@ class Turns:
                     client_id=command.client_id,
                     output_schema=command.output_schema,
                     meta=command.meta,
+                    by=command.by,
                 )
             )
         if len(state.queue) >= QUEUE_LENGTH:
@@ -404,7 +405,11 @@ class Turns:
         prompt_id = PromptId(command.client_id or self._ids.new("prompt"))
         rearmed = [QueueHeld(held=False)] if state.queue_held else []
         queued = PromptQueued(
-            prompt_id=prompt_id, content=command.content, output_schema=command.output_schema, meta=command.meta
+            prompt_id=prompt_id,
+            content=command.content,
+            output_schema=command.output_schema,
+            meta=command.meta,
+            by=command.by,
         )
         await loaded.thread.emit(*rearmed, queued)
         waiting = loaded.thread.state.queue[-1]
@@ -420,20 +425,20 @@ class Turns:
         with self._claim(loaded):
             removed = PromptRemoved(prompt_id=prompt.id)
             try:
-                message = await self._message(prompt.content, 0, state.settings.cwd, prompt.id, prompt.meta)
+                message = await self._message(prompt.content, state.settings.cwd, prompt.id, prompt.meta, prompt.by)
                 task = Prompt(message=message, output_schema=prompt.output_schema)
                 await self._check_abilities(loaded, state.settings)
             except InvalidCommand as problem:  # a file it points at has gone since, or the agent is another
                 why = f"a queued prompt was dropped: {problem}"
                 await loaded.thread.emit(removed, Noticed(source="hames", name="prompt_dropped", message=why))
             else:
-                await self._begin(loaded, task, before=[removed], meta=prompt.meta)
+                await self._begin(loaded, task, prompt.by, before=[removed], meta=prompt.meta)
         await self._next(loaded)  # if that prompt was dropped, the one behind it starts
 
     async def drop(self, command: DropPrompt) -> ThreadState:
         loaded = await self._threads.writable(command.thread_id)
         if any(prompt.id == command.prompt_id for prompt in loaded.thread.state.queue):
-            await loaded.thread.emit(PromptRemoved(prompt_id=command.prompt_id))
+            await loaded.thread.emit(PromptRemoved(prompt_id=command.prompt_id, by=command.by))
         return loaded.thread.state
 
 

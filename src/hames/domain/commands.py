@@ -5,6 +5,7 @@ Every protocol decodes into these and nothing else crosses the engine's wall.
 
 from typing import Literal
 
+from hames.domain.actors import Actor
 from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
 from hames.domain.items import ImageInput, TextInput, UserInput
 from hames.domain.json import NOTHING, Json
@@ -13,7 +14,13 @@ from hames.domain.policy import Decision, SandboxPolicy
 from hames.domain.value import Value
 
 
-class CreateThread(Value):
+class ChangingCommand(Value, kw_only=True):
+    """A command that changes something. No protocol decodes `by`: whoever runs the connection adds it."""
+
+    by: Actor | None = None
+
+
+class CreateThread(ChangingCommand):
     title: str = ""
     overrides: Overrides = Overrides()
     meta: Json = NOTHING
@@ -39,14 +46,14 @@ class ReadThread(Value):
     thread_id: ThreadId
 
 
-class ResumeThread(Value):
+class ResumeThread(ChangingCommand):
     """Open a thread for work; overrides become its settings."""
 
     thread_id: ThreadId
     overrides: Overrides = Overrides()
 
 
-class StartTurn(Value):
+class StartTurn(ChangingCommand):
     """Refused while a turn runs; `SubmitPrompt` waits instead."""
 
     thread_id: ThreadId
@@ -58,7 +65,7 @@ class StartTurn(Value):
     meta: Json = NOTHING
 
 
-class SubmitPrompt(Value):
+class SubmitPrompt(ChangingCommand):
     """Start a turn now, or queue it behind the running one. The same `client_id` twice counts once."""
 
     thread_id: ThreadId
@@ -68,12 +75,12 @@ class SubmitPrompt(Value):
     meta: Json = NOTHING
 
 
-class DropPrompt(Value):
+class DropPrompt(ChangingCommand):
     thread_id: ThreadId
     prompt_id: PromptId
 
 
-class SteerTurn(Value):
+class SteerTurn(ChangingCommand):
     """Say something to the running turn; the model reads it before its next step."""
 
     thread_id: ThreadId
@@ -83,14 +90,14 @@ class SteerTurn(Value):
     meta: Json = NOTHING
 
 
-class InterruptTurn(Value):
+class InterruptTurn(ChangingCommand):
     """`turn_id` None: whichever runs."""
 
     thread_id: ThreadId
     turn_id: TurnId | None = None
 
 
-class ResolveApproval(Value):
+class ResolveApproval(ChangingCommand):
     """`content` is what a form asks for; one that does not fit is refused and leaves the question open."""
 
     approval_id: ApprovalId
@@ -99,7 +106,7 @@ class ResolveApproval(Value):
     content: Json = None
 
 
-class ForkThread(Value):
+class ForkThread(ChangingCommand):
     """A new thread with this one's history, up to `last_seq` or the end of `last_turn_id` (all of it by default)."""
 
     thread_id: ThreadId
@@ -110,24 +117,24 @@ class ForkThread(Value):
     ephemeral: bool = False
 
 
-class ArchiveThread(Value):
+class ArchiveThread(ChangingCommand):
     thread_id: ThreadId
     archived: bool = True
 
 
-class RenameThread(Value):
+class RenameThread(ChangingCommand):
     thread_id: ThreadId
     title: str
 
 
-class DeleteThread(Value):
+class DeleteThread(ChangingCommand):
     """Refused while a turn runs, unless `interrupt` says to end it first."""
 
     thread_id: ThreadId
     interrupt: bool = False
 
 
-class CompactThread(Value):
+class CompactThread(ChangingCommand):
     """Summarise what the model has seen so far, as a turn of its own."""
 
     thread_id: ThreadId
@@ -140,12 +147,12 @@ class ReviewTarget(Value):
     text: str = ""
 
 
-class StartReview(Value):
+class StartReview(ChangingCommand):
     thread_id: ThreadId
     target: ReviewTarget
 
 
-class ChangeSettings(Value):
+class ChangeSettings(ChangingCommand):
     thread_id: ThreadId
     overrides: Overrides
 
@@ -166,7 +173,7 @@ class PastTurn(Value):
     messages: tuple[PastMessage, ...] = ()
 
 
-class AddHistory(Value):
+class AddHistory(ChangingCommand):
     """Add turns that ran elsewhere, so that the model knows of them. Refused while a turn runs."""
 
     thread_id: ThreadId
@@ -192,7 +199,7 @@ class ReadContext(Value):
     thread_id: ThreadId
 
 
-class UndoTurn(Value):
+class UndoTurn(ChangingCommand):
     """Take back what a turn did to files, or (`redo`) do it again. Refused while a turn runs.
 
     `turn_id` None: the last turn that changed some. `later`: what every later turn of the thread did as well.
@@ -209,7 +216,7 @@ class UndoTurn(Value):
     preview: bool = False
 
 
-class RunProgram(Value):
+class RunProgram(ChangingCommand):
     """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
 
     argv: tuple[str, ...]

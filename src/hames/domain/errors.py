@@ -8,6 +8,7 @@
     - ThreadNotFound
     - TurnNotFound     no such turn, or none is running
     - ApprovalNotFound
+  · NotPermitted       the role of the token does not allow it
   · TurnBusy           the thread already runs a turn
   · QueueFull          too many prompts wait
   · ThreadInUse        another process writes this thread
@@ -81,6 +82,10 @@ class TurnNotFound(NotFound):
 
 class ApprovalNotFound(NotFound):
     pass
+
+
+class NotPermitted(HarnessError):
+    info = "Unauthorized"
 
 
 class TurnBusy(HarnessError):

@@ -9,6 +9,7 @@ with a higher number, or with an event this version does not know, is read-only.
 
 from typing import ClassVar, Literal
 
+from hames.domain.actors import Actor
 from hames.domain.approvals import Approval
 from hames.domain.errors import ErrorInfo
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
@@ -71,25 +72,29 @@ class ThreadCreated(_Event, tag="thread_created", kw_only=True):
     """What a client hung on it for itself. Here and elsewhere: carried, never looked into."""
     ephemeral: bool = False
     """Never listed, and deleted when its client leaves. It is in a log all the same, for as long as it exists."""
+    by: Actor | None = None
 
 
-class ThreadRenamed(_Event, tag="thread_renamed"):
+class ThreadRenamed(_Event, tag="thread_renamed", kw_only=True):
     policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     title: str
+    by: Actor | None = None
 
 
-class ThreadArchived(_Event, tag="thread_archived"):
+class ThreadArchived(_Event, tag="thread_archived", kw_only=True):
     """Put away, or taken out again."""
 
     policy: ClassVar = EventPolicy(synced="always", listed=True, forked=True)
     archived: bool
+    by: Actor | None = None
 
 
-class SettingsChanged(_Event, tag="settings_changed"):
+class SettingsChanged(_Event, tag="settings_changed", kw_only=True):
     policy: ClassVar = EventPolicy(synced="always", listed=True, forked=False)
     settings: Settings
     grants: tuple[Grant, ...] | None = None
     """All that is allowed for good from now on, where lines of the log were lost. None: it is not about that."""
+    by: Actor | None = None
 
 
 class TurnStarted(_Event, tag="turn_started", kw_only=True):
@@ -99,6 +104,7 @@ class TurnStarted(_Event, tag="turn_started", kw_only=True):
     output_schema: Json = NOTHING
     """The JSON Schema that the final answer has to match."""
     meta: Json = NOTHING
+    by: Actor | None = None
 
 
 class ItemStarted(_Event, tag="item_started"):
@@ -158,6 +164,7 @@ class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
     note: str = ""
     content: Json = None
     ended: ApprovalEnd = "answered"
+    by: Actor | None = None
 
     @property
     def how(self) -> ApprovalEnd:
@@ -182,13 +189,15 @@ class PromptQueued(_Event, tag="prompt_queued", kw_only=True):
     content: tuple[UserInput, ...]
     output_schema: Json = NOTHING
     meta: Json = NOTHING
+    by: Actor | None = None
 
 
-class PromptRemoved(_Event, tag="prompt_removed"):
+class PromptRemoved(_Event, tag="prompt_removed", kw_only=True):
     """It started, or was taken back."""
 
     policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     prompt_id: PromptId
+    by: Actor | None = None
 
 
 class QueueHeld(_Event, tag="queue_held"):
@@ -256,6 +265,8 @@ class TurnEnded(_Event, tag="turn_ended", kw_only=True):
     error: TurnError | None = None
     stop_reason: str = ""
     """Why the model stopped, in its own word: `end_turn`, `max_tokens`, …"""
+    by: Actor | None = None
+    """Who interrupted it, if anybody did."""
 
 
 Event = (

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from hames.domain.actors import Actor
 from hames.domain.ids import CallId, ItemId
 from hames.domain.json import NOTHING, Json
 from hames.domain.value import Value
@@ -101,6 +102,7 @@ class UserMessage(_Item, tag="user_message", kw_only=True):
     client_id: str | None = None
     """The name a client gave it, so that a submit that is sent twice counts once."""
     meta: Json = NOTHING
+    by: Actor | None = None
 
 
 class Citation(Value):

@@ -9,6 +9,7 @@ from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
+from hames.domain.actors import Actor
 from hames.domain.approvals import Approval, Elicit
 from hames.domain.authority import grants_after
 from hames.domain.commands import Standing, ThreadSummary
@@ -45,7 +46,7 @@ from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import OUTPUT_HEAD, Call, Compaction, Item, TextInput, UserInput, UserMessage, extended
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
-from hames.domain.policy import Grant
+from hames.domain.policy import Decision, Grant
 from hames.domain.project_notes import NoteFile
 from hames.domain.situation import Situation
 from hames.domain.usage import Usage
@@ -70,6 +71,14 @@ class AddedContext(Value):
     step: int
     position: int
     text: str
+
+
+class AnsweredApproval(Value):
+    """A question that was answered, and by whom if the log says so."""
+
+    item_id: ItemId
+    decision: Decision
+    by: Actor | None = None
 
 
 class Turn(Value):
@@ -98,6 +107,10 @@ class Turn(Value):
     """How often its process died and the turn was continued."""
     paused: bool = False
     """A server was stopped in good order while it ran, and it has not been continued since."""
+    by: Actor | None = None
+    ended_by: Actor | None = None
+    """Who interrupted it."""
+    answered: tuple[AnsweredApproval, ...] = ()
 
 
 class QueuedPrompt(Value):
@@ -105,6 +118,7 @@ class QueuedPrompt(Value):
     content: tuple[UserInput, ...]
     output_schema: Json = NOTHING
     meta: Json = NOTHING
+    by: Actor | None = None
 
 
 class Warned(Value):
@@ -230,6 +244,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 started_at_ms=record.at_ms,
                 output_schema=event.output_schema,
                 meta=event.meta,
+                by=event.by,
             )
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=(*state.turns, turn))
         case ItemStarted(item=item):
@@ -256,7 +271,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(_asked(state, approval), seq=record.seq, approvals=(*state.approvals, approval))
         case ApprovalResolved(approval_id=approval_id, grant=grant):
             return replace(
-                _unanswered(state, event),
+                _answered(_unanswered(state, event), event),
                 seq=record.seq,
                 approvals=tuple(a for a in state.approvals if a.id != approval_id),
                 grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
@@ -272,7 +287,11 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
         case PromptQueued():
             prompt = QueuedPrompt(
-                id=event.prompt_id, content=event.content, output_schema=event.output_schema, meta=event.meta
+                id=event.prompt_id,
+                content=event.content,
+                output_schema=event.output_schema,
+                meta=event.meta,
+                by=event.by,
             )
             return replace(state, seq=record.seq, queue=(*state.queue, prompt))
         case PromptRemoved(prompt_id=prompt_id):
@@ -299,6 +318,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                     error=event.error,
                     stop_reason=event.stop_reason,
                     ended_at_ms=record.at_ms,
+                    ended_by=event.by,
                 ),
             )
         case _ as never:
@@ -387,6 +407,15 @@ def _asked(state: ThreadState, approval: Approval) -> ThreadState:
     last = state.turns[-1]
     left = tuple(item_id for item_id in last.unanswered if item_id != approval.item_id)
     return replace(state, turns=(*state.turns[:-1], replace(last, unanswered=left)))
+
+
+def _answered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
+    """What the log of an earlier version does not say is not remembered either."""
+    if event.by is None or not state.turns or state.turns[-1].id != event.turn_id:
+        return state
+    last = state.turns[-1]
+    answer = AnsweredApproval(item_id=event.item_id, decision=event.decision, by=event.by)
+    return replace(state, turns=(*state.turns[:-1], replace(last, answered=(*last.answered, answer))))
 
 
 def _previewed(state: ThreadState, item: Item) -> ThreadState:

@@ -8,6 +8,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from hames.codecs.jsonrpc_peer import (
     INTERNAL_ERROR,
     JsonRpcPeer,
@@ -59,14 +61,38 @@ class Pending(NamedTuple):
     """What was carried out already, where the answer waits for the thread to be followed."""
 
 
+class _Named(msgspec.Struct, rename="camel"):
+    thread_id: str = ""
+
+
+class _Glance(msgspec.Struct):
+    """As much of a message as its order depends on."""
+
+    method: str = ""
+    params: _Named | None = None
+
+
+_GLANCE = msgspec.json.Decoder(_Glance)
+
+
 class RpcSession(Session):
+    reads: frozenset[str] = frozenset()
+    """Methods that only look."""
+    urgent: frozenset[str] = frozenset()
+    """Methods that something waits for: interrupts and answers."""
+
     def __init__(self, rules: JsonRpcRules, methods: frozenset[str]) -> None:
         self._rpc = JsonRpcPeer(rules, methods)
         self._followed: set[ThreadId] = set()
         self._output: list[bytes] = []
-        self._unanswered = 0
+        self._batch = 0
+        """Requests of a batch that are not answered yet."""
+        self._beginning = False
+        """A request is being read: what is said now comes behind its answer."""
         self._held: list[bytes] = []
-        """Notifications that wait until every request of the batch is answered."""
+        """Notifications that wait until every request of the batch is answered, or the one that is being read."""
+        self._behind: dict[bytes, list[bytes]] = {}
+        """Notifications that wait for the answer to a single request, by its id."""
 
     # -- what a protocol says
 
@@ -87,12 +113,27 @@ class RpcSession(Session):
     # -- the session
 
     def receive(self, message: Line, _now: float) -> Sequence[Action]:
-        return [Defer(context=message)]
+        return [self._ordered(message)]
+
+    def _ordered(self, message: Line) -> Defer:
+        """Whether it may overtake. Nothing else is decided by this look."""
+        try:
+            seen = _GLANCE.decode(message) if isinstance(message, bytes) else _Glance()
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # a batch, or what is refused later
+            return Defer(context=message, threads=None)
+        threads = frozenset({seen.params.thread_id}) if seen.params and seen.params.thread_id else frozenset[str]()
+        if seen.method in self.reads:
+            return Defer(context=message, urgency="read", threads=threads)
+        if seen.method in self.urgent or not seen.method:
+            return Defer(context=message, urgency="urgent", threads=threads)
+        return Defer(context=message, threads=threads)
 
     def resume(self, action: Defer, _now: float) -> Sequence[Action]:
         assert isinstance(action.context, bytes | TooLong)
         incoming = self._rpc.receive(action.context)
-        self._unanswered = sum(isinstance(one, JsonRpcRequest) for one in incoming)
+        requests = sum(isinstance(one, JsonRpcRequest) for one in incoming)
+        if requests > 1:
+            self._batch += requests
         actions: list[Action] = []
         for one in incoming:
             match one:
@@ -107,14 +148,20 @@ class RpcSession(Session):
         return actions
 
     def _begin(self, request: JsonRpcRequest) -> Sequence[Action]:
+        self._beginning = True
         try:
             return self.request(request)
         except HarnessError as error:
             self.refuse(request, error)
             return []
         except Exception as error:
-            self._add_answer(self._rpc.error(request, INTERNAL_ERROR, "internal error"))
+            self._add_answer(request, self._rpc.error(request, INTERNAL_ERROR, "internal error"))
             return [Crashed(error=error, method=request.method)]
+        finally:
+            self._beginning = False
+            if self._held and not self._batch:
+                self._behind.setdefault(request.id, []).extend(self._held)
+                self._held = []
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
         """A follow without a request is followed by a command that fails for the same reason, and is answered."""
@@ -147,26 +194,28 @@ class RpcSession(Session):
     # -- for protocols
 
     def answer(self, request: JsonRpcRequest, result: Json) -> None:
-        self._add_answer(self._rpc.result(request, result))
+        self._add_answer(request, self._rpc.result(request, result))
 
     def refuse(self, request: JsonRpcRequest, error: HarnessError) -> None:
-        self._add_answer(self._rpc.error(request, self.error_code(error), str(error)))
+        self._add_answer(request, self._rpc.error(request, self.error_code(error), str(error)))
 
-    def _add_answer(self, line: bytes) -> None:
+    def _add_answer(self, request: JsonRpcRequest, line: bytes) -> None:
         self._output.append(line)
-        self._unanswered -= 1
-        if not self._unanswered and self._held:
+        self._output += self._behind.pop(request.id, ())
+        if request.batch is not None and self._batch:
+            self._batch -= 1
+        if not self._batch and self._held:
             self._output += self._held
             self._held = []
 
     def say(self, messages: Sequence[Outgoing]) -> None:
-        lines = self._held if self._unanswered else self._output
+        lines = self._held if self._batch or self._beginning else self._output
         for message in messages:
             match message:
                 case Notify(method=method, params=params):
                     lines.append(self._rpc.notification(method, params))
                 case Ask(method=method, params=params, approval_id=approval_id):
-                    if not self._rpc.is_asking(approval_id):
+                    if self.can_answer and not self._rpc.is_asking(approval_id):
                         lines.append(self._rpc.ask(method, params, approval_id))
                 case Settled(approval_id=approval_id):
                     self._rpc.withdraw(approval_id)

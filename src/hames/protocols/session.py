@@ -4,7 +4,8 @@ A session turns messages into actions and changes into messages. It never awaits
 all its memory is in its fields. The connection runs its actions and sends its output. A session may rely on this:
 
 1. Actions run one after the other, in the order given; actions returned by `resume`, `done`, `followed` or `failed`
-   run next.
+   run next. A `Defer` that says so may overtake messages that take long and are not about the same thread, so a
+   session must bear the outcome of one message between two actions of another.
 2. The outcome of a command is reported (`done`) before any change that the command caused is told.
 3. After `followed(state)` come exactly the changes after `state`: no gap, no overlap, not even in a half-written delta.
 4. `tell` gets each thread's changes in order. Deltas may be joined; nothing else is ever joined or dropped.
@@ -15,7 +16,7 @@ all its memory is in its fields. The connection runs its actions and sends its o
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hames.codecs.lines import Line
 from hames.domain.commands import Command, ProgramEnded, ThreadPage
@@ -45,10 +46,20 @@ Outcome = (
 )
 
 
+Urgency = Literal["change", "read", "urgent"]
+"""`change`: in its order. `read`: only looks. `urgent`: an interrupt, or an answer that something waits for."""
+
+
 class Defer(Value):
-    """Come back with `resume` when every earlier action was carried out."""
+    """Come back with `resume` when every earlier action was carried out.
+
+    A read or something urgent waits only a moment for earlier messages, unless one of them changes the same thread.
+    """
 
     context: object
+    urgency: Urgency = "change"
+    threads: frozenset[str] | None = frozenset()
+    """The threads that the message is about, in the client's own words. None: nobody knows, so nothing overtakes it."""
 
 
 class Execute(Value):
@@ -125,6 +136,13 @@ ClientRequest = ReadClientFile | ClientToolCall
 
 class Session(Protocol):
     """`now` is monotonic seconds. Derive from it: what a protocol does not need has a default."""
+
+    protocol: str = ""
+    """Its name, for the log."""
+    client_name: str = ""
+    """What the client calls itself."""
+    can_answer: bool = True
+    """Set by the connection before anything else: whether the client may decide approvals."""
 
     def open(self, _now: float, /) -> Sequence[Action]:
         """The connection is there: what happens before the client says anything."""

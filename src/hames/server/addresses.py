@@ -19,8 +19,8 @@ def reachable(address: Address, port: int) -> tuple[str, ...]:
     if address.is_loopback:
         return ()
     if address.host not in ("0.0.0.0", "::"):
-        return (f"http://{host_text(address)}:{port}",)
-    return tuple(f"http://{found}:{port}" for found in _interface_addresses())
+        return (f"{address.scheme}://{host_text(address)}:{port}",)
+    return tuple(f"{address.scheme}://{found}:{port}" for found in _interface_addresses())
 
 
 def _interface_addresses() -> list[str]:

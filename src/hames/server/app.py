@@ -35,6 +35,7 @@ from hames.server.listener import Address, Listener, RunningServer
 from hames.server.service import Extras, Service
 from hames.server.slow_clients import WaitingOutbox, Writer
 from hames.server.websocket.socket import Scope
+from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
 
 
@@ -56,7 +57,7 @@ async def serving(
     engine: Engine, address: Address, extras: Extras, *, token: str | None = None
 ) -> AsyncGenerator[Server]:
     """A server for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
-    async with listener.opening(engine.clock, address, token) as opening:
+    async with listener.opening(engine.clock, address, token, extras.tokens_dir) as opening:
         knocker = await opening.stack.enter_async_context(unix.listening(extras.data_dir))
         tasks = await opening.tasks()
         offer = Offer(models=engine.models, listed=listed_models(engine.models, engine.agents))
@@ -80,7 +81,7 @@ async def serving(
         sync = sync_sockets(service)
         here = opening.guarded(_app(service, sync, sockets), service.metrics, compress=not address.is_loopback)
         here.on_stop = [sync.close, *(one.close for one in sockets.values()), fanout.close]
-        unix_server = unix.UnixServer(engine, extras.sessions)
+        unix_server = unix.UnixServer(engine, extras.sessions, opening.identities)
         _gauges(service, here, opening.doors, sockets, unix_server)
         service.uploads.sweep()
         tasks.start_soon(fanout.tick)
@@ -93,8 +94,8 @@ def _rpc_sockets(engine: Engine, make_session: Callable[[], Session]) -> Session
     async def open_session(_scope: Scope) -> Session:
         return make_session()
 
-    def connect(session: Session, writer: Writer, tasks: TaskGroup) -> Connection:
-        return Connection(engine, session, WaitingOutbox(writer), tasks)
+    def connect(session: Session, writer: Writer, tasks: TaskGroup, caller: Caller) -> Connection:
+        return Connection(engine, session, WaitingOutbox(writer), tasks, caller)
 
     return SessionSockets(open_session, connect, by_lines=True)
 

@@ -18,7 +18,9 @@ from hames.domain.state import Change, ThreadState
 from hames.protocols.broadcast import Encoder, ListEncoder
 from hames.protocols.session import Action, Close, Follow, FollowList, Session, Unfollow
 from hames.server.slow_clients import Payload, Subscriber, Writer
+from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
+from hames.stdio.message_order import Work
 
 log = logging.getLogger(__name__)
 
@@ -202,8 +204,10 @@ class Fanout:
         self._closed = False
         self._sent_before = 0
 
-    def connect(self, session: Session, writer: Writer, tasks: TaskGroup) -> "FollowerConnection":
-        return FollowerConnection(self._engine, session, writer, tasks, self)
+    def connect(
+        self, session: Session, writer: Writer, tasks: TaskGroup, caller: Caller | None = None
+    ) -> "FollowerConnection":
+        return FollowerConnection(self._engine, session, writer, tasks, self, caller=caller)
 
     async def open(self, thread_id: ThreadId, make_encoder: MakeEncoder) -> Channel:
         """The channel, counted as used: `release` it. Raises `HarnessError` when there is nothing to follow."""
@@ -280,17 +284,26 @@ class Fanout:
 class FollowerConnection(Connection):
     """A connection whose session may follow broadcasts."""
 
-    def __init__(self, engine: Engine, session: Session, writer: Writer, tasks: TaskGroup, fanout: Fanout) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        session: Session,
+        writer: Writer,
+        tasks: TaskGroup,
+        fanout: Fanout,
+        *,
+        caller: Caller | None = None,
+    ) -> None:
         self._subscriber = Subscriber(writer, engine.clock.monotonic())
         self._subscriber.restart = self._restart
-        super().__init__(engine, session, self._subscriber, tasks)
+        super().__init__(engine, session, self._subscriber, tasks, caller)
         self._fanout = fanout
         self._channels: dict[ThreadId, Channel] = {}
 
     async def _follow(self, action: Follow) -> Sequence[Action]:
         if action.encoder is None:
             return await super()._follow(action)
-        self._subscriber.can_answer = action.can_answer
+        self._subscriber.can_answer = action.can_answer and self._caller.can_answer
         channel = self._channels.get(action.thread_id)
         if channel is not None:
             channel.count_answers()
@@ -306,11 +319,11 @@ class FollowerConnection(Connection):
         channel.begin([self._subscriber])
         return ()
 
-    async def _run(self, actions: Sequence[Action]) -> None:
+    async def _run(self, actions: Sequence[Action], work: Work) -> None:
         for action in actions:
             if isinstance(action, Unfollow):
                 self._leave(action.thread_id)
-        await super()._run(actions)
+        await super()._run(actions, work)
 
     def _close(self, action: Close) -> None:
         super()._close(action)

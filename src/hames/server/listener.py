@@ -5,6 +5,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,7 +20,12 @@ from hames.observe.metrics import Metrics
 from hames.ports import Clock
 from hames.server.guard import peer
 from hames.server.guard.gate import Gate
-from hames.server.guard.middleware import Guard
+from hames.server.guard.identities import Identities
+from hames.server.guard.middleware import BURST, RATE_PER_SECOND, Guard
+from hames.server.guard.named_tokens import NamedTokens
+from hames.server.guard.proxies import read_proxies
+from hames.server.guard.rate_limit import Bucket
+from hames.server.guard.tls import Certificate
 from hames.server.guard.token import Keyring
 from hames.server.http.connection import Doors, guarded
 from hames.server.websocket.protocol import GuardedSocket
@@ -38,6 +44,15 @@ class Address(Value):
     """What else a `Host` header may say: the name that a proxy passes on, with its port if it has one."""
     origins: tuple[str, ...] = ()
     """Pages elsewhere that may use it: `https://example.com`."""
+    tls_cert: str = ""
+    tls_key: str = ""
+    """Files in PEM format. Without them it is plain HTTP."""
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks of reverse proxies whose `X-Forwarded-*` headers are believed."""
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls_cert else "http"
 
     @property
     def is_loopback(self) -> bool:
@@ -49,7 +64,13 @@ class Address(Value):
 
 
 def check(address: Address, token: str | None) -> None:
-    """Raises `Misconfigured` for an address that other machines reach while there is no token."""
+    """Raises `Misconfigured` for an address that other people reach while there is no token."""
+    if bool(address.tls_cert) != bool(address.tls_key):
+        raise Misconfigured("--tls-cert and --tls-key belong together: give both, or none")
+    if address.proxies and token is None:
+        raise Misconfigured(
+            "behind a proxy everybody looks like the proxy, so clients need a token; add --token, or set HAMES_TOKEN"
+        )
     if not address.is_loopback and token is None:
         raise Misconfigured(
             f"listening on {address.host!r} lets other machines connect, which needs a token; add --token, or set"
@@ -64,7 +85,7 @@ def gate_for(address: Address, port: int) -> Gate:
     hosts = {f"{name}:{port}" for name in names} | {name.lower() for name in address.names}
     return Gate(
         port=port,
-        hosts=frozenset(hosts | (names if port == 80 else set())),
+        hosts=frozenset(hosts | (names if port == (443 if address.tls_cert else 80) else set())),
         addresses=not address.is_loopback,
         origins=frozenset(origin.rstrip("/") for origin in address.origins),
     )
@@ -94,9 +115,11 @@ def bind(address: Address) -> socket.socket:
     return door
 
 
-def config(app: Any, doors: Doors, *, compress: bool) -> uvicorn.Config:
+def config(app: Any, doors: Doors, *, compress: bool, certificate: Certificate | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        ssl_context_factory=None if certificate is None else lambda _config, _default: certificate.context,
+        proxy_headers=False,  # uvicorn would believe everybody on this machine
         loop="asyncio",
         http=guarded(doors),
         ws=GuardedSocket,
@@ -165,13 +188,19 @@ class RunningServer:
 class Opening:
     """A server on its way up: the port is bound, and `listen` starts to take connections."""
 
-    def __init__(self, clock: Clock, address: Address, token: str | None, door: socket.socket) -> None:
+    def __init__(
+        self, clock: Clock, address: Address, token: str | None, door: socket.socket, tokens_dir: Path | None = None
+    ) -> None:
         self.stack = contextlib.AsyncExitStack()
         """Closed when the listener has ended, last entered first."""
         self.port = door.getsockname()[1]
-        self.url = f"http://{host_text(address)}:{self.port}"
-        self.keyring = Keyring(token, clock) if token is not None else None
+        self.url = f"{address.scheme}://{host_text(address)}:{self.port}"
+        self.certificate = Certificate(address.tls_cert, address.tls_key) if address.tls_cert else None
+        self._proxies = read_proxies(address.proxies)
+        tokens = NamedTokens(tokens_dir, clock) if tokens_dir is not None else None
+        self.keyring = Keyring(token, clock, tokens) if token is not None else None
         self.gate = gate_for(address, self.port)
+        self.identities = Identities(self.gate, self.keyring, tokens, clock)
         # Without a token the kernel says who may come in; with one, the token does.
         self.doors = Doors(peer.refusal if self.keyring is None else None)
         self._clock = clock
@@ -190,12 +219,24 @@ class Opening:
             self.stack.callback(engine.observers.remove, one)
 
     def guarded(self, app: Any, metrics: Metrics, *, compress: bool) -> Listener:
-        guard = Guard(app, gate=self.gate, keyring=self.keyring, metrics=metrics, clock=self._clock)
-        self._listener = Listener(config(guard, self.doors, compress=compress))
+        bucket = Bucket(self._clock, rate=RATE_PER_SECOND, burst=BURST)
+        guard = Guard(
+            app,
+            gate=self.gate,
+            keyring=self.keyring,
+            identities=self.identities,
+            metrics=metrics,
+            bucket=bucket,
+            proxies=self._proxies,
+        )
+        self._listener = Listener(config(guard, self.doors, compress=compress, certificate=self.certificate))
         return self._listener
 
     async def listen(self, tasks: TaskGroup) -> None:
         assert self._listener is not None
+        tasks.start_soon(self.identities.end_invalid)
+        if self.certificate is not None:
+            tasks.start_soon(self.certificate.watch, self._clock)
         tasks.start_soon(self._listener.run_on, self._door)
         await self._listener.ready.wait()
 
@@ -207,13 +248,18 @@ class Opening:
 
 
 @contextlib.asynccontextmanager
-async def opening(clock: Clock, address: Address, token: str | None) -> AsyncGenerator[Opening]:
-    """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
+async def opening(
+    clock: Clock, address: Address, token: str | None, tokens_dir: Path | None = None
+) -> AsyncGenerator[Opening]:
+    """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening.
+
+    `tokens_dir` is where named tokens are kept; None: there are none.
+    """
     check(address, token)
     door = bind(address)
     failure: Exception | None = None
     with contextlib.closing(door):
-        here = Opening(clock, address, token, door)
+        here = Opening(clock, address, token, door, tokens_dir)
         async with here.stack:
             try:
                 yield here

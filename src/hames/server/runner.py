@@ -42,9 +42,10 @@ from hames.server.api.streams import SessionStreams
 from hames.server.guard.middleware import RUN_BYTES
 from hames.server.http.reply import ALWAYS, reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, endpoint, openapi_description, routes
+from hames.server.http.routes import Endpoint, caller_of, endpoint, openapi_description, routes
 from hames.server.listener import Address, RunningServer
 from hames.server.slow_clients import WaitingOutbox, Writer
+from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
 
 
@@ -55,15 +56,17 @@ async def running(
     *,
     version: str,
     token: str | None = None,
+    tokens_dir: Path | None = None,
     asks: bool = True,
     starts_servers: bool = False,
 ) -> AsyncGenerator[RunningServer]:
     """A runner for as long as the block lasts. `asks`: whoever starts a run says whether it is asked.
     `starts_servers`: whoever starts a run may bring MCP servers, which run outside the sandbox.
+    `tokens_dir` has the named tokens.
 
     Raises `Misconfigured`.
     """
-    async with listener.opening(engine.clock, address, token) as opening:
+    async with listener.opening(engine.clock, address, token, tokens_dir) as opening:
         metrics = Metrics()
         opening.observe(engine, metrics.observe)
         api = RunnerApi(engine, metrics, version, asks=asks, starts_servers=starts_servers)
@@ -87,12 +90,12 @@ class RunnerApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            endpoint("POST /runs", self.run, body=RunRequest, media="text/event-stream"),
-            endpoint("POST /approvals/{id}", self.approve, body=ApprovalAnswer, answer=Ok),
-            endpoint("POST /steer", self.steer, body=SteerRequest, answer=Ok),
+            endpoint("POST /runs", self.run, needs="driver", body=RunRequest, media="text/event-stream"),
+            endpoint("POST /approvals/{id}", self.approve, needs="approver", body=ApprovalAnswer, answer=Ok),
+            endpoint("POST /steer", self.steer, needs="driver", body=SteerRequest, answer=Ok),
             endpoint("GET /threads/{thread}", self.known, answer=KnownThread),
             endpoint("GET /capabilities", self.capabilities, answer=Capabilities),
-            endpoint("GET /healthz", self.health, answer=Health),
+            endpoint("GET /healthz", self.health, needs="nothing", answer=Health),
             endpoint("GET /metrics", self.metrics, media="text/plain"),
             endpoint("GET /openapi.json", self.openapi),
         ]
@@ -101,7 +104,8 @@ class RunnerApi:
         """Run a prompt; the answer is the run's events (SSE). Closing it cancels the run."""
         given = inbound.decode_run(await read_body(request, RUN_BYTES))
         await self._check_limits(given)
-        engine, thread_id = self._engine, await self._thread(given.thread)
+        engine, caller = self._engine, caller_of(request)
+        thread_id = await self._thread(given.thread, caller)
         state = await engine.execute(ReadThread(thread_id=thread_id))
         assert isinstance(state, ThreadState)
         if state.running is not None:
@@ -109,14 +113,14 @@ class RunnerApi:
         defaults, selectors = engine.rules.defaults, tuple(engine.models.selectors())
         settings = inbound.overrides(given, state, defaults, selectors, asks=self._asks)
         for command in inbound.before(given, thread_id, settings):
-            await engine.execute(command)
+            await caller.execute(engine, command)
         start = inbound.start(given, thread_id, settings)
         return self.streams.response(RunnerSession(start, can_answer=given.approval_policy is not None))
 
     async def approve(self, request: Request) -> Response:
         """Answer a question of a run."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
-        await self._engine.execute(command)
+        await caller_of(request).execute(self._engine, command)
         return reply(Ok())
 
     async def steer(self, request: Request) -> Response:
@@ -125,7 +129,7 @@ class RunnerApi:
         thread_id = await self._find_thread(said.thread)
         if thread_id is None:
             raise ThreadNotFound(f"there is no thread {said.thread!r} here")
-        await self._engine.execute(inbound.steer_turn(said, thread_id))
+        await caller_of(request).execute(self._engine, inbound.steer_turn(said, thread_id))
         return reply(Ok())
 
     async def known(self, request: Request) -> Response:
@@ -175,15 +179,15 @@ class RunnerApi:
             if not wanted.is_relative_to(own):
                 raise InvalidCommand(f"the directory {given.cwd!r} is not inside the workspace of this runner")
 
-    def _connect(self, session: Session, writer: Writer, tasks: TaskGroup) -> Connection:
-        return Connection(self._engine, session, WaitingOutbox(writer, patience_s=math.inf), tasks)
+    def _connect(self, session: Session, writer: Writer, tasks: TaskGroup, caller: Caller) -> Connection:
+        return Connection(self._engine, session, WaitingOutbox(writer, patience_s=math.inf), tasks, caller)
 
-    async def _thread(self, named: str) -> ThreadId:
+    async def _thread(self, named: str, caller: Caller) -> ThreadId:
         """The conversation of that name, or a new one."""
         async with self._finding:
             if named and (found := await self._find_thread(named)) is not None:
                 return found
-            state = await self._engine.execute(CreateThread(title=named))
+            state = await caller.execute(self._engine, CreateThread(title=named))
             assert isinstance(state, ThreadState)
             return state.id
 

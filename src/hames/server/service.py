@@ -20,6 +20,7 @@ from hames.server.fanout import Fanout
 from hames.server.guard.gate import Gate
 from hames.server.guard.token import Keyring
 from hames.server.http.uploads import Uploads
+from hames.stdio.callers import Caller
 
 PAGE = 100
 
@@ -39,6 +40,8 @@ class Extras(Value):
     """Where threads are kept: the unix socket lies there."""
     uploads_dir: Path
     version: str
+    tokens_dir: Path | None = None
+    """Where named tokens are kept; None: there are none."""
     sessions: Mapping[str, Callable[[], Session]] = {}
     """By the name of their path and of their first line on the unix socket."""
     page: Path | None = None
@@ -85,13 +88,16 @@ class Service:
             if (cursor := page.next_cursor) is None:
                 return first
 
-    async def choose_thread(self, named: str | None) -> ThreadId:
-        """The thread a client means: the one it names, or the newest, or a new one where there is none."""
+    async def choose_thread(self, named: str | None, caller: Caller) -> ThreadId:
+        """The thread a client means: the one it names, or the newest, or a new one where there is none.
+
+        Raises `NotPermitted` for somebody who may not make one.
+        """
         if named:
             return ThreadId(named)
         async with self._creating:
             if (found := await self.newest_thread()) is not None:
                 return found
-            created = await self.engine.execute(CreateThread())
+            created = await caller.execute(self.engine, CreateThread())
             assert isinstance(created, ThreadState)
             return created.id

@@ -1,7 +1,8 @@
 """A socket in the data directory: programs of the same user speak to the running server without a port.
 
 A connection begins with one line that names its protocol, `bootstrap` or `flint`, and goes on exactly as that protocol
-does over stdio. Who may connect is decided by the directory, and asked of the kernel once more.
+does over stdio. Who may connect is decided by the directory, and asked of the kernel once more. A program that should
+be able to do less than this user can put a named token behind the name: `flint hames_…`.
 """
 
 import logging
@@ -10,7 +11,7 @@ import socket
 import stat
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import anyio
@@ -21,14 +22,16 @@ from hames.core.engine import Engine
 from hames.domain.errors import Misconfigured
 from hames.domain.guardrails import SOCKET
 from hames.protocols.session import Session
+from hames.server.guard.identities import Identities
 from hames.server.guard.namespaces import is_unix_peer_ours
 from hames.server.socket_path import short_path
+from hames.stdio.callers import Caller, local_user
 from hames.stdio.connection import Connection, read_lines
 
 log = logging.getLogger(__name__)
 
 NAME = SOCKET
-FIRST_LINE_BYTES = 64
+FIRST_LINE_BYTES = 128
 FIRST_LINE_SECONDS = 5.0
 OUTBOX_BYTES = 4 << 20
 LAST_WORDS_SECONDS = 1.0
@@ -36,9 +39,12 @@ REFUSED = b"this server takes only programs of the same user that run outside sa
 
 
 class UnixServer:
-    def __init__(self, engine: Engine, sessions: Mapping[str, Callable[[], Session]]) -> None:
+    def __init__(
+        self, engine: Engine, sessions: Mapping[str, Callable[[], Session]], identities: Identities | None = None
+    ) -> None:
         self._engine = engine
         self._sessions = sessions
+        self._identities = identities
         self.count = 0
 
     async def serve(self, listener: "MultiListener[SocketStream] | SocketListener") -> None:
@@ -61,22 +67,36 @@ class UnixServer:
             self.count -= 1
 
     async def _converse(self, stream: SocketStream) -> None:
-        name, rest = await _first_line(stream)
+        line, rest = await _first_line(stream)
+        name, _, token = line.partition(" ")
         make = self._sessions.get(name)
         if make is None:
             await stream.send(f"the first line names a protocol: {' or '.join(self._sessions)}\n".encode())
             return
+        caller = self._caller(name, token.strip())
+        if caller is None:
+            await stream.send(b"the token is not valid: it was revoked, or has expired\n")
+            return
         outbox = _StreamOutbox(stream)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(outbox.run)
-            connection = Connection(self._engine, make(), outbox, tasks)
+            connection = Connection(self._engine, make(), outbox, tasks, caller)
             try:
-                await connection.serve(read_lines(_chunks(rest, stream)))
+                with anyio.CancelScope() as valid, self._connected(caller, valid.cancel):
+                    await connection.serve(read_lines(_chunks(rest, stream)))
             finally:
                 await connection.finish()
             with anyio.move_on_after(LAST_WORDS_SECONDS):
                 await outbox.empty()
             tasks.cancel_scope.cancel()
+
+    def _caller(self, protocol: str, token: str) -> Caller | None:
+        if not token:
+            return Caller(local_user(protocol))
+        return self._identities.bearer(token, protocol) if self._identities is not None else None
+
+    def _connected(self, caller: Caller, drop: Callable[[], None]) -> AbstractContextManager[None]:
+        return self._identities.connected(caller, drop) if self._identities is not None else nullcontext()
 
 
 async def _first_line(stream: SocketStream) -> tuple[str, bytes]:

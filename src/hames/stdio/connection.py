@@ -1,6 +1,9 @@
 """The one driver of every session: carries out actions, follows threads, moves messages. It knows no protocol.
 
 * Messages are read while a command runs, so a client can answer what the command asks of it.
+* Messages are carried out in order. Reads, interrupts and answers wait only a moment for what came before them
+  (`stdio/message_order.py`), unless that changes the same thread: a slow command does not silence the connection.
+* While a message about a thread is carried out, this thread's changes wait: the answer comes before what it caused.
 * A client that does not read is not waited for. While its outbox is full we read nothing from it and take no changes;
   the engine joins deltas meanwhile and then cuts us off. With room again the client is told what it missed.
 * Clients hear how their turns ended even when the engine closes: changes are told by tasks of the caller's group,
@@ -19,6 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from hames.codecs.lines import Line, LineDecoder
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
+from hames.domain.commands import Command, ResolveApproval
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.ids import ThreadId
 from hames.domain.items import ToolResult
@@ -37,10 +41,14 @@ from hames.protocols.session import (
     Session,
     Unfollow,
 )
+from hames.stdio.callers import Caller, local_user
+from hames.stdio.message_order import MessageOrder, Work
 
 log = logging.getLogger(__name__)
 
-QUEUED_ACTIONS = 16
+QUEUED_ACTIONS = 64
+OVERTAKING = 64
+"""So many messages may be carried out beside the one whose turn it is."""
 CHANGES_AT_ONCE = 256
 CLOSING_SECONDS = 5.0
 
@@ -65,13 +73,17 @@ async def read_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[Line]:
 
 
 class Connection:
-    def __init__(self, engine: Engine, session: Session, outbox: Outbox, tasks: TaskGroup) -> None:
+    def __init__(
+        self, engine: Engine, session: Session, outbox: Outbox, tasks: TaskGroup, caller: Caller | None = None
+    ) -> None:
+        """`caller` is who the client is, as far as the connection knows. None: whoever runs this process."""
         self.closing: Close | None = None
         """Why the session ended the connection, if it did."""
         self._engine = engine
         self._session = session
         self._outbox = outbox
         self._tasks = tasks
+        self._caller = caller or Caller(local_user(session.protocol or "stdio"))
         self._now = engine.clock.monotonic
         self._watchers: dict[ThreadId, Watcher] = {}
         """By followed thread. `watcher.state` is the state that the client was told last."""
@@ -80,14 +92,13 @@ class Connection:
         """The client says nothing more."""
         self._timer: float | None = None
         self._reading = anyio.CancelScope()
-        self._speaking = anyio.Lock(fast_acquire=True)
-        """Held from a command to its answer: what happens on followed threads is told after it."""
+        self._order = MessageOrder()
+        self._places = anyio.Semaphore(OVERTAKING)
+        session.can_answer = self._caller.can_answer
 
     async def open(self) -> None:
         """What the session does before the client says anything."""
-        async with self._speaking:
-            await self._run(self._session.open(self._now()))
-            self._flush()
+        await self._do(Work(), self._session.open(self._now()))
 
     async def serve(self, messages: AsyncIterable[Line], *, answered: bytes = b"") -> None:
         """Returns when no more messages come, or the session closes, and every action was carried out.
@@ -102,14 +113,14 @@ class Connection:
 
     async def _serve(self, messages: AsyncIterable[Line], answered: bytes) -> None:
         if answered:
-            await self._run(self._session.receive(answered, self._now()))
+            await self._run(self._session.receive(answered, self._now()), Work())
             self._session.take_output()
-        actions: MemoryObjectSendStream[Action] | None = None
+        queue: MemoryObjectSendStream[Work] | None = None
         finished: anyio.Event | None = None
         with self._reading:
             async for message in messages:
-                if actions is None:  # most clients of a broadcast never say anything
-                    actions, todo = anyio.create_memory_object_stream[Action](QUEUED_ACTIONS)
+                if queue is None:  # most clients of a broadcast never say anything
+                    queue, todo = anyio.create_memory_object_stream[Work](QUEUED_ACTIONS)
                     finished = anyio.Event()
                     self._tasks.start_soon(self._work, todo, finished)
                 await self._outbox.room()
@@ -117,11 +128,26 @@ class Connection:
                     if isinstance(action, ClientReply):
                         self._reply(action)  # at once: the command that runs may be waiting for it
                     else:
-                        await actions.send(action)
+                        await self._enqueue(Work(action), queue)
                 self._flush()
-        if actions is not None and finished is not None:
-            actions.close()
+        if queue is not None and finished is not None:
+            queue.close()
             await finished.wait()
+            for work in self._order.unfinished:
+                await work.finished.wait()
+
+    async def _enqueue(self, work: Work, queue: MemoryObjectSendStream[Work]) -> None:
+        if work.overtakes and self._order.unfinished:
+            await self._places.acquire()
+            self._order.add(work)
+            self._tasks.start_soon(self._overtake, work)
+            return
+        self._order.add(work)
+        try:
+            await queue.send(work)
+        except BaseException:
+            self._order.finish(work)
+            raise
 
     def _give_up(self) -> None:
         for request_id in list(self._asked):
@@ -142,7 +168,8 @@ class Connection:
                 self._session.withdraw(request_id)
 
     def tool_rank(self, thread_id: ThreadId) -> int:
-        return 0 if self._gone else self._session.tool_rank(thread_id)
+        """A client that may change nothing carries out no tools either."""
+        return 0 if self._gone or not self._caller.access.may("driver") else self._session.tool_rank(thread_id)
 
     async def call_tool(self, call: ClientToolCall) -> ToolResult:
         reply = await self.ask(f"call_{call.item_id}", call, math.inf)
@@ -163,7 +190,7 @@ class Connection:
         self.close()
         if commands := self._session.closed():
             with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-                await self._run(commands)
+                await self._run(commands, Work())
 
     def end(self, why: str) -> None:
         """Ends every followed thread, as if it told nothing more."""
@@ -172,22 +199,50 @@ class Connection:
 
     # -- actions
 
-    async def _work(self, todo: MemoryObjectReceiveStream[Action], finished: anyio.Event) -> None:
+    async def _work(self, todo: MemoryObjectReceiveStream[Work], finished: anyio.Event) -> None:
         try:
-            async for action in todo:
-                async with self._speaking:
-                    if self.closing is None:
-                        await self._run([action])
-                        self._flush()
+            async for work in todo:
+                await self._order.wait_for_earlier(work)
+                await self._do(work, work.actions)
+                if self._order.has_waiting_changes:  # changes that waited for this are told before the next message
+                    await anyio.lowlevel.checkpoint()
         finally:
             todo.close()
             finished.set()
+            for work in self._order.unfinished:
+                if not work.overtakes:
+                    self._order.finish(work)
 
-    async def _run(self, actions: Sequence[Action]) -> None:
+    async def _overtake(self, work: Work) -> None:
+        try:
+            await self._order.wait_for_earlier(work)
+            await self._do(work, work.actions)
+        finally:
+            self._order.finish(work)
+            self._places.release()
+
+    async def _do(self, work: Work, actions: Sequence[Action]) -> None:
+        try:
+            if self.closing is None:
+                await self._run(actions, work)
+                self._flush()
+        finally:
+            self._order.finish(work)
+
+    def _thread_of(self, command: Command) -> ThreadId | None:
+        """The thread whose changes wait for the answer to a command. A question belongs to a thread, too."""
+        if not isinstance(command, ResolveApproval):
+            return getattr(command, "thread_id", None)
+        for thread_id, watcher in self._watchers.items():
+            if any(approval.id == command.approval_id for approval in watcher.state.approvals):
+                return thread_id
+        return None
+
+    async def _run(self, actions: Sequence[Action], work: Work) -> None:
         for action in actions:
             match action:
                 case Execute() | Follow() | FollowList() | Defer():
-                    await self._run(await self._carry_out(action))
+                    await self._run(await self._carry_out(action, work), work)
                 case Unfollow(thread_id=thread_id):
                     if watcher := self._watchers.pop(thread_id, None):
                         watcher.close()
@@ -203,14 +258,17 @@ class Connection:
         self.closing = self.closing or action
         self._reading.cancel()
 
-    async def _carry_out(self, action: Execute | Follow | FollowList | Defer) -> Sequence[Action]:
+    async def _carry_out(self, action: Execute | Follow | FollowList | Defer, work: Work) -> Sequence[Action]:
         try:
             match action:
                 case Defer():
                     return self._session.resume(action, self._now())
                 case Execute(command=command):
-                    return self._session.done(action, await self._engine.execute(command))
-                case Follow():
+                    self._order.hold(self._thread_of(command), work)
+                    outcome = await self._caller.execute(self._engine, command, client=self._session.client_name)
+                    return self._session.done(action, outcome)
+                case Follow(thread_id=thread_id):
+                    self._order.hold(thread_id, work)
                     return await self._follow(action)
                 case FollowList():
                     return self._follow_list(action)
@@ -228,8 +286,13 @@ class Connection:
             self._lose(thread_id, "the thread was closed")
             watcher = None
         if watcher is None:
-            watcher = await self._engine.follow(thread_id, answers=action.can_answer)
-            self._start(watcher)
+            answers = action.can_answer and self._caller.can_answer
+            watcher = await self._engine.follow(thread_id, answers=answers)
+            if (other := self._watchers.get(thread_id)) is not None:  # another message followed it meanwhile
+                watcher.close()
+                watcher = other
+            else:
+                self._start(watcher)
         state = watcher.state
         begin = blank(thread_id, foreign=state.foreign)
         history = await self._engine.changes_between(begin, state) if action.replay else ()
@@ -255,24 +318,33 @@ class Connection:
         while changes := await watcher.next():
             for first in range(0, len(changes), CHANGES_AT_ONCE):
                 await self._outbox.room()
-                async with self._speaking:
-                    if self._watchers.get(thread_id) is not watcher:
-                        return
-                    self._tell(watcher, changes[first : first + CHANGES_AT_ONCE])
+                await self._order.until_released(thread_id)
+                if self._watchers.get(thread_id) is not watcher:
+                    return
+                self._tell(watcher, changes[first : first + CHANGES_AT_ONCE])
         if watcher.cut_off:
             log.warning("client.slow", extra={"thread_id": thread_id, "why": watcher.cut_off})
             await self._outbox.room()
-        async with self._speaking:
-            if self._watchers.get(thread_id) is watcher:
+        await self._order.until_released(thread_id)
+        if self._watchers.get(thread_id) is watcher:
+            work = Work()
+            self._order.hold(thread_id, work)
+            try:
                 await self._go_on(watcher)
                 self._flush()
+            finally:
+                self._order.finish(work)
 
     async def _go_on(self, watcher: Watcher) -> None:
         """After the watcher has ended: catch up if it was cut off; otherwise the thread was closed."""
         why = "the thread was closed"
         if watcher.cut_off:
             try:
-                self._start(await self._engine.follow(watcher.state.id, since=watcher.state, answers=watcher.answers))
+                found = await self._engine.follow(watcher.state.id, since=watcher.state, answers=watcher.answers)
+                if self._watchers.get(watcher.state.id) is watcher:
+                    self._start(found)
+                else:  # a message followed it again, or left it
+                    found.close()
                 return
             except HarnessError as error:
                 why = str(error)
@@ -308,6 +380,4 @@ class Connection:
         await self._engine.clock.sleep(max(0.0, deadline - self._now()))
         if self._timer == deadline:
             self._timer = None
-        async with self._speaking:
-            await self._run(self._session.expire(self._now()))
-            self._flush()
+        await self._do(Work(), self._session.expire(self._now()))

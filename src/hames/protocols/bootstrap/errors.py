@@ -11,6 +11,7 @@ CODES: dict[type[errors.HarnessError], int] = {
     errors.ThreadInUse: -32002,  # busy too, in another process
     errors.TurnNotFound: -32003,
     errors.ApprovalNotFound: -32004,
+    errors.NotPermitted: -32010,
 }
 
 

@@ -34,12 +34,14 @@ PICTURE_URLS = ("https://", "http://", "data:image/")
 class Initialize(Value):
     """The handshake. It is answered without the engine."""
 
+    client: str = ""
+
 
 def decode(method: str, params: Params) -> Command | Initialize:
     match method:
         case "initialize":
-            _read(params, messages.InitializeParams)
-            return Initialize()
+            info = _read(params, messages.InitializeParams).client_info
+            return Initialize(client="" if info is UNSET else info.name)
         case "thread.create":
             return _create(_read(params, messages.ThreadCreateParams))
         case "thread.list":

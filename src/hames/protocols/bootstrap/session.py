@@ -20,12 +20,17 @@ METHODS = frozenset(messages.REQUESTS)
 
 
 class BootstrapSession(RpcSession):
+    protocol = "bootstrap"
+    reads = frozenset({"thread.list", "thread.get"})
+    urgent = frozenset({"turn.cancel", "approval.respond"})
+
     def __init__(self) -> None:
         super().__init__(RULES, METHODS)
 
     def request(self, request: JsonRpcRequest) -> Sequence[Action]:
         match inbound.decode(request.method, request.params):
-            case inbound.Initialize():
+            case inbound.Initialize(client=client):
+                self.client_name = client
                 self.answer(request, greeting.RESULT)
                 return []
             case ReadThread(thread_id=thread_id):

@@ -163,6 +163,8 @@ class FlintDialect:
             started_at=turn.started_at_ms // 1000,
             completed_at=None if turn.ended_at_ms is None else turn.ended_at_ms // 1000,
             duration_ms=None if turn.ended_at_ms is None else max(0, turn.ended_at_ms - turn.started_at_ms),
+            interrupted_by=turn.ended_by or UNSET,
+            answers=parts.answers(turn),
             meta=turn.meta,
         )
 
@@ -181,8 +183,9 @@ class FlintDialect:
     def item(self, item: Item) -> Json:
         match item:
             case domain.UserMessage():
+                content, by = self.inputs(item.content), item.by or UNSET
                 return wire.UserMessageItem(
-                    id=item.id, content=self.inputs(item.content), client_id=item.client_id, meta=item.meta
+                    id=item.id, content=content, client_id=item.client_id, by=by, meta=item.meta
                 )
             case domain.AgentMessage():
                 return wire.AgentMessageItem(id=item.id, text=item.text, citations=parts.citations(item))

@@ -15,6 +15,7 @@ FLINT: dict[type[errors.HarnessError], int] = {
     errors.TurnBusy: -32002,
     errors.ThreadInUse: -32002,  # busy too, in another process
     errors.TurnNotFound: -32003,
+    errors.NotPermitted: -32010,
 }
 
 CODEX: dict[type[errors.HarnessError], int] = {
@@ -27,6 +28,7 @@ CODEX: dict[type[errors.HarnessError], int] = {
     errors.ThreadReadOnly: -32600,
     errors.QueueFull: -32600,
     errors.Misconfigured: -32600,
+    errors.NotPermitted: -32600,
 }
 
 

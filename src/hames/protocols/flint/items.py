@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import UNSET
 
+from hames.domain.actors import Actor
 from hames.domain.json import Json
 from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, Wire
 
@@ -41,6 +42,8 @@ class UserMessageItem(Wire, tag_field="type", tag="userMessage"):
     id: str
     content: list[UserInput]
     client_id: str | None = None
+    by: Actor | Maybe = UNSET
+    """Who wrote it, and from where. An addition to the specification."""
 
 
 class CitationMember(Wire):

@@ -18,7 +18,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.domain.processes import ProcessList, ProcessStatus
 from hames.domain.servers import ServerList, ServerStatus
-from hames.domain.state import ThreadState
+from hames.domain.state import ThreadState, Turn
 from hames.domain.undo import UndoReport, undo_sentence
 from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
@@ -291,3 +291,13 @@ def context_answer(report: ContextReport) -> m.ThreadContext:
     return m.ThreadContext(
         tokens=report.tokens, limit=report.limit, window=report.window, parts=parts, shortened=shortened
     )
+
+
+def answers(turn: Turn) -> list[m.AnsweredApproval] | Maybe:
+    """Who answered what was asked in a turn."""
+    found = [
+        m.AnsweredApproval(item_id=one.item_id, decision=one.decision, by=one.by)
+        for one in turn.answered
+        if one.by is not None
+    ]
+    return found or UNSET

@@ -44,7 +44,7 @@ from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.ports import ClientToolCall, Models
-from hames.protocols.flint import elicitation, greeting, inbound, outbound
+from hames.protocols.flint import elicitation, greeting, inbound, method_order, outbound
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.client import tools as client_tools
 from hames.protocols.flint.client.calls import ToolCalls
@@ -78,6 +78,8 @@ METHODS = frozenset({*inbound.ROUTES, *FIXED, *PROGRAMS})
 
 
 class FlintSession(RpcSession):
+    protocol, reads, urgent = "flint", method_order.READS, method_order.URGENT
+
     def __init__(
         self, models: Models, defaults: Settings, *, home: str = "", codex: bool = False, policy_chosen: bool = True
     ) -> None:
@@ -98,8 +100,8 @@ class FlintSession(RpcSession):
         self._applied: dict[ThreadId, int] = {}
         self._last: ThreadState | None = None
         self._loaded: dict[ThreadId, None] = {}
-        self._just_followed: ThreadState | None = None
-        """Where the changes of the thread begin that was followed for the command that runs next."""
+        self._just_followed: dict[ThreadId, ThreadState] = {}
+        """Where the changes begin of a thread that was followed for the next command about it."""
         self._asked: dict[ApprovalId, _Asked] = {}
         self._ephemeral: list[ThreadId] = []
         self._warned: set[str] = set()
@@ -228,9 +230,8 @@ class FlintSession(RpcSession):
         if isinstance(opened, ThreadState):
             self._greet(opened, opens=True)
             self._tell_ignored(pending.request, command, opened)
-        elif self._just_followed is not None:
-            self._greet(self._just_followed)
-        self._just_followed = None
+        elif (followed := self._just_followed.pop(getattr(command, "thread_id", ThreadId("")), None)) is not None:
+            self._greet(followed)
         return []
 
     def followed(self, action: Follow, state: ThreadState, history: Sequence[Change], now: float) -> Sequence[Action]:  # noqa: ARG002
@@ -240,14 +241,14 @@ class FlintSession(RpcSession):
             self._greet(state, opens=True)
             self._tell_ignored(pending.request, pending.command, state)
         else:
-            self._just_followed = state
+            self._just_followed[state.id] = state
         return []
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
         if isinstance(action, Execute):
             if self._dialect.steers and (instead := steering_instead(action, error)):
                 return instead
-            self._just_followed = None
+            self._just_followed.pop(getattr(action.command, "thread_id", ThreadId("")), None)
         return super().failed(action, error)
 
     def closed(self) -> Sequence[Action]:
@@ -314,7 +315,8 @@ class FlintSession(RpcSession):
     # -- the session
 
     def _initialize(self, params: m.InitializeParams, capabilities: Json) -> Json:
-        if greeting.is_codex(params.client_info.name, capabilities):
+        self.client_name = params.client_info.name
+        if greeting.is_codex(self.client_name, capabilities):
             self._speak_codex()
         if params.capabilities is not None:
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())

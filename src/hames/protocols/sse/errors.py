@@ -7,6 +7,7 @@ STATUS: dict[type[errors.HarnessError], int] = {
     errors.HarnessError: 500,
     errors.InvalidCommand: 400,
     errors.NotFound: 404,
+    errors.NotPermitted: 403,
     errors.TurnBusy: 409,
     errors.QueueFull: 409,
     errors.ThreadInUse: 409,

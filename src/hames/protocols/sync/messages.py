@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType, field
 
+from hames.domain.actors import Actor
 from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, FileUpdate, PlanEntry
@@ -50,6 +51,9 @@ class ToolCall(Value, rename="camel"):
     changes: tuple[FileUpdate, ...] = ()
     pictures: int = 0
     reason: str = ""
+    decision: Literal["", "once", "always", "reject", "void"] = ""
+    """What was answered when somebody was asked about it."""
+    decided_by: Actor | None = None
 
 
 class Message(Value, rename="camel"):
@@ -68,6 +72,8 @@ class Message(Value, rename="camel"):
     attachments: tuple[Attachment, ...] = ()
     citations: tuple[Citation, ...] = ()
     """The sources that `content` names."""
+    by: Actor | None = None
+    """Who wrote a prompt; of the message that a turn ends with: who interrupted it."""
 
 
 class ThreadHead(Value, rename="camel"):
@@ -131,6 +137,7 @@ class QueuedPrompt(Value):
     id: str
     prompt: str
     attachments: tuple[Attachment, ...] = ()
+    by: Actor | None = None
 
 
 class Settings(Value, rename="camel"):

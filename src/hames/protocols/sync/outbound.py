@@ -121,7 +121,8 @@ class Projector:
             return
         turn = after.turns[-1]
         earlier = before.turns[-1] if before.turns and before.turns[-1].id == turn.id else None
-        if earlier is not None and earlier.items is turn.items and earlier.status == turn.status:
+        same = earlier is not None and earlier.items is turn.items and earlier.answered is turn.answered
+        if same and earlier is not None and earlier.status == turn.status:
             return
         self._look_at(after, turn)
         self._units.clear()
@@ -223,6 +224,8 @@ def _is_unchanged(earlier: Turn, old: list[Draft], turn: Turn, drafts: list[Draf
     if not old[number].same(drafts[number]):
         return False
     if message_status(earlier, old, number) != message_status(turn, drafts, number):
+        return False
+    if earlier.answered is not turn.answered and drafts[number].tools:
         return False
     return earlier.status == turn.status or number != last_reply(drafts)
 

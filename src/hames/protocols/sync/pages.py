@@ -7,6 +7,7 @@ from hames.domain import events, items
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalEnd, ApprovalPolicy, SandboxPolicy
+from hames.domain.roles import Role
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.undo import PathLeftAlone, RestoredPath, UndoReport, undo_sentence
 from hames.domain.value import Value
@@ -156,6 +157,10 @@ class ServerStatus(Value, rename="camel"):
     """Whether `POST /links` can sign another browser in. Not on a server without a token: nobody signs in there."""
     max_steps: int = 0
     """How many model calls a turn may make."""
+    role: Role = "owner"
+    """What whoever asks may do here."""
+    user: str = ""
+    """The name of their token or account."""
 
 
 class NewThread(Instructions, rename="camel"):
@@ -258,6 +263,8 @@ def _message_ids(state: ThreadState) -> dict[ItemId, str]:
 def _mark(change: Change, names: dict[ItemId, str]) -> Mark:
     event = change.record.event
     kind, label = _event_label(event, change.after.settings.cwd)
+    if (by := getattr(event, "by", None)) is not None:
+        label = f"{label} · {by}"
     item_id = _item_of(event)
     return Mark(
         seq=change.record.seq,
@@ -364,7 +371,7 @@ def markdown(state: m.State) -> str:
     parts = [f"# {state.thread.title or state.thread.preview or state.thread.id}\n"]
     for shown in state.messages:
         if shown.role == "user":
-            parts.append(f"## You\n\n{shown.content}\n")
+            parts.append(f"## {f'Prompt by {shown.by}' if shown.by else 'You'}\n\n{shown.content}\n")
             continue
         if shown.reasoning:
             parts.append("> " + shown.reasoning.strip().replace("\n", "\n> ") + "\n")
@@ -380,6 +387,8 @@ def _tool_markdown(call: m.ToolCall) -> str:
     code = "" if call.exit_code is None else f", exit code {call.exit_code}"
     lines = [f"### {call.title.strip() or call.name} ({call.outcome}{code})\n"]
     lines += [_code_block(change.diff, "diff") for change in call.changes]
+    if call.decision and call.decided_by:
+        lines.append(f"*{call.decision}: {call.decided_by}*\n")
     if call.reason and call.reason not in call.output:
         lines.append(f"{call.reason}\n")
     if call.output.strip():

@@ -48,20 +48,25 @@ class SyncSession(Session):
             self._output.append(LIST_CHANGED)
 
     def receive(self, message: Line, _now: float) -> Sequence[Action]:
-        return [Defer(context=message)]
+        try:
+            given = decode(message if isinstance(message, bytes) else b"")
+        except Refused as why:
+            return [Defer(context=why)]
+        if given and all(isinstance(command, m.Approve) for command in given):
+            return [Defer(context=given, urgency="urgent")]
+        return [Defer(context=given, threads=frozenset({self._thread_id}))]
 
     def resume(self, action: Defer, _now: float) -> Sequence[Action]:
-        if isinstance(action.context, m.SyncCommand):
-            return self._command(action.context)
-        try:
-            given = decode(action.context if isinstance(action.context, bytes) else b"")
-        except Refused as why:
+        if isinstance(why := action.context, Refused):
             self._bad += 1
             self._refuse(str(why), why.submit_id)
             too_many = Close(code=POLICY, reason="too many invalid messages")
             return [too_many] if self._bad > BAD_MESSAGES else ()
-        self._bad = 0
-        return [Defer(context=command) for command in given]
+        if isinstance(action.context, list):
+            self._bad = 0
+            return [Defer(context=command) for command in action.context]
+        assert isinstance(action.context, m.SyncCommand)
+        return self._command(action.context)
 
     def _command(self, given: m.SyncCommand) -> Sequence[Action]:
         follow: list[Action] = []

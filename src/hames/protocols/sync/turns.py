@@ -6,11 +6,13 @@ a new message. It is pending until its first word.
 
 import re
 
+from msgspec.structs import replace
+
 from hames.domain import items
 from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
 from hames.protocols.describe import prompt_text
-from hames.protocols.sync.messages import Attachment, Message, MessageStatus
+from hames.protocols.sync.messages import Attachment, Message, MessageStatus, ToolCall
 from hames.protocols.sync.tools import Shown, tool_call
 
 _UPLOAD = re.compile(r"up_[0-9a-f]{32}")
@@ -112,7 +114,7 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         role="assistant",
         content=draft.text.text if draft.text else "",
         status=message_status(turn, drafts, number),
-        tool_calls=tuple(tool_call(item, cwd, asked_in_vain=item.id in turn.unanswered) for item in draft.tools),
+        tool_calls=tuple(_tool_call(item, turn, cwd) for item in draft.tools),
         created_at=turn.started_at_ms,
         turn_id=turn.id,
         reasoning=reasoning_text(draft.reasoning) if draft.reasoning else "",
@@ -120,7 +122,14 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         stop_reason=stop_reason(turn) if ends else "",
         error=error,
         citations=draft.text.citations if draft.text else (),
+        by=turn.ended_by if ends else None,
     )
+
+
+def _tool_call(item: Shown, turn: Turn, cwd: str) -> ToolCall:
+    shown = tool_call(item, cwd, asked_in_vain=item.id in turn.unanswered)
+    answer = next((one for one in turn.answered if one.item_id == item.id), None)
+    return shown if answer is None else replace(shown, decision=answer.decision, decided_by=answer.by)
 
 
 def reasoning_text(item: items.Reasoning) -> str:
@@ -189,4 +198,5 @@ def _user_message(item: items.UserMessage, turn: Turn, thread_id: ThreadId) -> M
         created_at=turn.started_at_ms,
         turn_id=turn.id,
         attachments=attachments(item.content, f"/threads/{thread_id}/images/{name}"),
+        by=item.by,
     )

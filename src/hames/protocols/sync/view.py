@@ -179,7 +179,9 @@ def usage_of(state: ThreadState, offer: Offer) -> m.Usage:
 
 def queue_of(state: ThreadState) -> tuple[m.QueuedPrompt, ...]:
     return tuple(
-        m.QueuedPrompt(id=prompt.id, prompt=prompt_text(prompt.content), attachments=attachments(prompt.content))
+        m.QueuedPrompt(
+            id=prompt.id, prompt=prompt_text(prompt.content), attachments=attachments(prompt.content), by=prompt.by
+        )
         for prompt in state.queue
     )
 

@@ -99,8 +99,8 @@ class Page:
         answer = RedirectResponse("/", 303, HEADERS)
         if keyring is None or has_signed_in(request, self._service, keyring):
             return answer
-        if keyring.take_link(word):
-            set_cookie(answer, self._service, keyring, request)
+        if (cookie := keyring.take_link(word)) is not None:
+            set_cookie(answer, self._service, cookie, request)
             return answer
         page = self._files.get("index.html")
         headers = {**HEADERS, "Cache-Control": "no-store"}

@@ -11,7 +11,7 @@ from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
 from hames.server.http.reply import HttpRefusal, reply
 from hames.server.http.request_body import read_json
-from hames.server.http.routes import Endpoint, endpoint
+from hames.server.http.routes import Endpoint, caller_of, endpoint
 from hames.server.service import Service
 
 COOKIE_SECONDS = 30 * 24 * 3600
@@ -58,14 +58,15 @@ class SignInApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            endpoint("POST /links", self.link, body=Nothing, answer=Link, code=201),
-            endpoint(f"POST {SIGN_IN}", self.sign_in, body=Code, answer=SignedIn),
+            endpoint("POST /links", self.link, needs="driver", body=Nothing, answer=Link, code=201),
+            endpoint(f"POST {SIGN_IN}", self.sign_in, needs="nothing", body=Code, answer=SignedIn),
         ]
 
     async def link(self, request: Request) -> Response:
-        """A link and a code, one of which signs in one more browser."""
+        """A link and a code, one of which signs in one more browser, with the same role."""
         await read_json(request, Nothing)
-        made = self._keyring().invite()
+        caller = caller_of(request)
+        made = self._keyring().invite(caller.access.actor.name if caller.access.role != "owner" else "")
         return reply(
             Link(
                 path=f"/?token={made.word}",
@@ -82,10 +83,11 @@ class SignInApi:
         given = await read_json(request, Code)
         if not self._tries.take():
             raise HttpRefusal(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
-        if not keyring.take_code(given.code):
+        cookie = keyring.take_code(given.code)
+        if cookie is None:
             raise HttpRefusal(401, WRONG, "Unauthorized")
         answer = reply(SignedIn())
-        set_cookie(answer, self._service, keyring, request)
+        set_cookie(answer, self._service, cookie, request)
         return answer
 
     def _keyring(self) -> Keyring:
@@ -94,10 +96,10 @@ class SignInApi:
         return self._service.keyring
 
 
-def set_cookie(answer: Response, service: Service, keyring: Keyring, request: Request) -> None:
+def set_cookie(answer: Response, service: Service, cookie: str, request: Request) -> None:
     answer.set_cookie(
         cookie_name(service.gate),
-        keyring.cookie,
+        cookie,
         max_age=COOKIE_SECONDS,
         httponly=True,
         secure=request.url.scheme == "https",

@@ -6,17 +6,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 from anyio.abc import TaskGroup
 
-from hames.domain.errors import HarnessError
+from hames.domain.errors import HarnessError, NotPermitted
 from hames.protocols.session import Session
+from hames.server.guard.identities import CALLER
 from hames.server.slow_clients import Writer
 from hames.server.websocket.socket import BROKEN, RESTARTS, Receive, Scope, Send, Socket
+from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection, read_lines
 
 log = logging.getLogger(__name__)
 
 REASON_CHARS = 100
 
-Connect = Callable[[Session, Writer, TaskGroup], Connection]
+NOT_PERMITTED = 4403
+
+Connect = Callable[[Session, Writer, TaskGroup, Caller], Connection]
 
 
 class SessionSockets:
@@ -44,7 +48,9 @@ class SessionSockets:
             return
         self._open.add(socket)
         try:
-            await self._serve(socket, await self._open_session(scope))
+            await self._serve(socket, await self._open_session(scope), scope[CALLER])
+        except NotPermitted as error:
+            socket.close(NOT_PERMITTED, str(error)[:REASON_CHARS])
         except HarnessError as error:
             socket.close(RESTARTS, str(error)[:REASON_CHARS])
         except Exception:
@@ -54,9 +60,9 @@ class SessionSockets:
         finally:
             self._open.discard(socket)
 
-    async def _serve(self, socket: Socket, session: Session) -> None:
+    async def _serve(self, socket: Socket, session: Session, caller: Caller) -> None:
         async with anyio.create_task_group() as tasks:
-            connection = self._connect(session, socket.writer, tasks)
+            connection = self._connect(session, socket.writer, tasks, caller)
             try:
                 await connection.open()
                 if connection.closing is None:

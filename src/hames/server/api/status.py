@@ -15,7 +15,7 @@ from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
 from hames.server.http.reply import ALWAYS, HttpRefusal, reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, endpoint, openapi_description
+from hames.server.http.routes import Endpoint, caller_of, endpoint, openapi_description
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
 
@@ -34,18 +34,18 @@ class StatusApi:
     def endpoints(self) -> list[Endpoint]:
         return [
             endpoint("GET /status", self.status, answer=p.ServerStatus),
-            endpoint("GET /healthz", self.health, answer=Health),
-            endpoint("GET /readyz", self.ready, answer=Health),
+            endpoint("GET /healthz", self.health, needs="nothing", answer=Health),
+            endpoint("GET /readyz", self.ready, needs="nothing", answer=Health),
             endpoint("GET /metrics", self.metrics, media="text/plain"),
             endpoint("GET /openapi.json", self.openapi),
             endpoint("GET /files", self.files, answer=p.FileHits, query=("thread", "query", "limit")),
-            endpoint("POST /uploads", self.upload, answer=p.Upload, code=201, query=("name",)),
+            endpoint("POST /uploads", self.upload, needs="driver", answer=p.Upload, code=201, query=("name",)),
             endpoint("GET /uploads/{id}", self.uploaded, media="image/png"),
         ]
 
-    async def status(self, _request: Request) -> Response:
-        """Version, models and sandbox of this server."""
-        service = self._service
+    async def status(self, request: Request) -> Response:
+        """Version, models and sandbox of this server, and what whoever asks may do."""
+        service, access = self._service, caller_of(request).access
         return reply(
             p.ServerStatus(
                 name="hames",
@@ -56,7 +56,9 @@ class StatusApi:
                 models=service.offer.listed,
                 sandbox=await service.extras.sandbox(),
                 warnings=service.engine.rules.warnings,
-                can_add_devices=service.keyring is not None,
+                can_add_devices=service.keyring is not None and access.may("driver"),
+                role=access.role,
+                user=access.actor.name,
                 max_steps=service.engine.rules.max_steps,
             )
         )

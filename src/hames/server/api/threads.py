@@ -24,7 +24,7 @@ from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
 from hames.server.http.reply import ALWAYS, HttpRefusal, reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, endpoint
+from hames.server.http.routes import Endpoint, caller_of, endpoint
 from hames.server.service import Service
 
 TEXT = "text/plain; charset=utf-8"
@@ -40,16 +40,16 @@ class ThreadsApi:
         one = "/threads/{id}"
         return [
             endpoint("GET /threads", self.list, answer=p.ThreadPage, query=("search", "archived", "limit", "cursor")),
-            endpoint("POST /threads", self.create, body=p.NewThread, answer=p.ThreadAnswer, code=201),
+            endpoint("POST /threads", self.create, needs="driver", body=p.NewThread, answer=p.ThreadAnswer, code=201),
             endpoint(f"GET {one}", self.get, answer=p.StateAnswer),
-            endpoint(f"DELETE {one}", self.delete, code=204),
-            endpoint(f"POST {one}/fork", self.fork, body=p.Fork, answer=p.ThreadAnswer, code=201),
-            endpoint(f"POST {one}/undo", self.undo, body=p.Undo, answer=p.UndoAnswer),
-            endpoint(f"POST {one}/archive", self.archive, body=p.Archive, answer=p.ThreadAnswer),
+            endpoint(f"DELETE {one}", self.delete, needs="driver", code=204),
+            endpoint(f"POST {one}/fork", self.fork, needs="driver", body=p.Fork, answer=p.ThreadAnswer, code=201),
+            endpoint(f"POST {one}/undo", self.undo, needs="driver", body=p.Undo, answer=p.UndoAnswer),
+            endpoint(f"POST {one}/archive", self.archive, needs="driver", body=p.Archive, answer=p.ThreadAnswer),
             endpoint(f"GET {one}/timeline", self.timeline, answer=p.Timeline),
             endpoint(f"GET {one}/git-diff", self.git_diff, answer=p.GitChanges),
             endpoint(f"GET {one}/processes", self.processes, answer=ProcessPage),
-            endpoint(f"POST {one}/processes/{{number}}/end", self.end_process, answer=ProcessPage),
+            endpoint(f"POST {one}/processes/{{number}}/end", self.end_process, needs="driver", answer=ProcessPage),
             endpoint(f"GET {one}/context", self.context, answer=ContextReport),
             endpoint(f"GET {one}/at/{{seq}}", self.at, answer=p.StateAt, query=("last",)),
             endpoint(f"GET {one}/export", self.export, media="text/markdown", query=("format",)),
@@ -72,7 +72,7 @@ class ThreadsApi:
     async def create(self, request: Request) -> Response:
         """A new thread."""
         command = requests.create_thread(await read_body(request))
-        return self._row(await self._engine.execute(command), 201)
+        return self._row(await caller_of(request).execute(self._engine, command), 201)
 
     async def get(self, request: Request) -> Response:
         """The state of a thread."""
@@ -81,26 +81,26 @@ class ThreadsApi:
 
     async def delete(self, request: Request) -> Response:
         """Delete a thread and everything in it; 409 while it runs a turn."""
-        await self._engine.execute(DeleteThread(thread_id=_thread_id(request)))
+        await caller_of(request).execute(self._engine, DeleteThread(thread_id=_thread_id(request)))
         self._service.fanout.thread_deleted()
         return Response(b"", 204, ALWAYS)
 
     async def fork(self, request: Request) -> Response:
         """A new thread with this one's history."""
         command = requests.fork_thread(await read_body(request), _thread_id(request))
-        return self._row(await self._engine.execute(command), 201)
+        return self._row(await caller_of(request).execute(self._engine, command), 201)
 
     async def undo(self, request: Request) -> Response:
         """Take back what a turn did to files, or do it again."""
         command = requests.undo_turn(await read_body(request), _thread_id(request))
-        report = await self._engine.execute(command)
+        report = await caller_of(request).execute(self._engine, command)
         assert isinstance(report, UndoReport)
         return reply(p.undo_answer(report))
 
     async def archive(self, request: Request) -> Response:
         """Archive or unarchive a thread."""
         command = requests.archive_thread(await read_body(request), _thread_id(request))
-        return self._row(await self._engine.execute(command), 200)
+        return self._row(await caller_of(request).execute(self._engine, command), 200)
 
     async def timeline(self, request: Request) -> Response:
         """The timeline: one line for every record that is not a delta."""
@@ -115,21 +115,21 @@ class ThreadsApi:
 
     async def processes(self, request: Request) -> Response:
         """The processes that the thread runs in the background, and the last that ended."""
-        return await self._processes(ListProcesses(thread_id=_thread_id(request)))
+        return await self._processes(request, ListProcesses(thread_id=_thread_id(request)))
 
     async def end_process(self, request: Request) -> Response:
         """End one of the thread's background processes."""
         number = parse_number(request.path_params["number"], 0, least=1, most=2**31, name="the number")
-        return await self._processes(ListProcesses(thread_id=_thread_id(request), end=number))
+        return await self._processes(request, ListProcesses(thread_id=_thread_id(request), end=number))
 
-    async def _processes(self, command: ListProcesses) -> Response:
-        found = await self._engine.execute(command)
+    async def _processes(self, request: Request, command: ListProcesses) -> Response:
+        found = await caller_of(request).execute(self._engine, command)
         assert isinstance(found, ProcessList)
         return reply(process_page(found))
 
     async def context(self, request: Request) -> Response:
         """What fills the window of the thread's model."""
-        found = await self._engine.execute(ReadContext(thread_id=_thread_id(request)))
+        found = await caller_of(request).execute(self._engine, ReadContext(thread_id=_thread_id(request)))
         assert isinstance(found, ContextReport)
         return reply(found)
 

@@ -130,11 +130,16 @@ def cookie_name(gate: Gate) -> str:
 
 
 def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> GuardRefusal | None:
-    if keyring is None or _is_page(asked) or _is_sign_in(asked):
+    if keyring is None or is_open(asked):
         return None
     if is_signed_in(asked, gate, keyring):
         return None
     return GuardRefusal(status=401, message="a token is needed", close=4401)
+
+
+def is_open(asked: Head) -> bool:
+    """Whether anybody may ask for it: the page, and signing in to it."""
+    return _is_page(asked) or _is_sign_in(asked)
 
 
 def _is_page(asked: Head) -> bool:
@@ -150,12 +155,17 @@ def _is_sign_in(asked: Head) -> bool:
 
 def is_signed_in(asked: Head, gate: Gate, keyring: Keyring) -> bool:
     """Whether the cookie or the token that comes with a request is the right one."""
-    if bearer := _bearer(asked):
+    if bearer := bearer_of(asked):
         return keyring.opens(bearer)
-    return keyring.is_cookie(_cookies(asked).get(cookie_name(gate), ""))
+    return keyring.is_cookie(cookie_of(asked, gate))
 
 
-def _bearer(asked: Head) -> str:
+def cookie_of(asked: Head, gate: Gate) -> str:
+    return _cookies(asked).get(cookie_name(gate), "")
+
+
+def bearer_of(asked: Head) -> str:
+    """The token that a request carries; empty: none."""
     scheme, _, token = (asked.one("authorization") or "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()

@@ -2,15 +2,31 @@
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 from hames.codecs.jsontext import encode
 from hames.observe.metrics import Metrics
-from hames.ports import Clock
 from hames.protocols.sse.errors import Failure, Problem
-from hames.server.guard.gate import CHANGING, SIGN_IN, UPLOADS, Gate, GuardRefusal, Head, head, is_preflight, judge
+from hames.server.guard.gate import (
+    CHANGING,
+    SIGN_IN,
+    UPLOADS,
+    Gate,
+    GuardRefusal,
+    Head,
+    head,
+    is_open,
+    is_preflight,
+    judge,
+)
+from hames.server.guard.identities import CALLER, Identities, arrived_by
+from hames.server.guard.proxies import Network, apply_forwarded
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import SUBPROTOCOL, Keyring
+from hames.server.http.connection import CONNECTION
+from hames.server.websocket.protocol import SOCKET
+from hames.stdio.callers import Caller
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +46,33 @@ BURST = 200.0
 
 
 class Guard:
-    def __init__(self, app: App, *, gate: Gate, keyring: Keyring | None, metrics: Metrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        gate: Gate,
+        keyring: Keyring | None,
+        identities: Identities,
+        metrics: Metrics,
+        bucket: Bucket,
+        proxies: tuple[Network, ...] = (),
+    ) -> None:
         self._app = app
         self._gate = gate
         self._keyring = keyring
+        self._identities = identities
         self._metrics = metrics
-        self._bucket = Bucket(clock, rate=RATE_PER_SECOND, burst=BURST)
+        self._bucket = bucket
+        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return
+        apply_forwarded(scope, self._proxies)
         asked = head(scope["type"], scope.get("method", "GET"), scope["path"], scope["headers"])
-        refusal = judge(asked, self._gate, self._keyring) or self._limit_refusal(asked)
+        caller = self._identities.caller(asked, arrived_by(asked))
+        refusal = judge(asked, self._gate, self._keyring) or _token_refusal(asked, caller)
+        refusal = refusal or self._limit_refusal(asked)
         if refusal is not None:
             self._metrics.count("hames_refused_total", status=str(refusal.status))
             log.info("request.refused", extra={"path": asked.path, "status": refusal.status, "why": refusal.message})
@@ -49,10 +80,15 @@ class Guard:
         elif is_preflight(asked, self._gate):
             await send({"type": "http.response.start", "status": 204, "headers": self._cors_headers(asked)})
             await send({"type": "http.response.body", "body": b""})
-        elif scope["type"] == "websocket":
-            await self._app(scope, receive, send)
         else:
-            await self._app(scope, receive, self._counting_send(asked, send))
+            if scope["type"] == "http":
+                send = self._counting_send(asked, send)
+            if caller is None:  # the page and its files, which anybody may have
+                await self._app(scope, receive, send)
+                return
+            scope[CALLER] = caller
+            with self._identities.connected(caller, partial(_drop, scope)):
+                await self._app(scope, receive, send)
 
     def _limit_refusal(self, asked: Head) -> GuardRefusal | None:
         if asked.kind == "websocket" or asked.method not in CHANGING:
@@ -85,6 +121,21 @@ class Guard:
             (b"access-control-allow-headers", b"authorization, content-type, last-event-id, if-none-match"),
             (b"vary", b"Origin"),
         ]
+
+
+def _token_refusal(asked: Head, caller: Caller | None) -> GuardRefusal | None:
+    """Where no token is needed, one that is not valid is refused all the same."""
+    if caller is not None or is_open(asked):
+        return None
+    return GuardRefusal(status=401, message="the token is not valid: it was revoked, or has expired", close=4401)
+
+
+def _drop(scope: Scope) -> None:
+    """Ends a connection whose token is no longer valid."""
+    if scope["type"] == "websocket":
+        scope["extensions"][SOCKET].drop(4401, "the token was revoked or has expired")
+    else:
+        scope[CONNECTION].abort()
 
 
 async def _refuse(asked: Head, refusal: GuardRefusal, receive: Receive, send: Send) -> None:

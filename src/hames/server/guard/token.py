@@ -17,6 +17,7 @@ from hames.domain.errors import Misconfigured
 from hames.domain.value import Value
 from hames.ports import Clock
 from hames.private_files import private_directory
+from hames.server.guard.named_tokens import NamedToken, NamedTokens
 
 SUBPROTOCOL = "harness.v1"
 BEARER_SUBPROTOCOL = "harness.bearer."
@@ -40,6 +41,9 @@ class Invitation(Value):
 
 
 class _Open(Value):
+    """`name` is the named token of whoever made it; empty: the owner."""
+
+    name: str
     word: bytes
     code: bytes
     word_until: float
@@ -49,8 +53,10 @@ class _Open(Value):
 class Keyring:
     """Checks tokens, cookies, links and codes. The token itself is not kept."""
 
-    def __init__(self, token: str, clock: Clock) -> None:
+    def __init__(self, token: str, clock: Clock, named: NamedTokens | None = None) -> None:
+        self._named = named
         self._token = _digest(token)
+        self._cookie_key = hmac.digest(token.encode(), b"cookies of named tokens", "sha256")
         self._cookie_value = hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
         self._cookie = _digest(self._cookie_value)
         self._open: list[_Open] = []
@@ -62,13 +68,41 @@ class Keyring:
         return self._cookie_value
 
     def opens(self, token: str) -> bool:
+        """Whether it is the owner's token or a named one."""
+        return self.is_owner(token) or (self._named is not None and self._named.find(token) is not None)
+
+    def is_owner(self, token: str) -> bool:
         return hmac.compare_digest(_digest(token), self._token)
 
     def is_cookie(self, value: str) -> bool:
+        return self.is_owner_cookie(value) or self.named_by_cookie(value) is not None
+
+    def is_owner_cookie(self, value: str) -> bool:
         return hmac.compare_digest(_digest(value), self._cookie)
 
-    def invite(self) -> Invitation:
-        """A new link and a new code. Only the newest code is valid: several would be easier to guess."""
+    def named_by_cookie(self, value: str) -> NamedToken | None:
+        """The token that a browser signed in with, as long as it is valid."""
+        name, _, seal = value.rpartition(":")
+        found = self._named.find_name(name) if self._named is not None and name else None
+        if found is None or not hmac.compare_digest(_digest(seal), _digest(self._seal(found))):
+            return None
+        return found
+
+    def cookie_for(self, name: str) -> str | None:
+        """The cookie of a browser that signs in with this named token; empty: the owner's. None: it is not valid."""
+        if not name:
+            return self._cookie_value
+        found = self._named.find_name(name) if self._named is not None else None
+        return None if found is None else f"{found.name}:{self._seal(found)}"
+
+    def _seal(self, token: NamedToken) -> str:
+        return hmac.new(self._cookie_key, token.sha256.encode(), hashlib.sha256).hexdigest()
+
+    def invite(self, name: str = "") -> Invitation:
+        """A new link and a new code. Only the newest code is valid: several would be easier to guess.
+
+        Whoever uses them is signed in with the named token `name`; empty: as the owner.
+        """
         self._forget()
         self._wrong_codes = 0
         code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARS))
@@ -76,7 +110,11 @@ class Keyring:
         now = self._clock.monotonic()
         earlier = [_without_code(one) for one in self._open[-(LINKS - 1) :]]
         made = _Open(
-            word=_digest(word), code=_digest(code), word_until=now + LINK_SECONDS, code_until=now + CODE_SECONDS
+            name=name,
+            word=_digest(word),
+            code=_digest(code),
+            word_until=now + LINK_SECONDS,
+            code_until=now + CODE_SECONDS,
         )
         self._open = [*earlier, made]
         return Invitation(word=word, code=code)
@@ -87,29 +125,30 @@ class Keyring:
         self._open[-1] = _without_code(self._open[-1])
         return made.word
 
-    def take_link(self, word: str) -> bool:
-        """Whether it is one of ours; it is used up by asking."""
+    def take_link(self, word: str) -> str | None:
+        """The cookie for whoever came with a link of ours, which is used up by asking; None: it is none."""
         self._forget()
         given = _digest(word)
         return self._take([hmac.compare_digest(given, one.word) for one in self._open])
 
-    def take_code(self, typed: str) -> bool:
-        """Whether it is a code of ours, however it was typed; it is used up by asking."""
+    def take_code(self, typed: str) -> str | None:
+        """The same for a code, however it was typed."""
         self._forget()
         given = _digest("".join(char for char in typed.upper() if char.isalnum())[: CODE_CHARS + 1])
         now = self._clock.monotonic()
         found = [hmac.compare_digest(given, one.code) and now < one.code_until for one in self._open]
-        if self._take(found):
+        if any(found):
             self._wrong_codes = 0
-            return True
+            return self._take(found)
         self._wrong_codes += 1
         if self._wrong_codes >= WRONG_CODES:
             self._open = [_without_code(one) for one in self._open]
-        return False
+        return None
 
-    def _take(self, found: list[bool]) -> bool:
-        self._open = [one for one, taken in zip(self._open, found, strict=True) if not taken]
-        return any(found)
+    def _take(self, found: list[bool]) -> str | None:
+        used = [one for one, taken in zip(self._open, found, strict=True) if taken]
+        self._open = [one for one in self._open if one not in used]
+        return self.cookie_for(used[0].name) if used else None
 
     def _forget(self) -> None:
         now = self._clock.monotonic()

@@ -180,8 +180,9 @@ class GuardedProtocol(HttpToolsProtocol):
                 b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
                 b"connection: close\r\n\r\n%s" % (status, words, len(body), body)
             )
-            with contextlib.suppress(OSError):  # who has closed already does not need to be told
-                self.transport.write_eof()
+            if self.transport.can_write_eof():  # TLS cannot
+                with contextlib.suppress(OSError):  # who has closed already does not need to be told
+                    self.transport.write_eof()
         else:
             self.transport.close()
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,8 +10,11 @@ from starlette.routing import Route
 
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
+from hames.domain.roles import Role
 from hames.domain.value import Value
+from hames.server.guard.identities import CALLER
 from hames.server.http.reply import Handler, HttpRefusal, error_reply, failure
+from hames.stdio.callers import Caller
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +29,8 @@ class Endpoint(Value):
     path: str
     says: str
     handle: Handler
+    needs: Role | Literal["nothing"]
+    """The least role that may ask for it. `nothing`: also somebody who is not signed in."""
     body: Json = None
     answer: Json = None
     media: str = "application/json"
@@ -32,11 +38,24 @@ class Endpoint(Value):
     query: tuple[str, ...] = ()
 
 
-def endpoint(route: str, handle: Handler, **more: Json) -> Endpoint:
-    """`route` is a method and a path: `GET /threads/{id}`. The handler's docstring says what it is for."""
+def endpoint(route: str, handle: Handler, *, needs: Role | Literal["nothing"] | None = None, **more: Json) -> Endpoint:
+    """`route` is a method and a path: `GET /threads/{id}`. The handler's docstring says what it is for.
+
+    Whoever may look may GET; for anything else the role has to be named.
+    """
     method, _, path = route.partition(" ")
+    if needs is None:
+        if method != "GET":
+            raise TypeError(f"{route!r} does not say which role it needs")
+        needs = "observer"
     says = (handle.__doc__ or "").strip().removesuffix(".")
-    return Endpoint(method=method, path=path, handle=handle, says=says, **more)
+    return Endpoint(method=method, path=path, handle=handle, says=says, needs=needs, **more)
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks. The guard has looked before any endpoint is reached."""
+    caller: Caller = request.scope[CALLER]
+    return caller
 
 
 def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
@@ -56,6 +75,8 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
             refusal.headers["allow"] = ", ".join(methods)
             return refusal
         try:
+            if endpoint.needs != "nothing":
+                caller_of(request).require(endpoint.needs)
             return await endpoint.handle(request)
         except HttpRefusal as why:
             return failure(why.code, str(why), why.info)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec.structs import replace
 
+from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, Intent, RunCommand, UseTool
 from hames.domain.events import (
     ApprovalRequested,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 THREAD = ThreadId("ses_history")
 WORDS = ("Hello", " wörld", "\n", "{}", "\u2028", "😀", "done. ")
 
+ACTORS = (None, HAMES, Actor(kind="user", name="ann", via="terminal"), Actor(kind="token", name="bob", via="page"))
 DRAWN: frozenset[type[Event]] = frozenset(
     {
         ApprovalRequested,
@@ -182,7 +184,9 @@ class HistoryGenerator:
 
     def _tell_turn(self) -> None:
         self._turn = TurnId(self._name("turn"))
-        self._tell(TurnStarted(turn_id=self._turn, kind=self._one_of(("prompt", "review", "compact"))))
+        self._tell(
+            TurnStarted(turn_id=self._turn, kind=self._one_of(("prompt", "review", "compact")), by=self._actor())
+        )
         self._say_as_user(step=0)
         status, error = "completed", None
         try:
@@ -192,11 +196,16 @@ class HistoryGenerator:
             status = self._one_of(("interrupted", "failed"))
             error = TurnError(message="no more", info="Other") if status == "failed" else None
             self._close_all()
-        self._tell(TurnEnded(turn_id=self._turn, status=status, error=error, stop_reason="end_turn"))
+        by = self._actor() if status == "interrupted" else None
+        self._tell(TurnEnded(turn_id=self._turn, status=status, error=error, stop_reason="end_turn", by=by))
 
     def _say_as_user(self, step: int) -> None:
         content = (TextInput(text=self._one_of(WORDS)),)
-        self._complete(self._start(UserMessage(id=ItemId(self._name("item")), step=step, content=content)))
+        item_id = ItemId(self._name("item"))
+        self._complete(self._start(UserMessage(id=item_id, step=step, content=content, by=self._actor())))
+
+    def _actor(self) -> Actor | None:
+        return self._one_of(ACTORS)
 
     def _close_all(self) -> None:
         for approval in list(self._asked.values()):
@@ -302,6 +311,7 @@ class HistoryGenerator:
                 item_id=approval.item_id,
                 decision=decision,
                 grant=grant_for(approval.intent) if decision == "always" else None,
+                by=self._actor(),
             )
         )
 
@@ -312,17 +322,17 @@ class HistoryGenerator:
                 severity = self._one_of(("info", "warning"))
                 self._tell(Noticed(source="hames", name="retry", message="once more", severity=severity))
             case 1:
-                self._tell(ThreadRenamed(title=self._one_of(WORDS)))
+                self._tell(ThreadRenamed(title=self._one_of(WORDS), by=self._actor()))
             case 2:
                 self._queue.append(PromptId(self._name("prompt")))
-                self._tell(PromptQueued(prompt_id=self._queue[-1], content=(TextInput(text="next"),)))
+                self._tell(PromptQueued(prompt_id=self._queue[-1], content=(TextInput(text="next"),), by=self._actor()))
             case 3 if self._queue:
-                self._tell(PromptRemoved(prompt_id=self._queue.pop(0)))
+                self._tell(PromptRemoved(prompt_id=self._queue.pop(0), by=self._actor()))
             case 4:
                 self._tell(QueueHeld(held=self._perhaps()))
             case 5:
                 self._settings = replace(self._settings, model=self._one_of(("openai/gpt", "anthropic/claude")))
-                self._tell(SettingsChanged(settings=self._settings))
+                self._tell(SettingsChanged(settings=self._settings, by=self._actor()))
             case 6:
                 self._tell(NotesRead(files=(NoteFile(path=self._one_of(("/w/AGENTS.md", "/w/a/CLAUDE.md"))),)))
             case _:

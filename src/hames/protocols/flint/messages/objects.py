@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, field
 
+from hames.domain.actors import Actor
 from hames.domain.json import Json
 from hames.protocols.flint.items import ThreadItem, UserInput
 from hames.protocols.flint.wire import Maybe, TurnStatusWord, Wire
@@ -64,7 +65,17 @@ class TurnError(Wire):
     http_status_code: int | Maybe = msgspec.UNSET
 
 
+class AnsweredApproval(Wire):
+    """Who allowed or refused a tool call."""
+
+    item_id: str
+    decision: Literal["once", "always", "reject", "void"]
+    by: Actor
+
+
 class Turn(Wire):
+    """`interruptedBy` and `answers` are additions to the specification."""
+
     id: str
     status: TurnStatusWord
     items: list[ThreadItem]
@@ -73,6 +84,8 @@ class Turn(Wire):
     started_at: int | None = None
     completed_at: int | None = None
     duration_ms: int | None = None
+    interrupted_by: Actor | Maybe = msgspec.UNSET
+    answers: list[AnsweredApproval] | Maybe = msgspec.UNSET
 
 
 class Thread(Wire):
