@@ -47,6 +47,7 @@ from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, blank
 from hames.ports import Agent, Clock, Environment, Ids, Models, Notes, Sandbox, Store, Tools, Trust, Workspace
+from hames.ports.rules import RuleBook
 
 Outcome = (
     ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ContextReport | ProgramEnded | None
@@ -69,11 +70,13 @@ class Engine:
         notes: Notes | None = None,
         sandbox: Sandbox | None = None,
         environment: Environment | None = None,
+        rulebook: RuleBook | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
         `notes` reads the project notes that the model is shown; None: it is shown none.
         `sandbox` is where clients run programs of their own; None: they cannot.
+        `rulebook` has the rules that people wrote down; None: there are none.
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         """
         self.models = models
@@ -93,7 +96,13 @@ class Engine:
             notes=notes,
         )
         self._turns = Turns(
-            self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
+            self._threads,
+            tools=tools,
+            trust=trust,
+            ids=ids,
+            agents=self.agents,
+            environment=environment,
+            rulebook=rulebook,
         )
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
@@ -170,8 +179,8 @@ class Engine:
                 return await turns.context(thread_id)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
-            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
-                return (await turns.questions.resolve(approval_id, decision, note=note, content=content)).state
+            case ResolveApproval(approval_id=name, decision=decision, note=note, content=content, scope=scope):
+                return (await turns.questions.resolve(name, decision, note=note, content=content, scope=scope)).state
             case _ as never:
                 assert_never(never)
 

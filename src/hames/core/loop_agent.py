@@ -14,6 +14,7 @@ from hames.core.context import Memory
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
+from hames.core.rule_checks import rules_in_force
 from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
 from hames.core.token_estimate import ContextGauge
@@ -38,6 +39,7 @@ from hames.ports import (
     ProcessTable,
     Prompt,
     Review,
+    RuleBook,
     Task,
     Tool,
     Tools,
@@ -53,7 +55,16 @@ class LoopAgent:
 
     name = "hames"
 
-    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust, environment: Environment | None = None) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        *,
+        tools: Tools,
+        trust: Trust,
+        environment: Environment | None = None,
+        rulebook: RuleBook | None = None,
+    ) -> None:
+        self.rulebook = rulebook
         self.threads = threads
         self.environment = environment
         self.tools = tools
@@ -167,6 +178,7 @@ class LoopThread:
             compact_at=rules.compact_at,
             supervises=rules.supervises,
             not_offered=not_offered,
+            rulebook=self._agent.rulebook,
             notes=notes,
             text_block_ended=rules.text_block_ended,
         )
@@ -240,9 +252,14 @@ class LoopThread:
             workspace=settings.cwd,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
-            can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
+            can_leave=settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
+            denied=tuple(
+                rule
+                for rule in rules_in_force(self._agent.rulebook, settings, settings.cwd)
+                if rule.action == "deny" and rule.subject in ("read", "write", "host")
+            ),
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

@@ -4,16 +4,19 @@ import logging
 from contextlib import suppress
 
 import anyio
+from anyio import to_thread
 
 from hames.core.thread import Thread
 from hames.domain.approvals import Answer, Approval, Elicit
-from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
+from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand, Misconfigured
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
 from hames.domain.grants import grant_for
 from hames.domain.ids import ApprovalId
 from hames.domain.json import Json
-from hames.domain.policy import Decision
+from hames.domain.policy import AlwaysScope, Decision
+from hames.domain.rules import Rule
+from hames.ports import RuleBook
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +26,9 @@ WITHDRAW_SECONDS = 3.0
 class Questions:
     """The pending approvals of every thread of an engine."""
 
-    def __init__(self, *, patience_s: float) -> None:
+    def __init__(self, *, patience_s: float, rulebook: RuleBook | None = None) -> None:
         self._patience_s = patience_s
+        self._rulebook = rulebook
         self._open: dict[ApprovalId, _Question] = {}
 
     async def ask(self, thread: Thread, approval: Approval) -> Answer:
@@ -49,19 +53,29 @@ class Questions:
             self._open.pop(approval.id, None)
 
     async def resolve(
-        self, approval_id: ApprovalId, decision: Decision, *, note: str = "", content: Json = None
+        self,
+        approval_id: ApprovalId,
+        decision: Decision,
+        *,
+        note: str = "",
+        content: Json = None,
+        scope: AlwaysScope = "thread",
     ) -> Thread:
         """The first answer is recorded and counts; a later one finds nothing to answer.
 
-        Raises `ApprovalNotFound`, and `InvalidCommand` for a form filled in wrongly: that one can be tried again.
+        Raises `ApprovalNotFound`, and `InvalidCommand` for a form filled in wrongly and a rule that cannot be kept:
+        these can be tried again.
         """
         question = self._open.get(approval_id)
         if question is None:
             raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
         approval = question.approval
         content = _handed_in(approval, decision, content)
+        rule = await self._kept_rule(approval) if decision == "always" and scope == "project" else None
+        if self._open.get(approval_id) is not question:
+            raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
         del self._open[approval_id]
-        grant = grant_for(approval.intent) if decision == "always" else None
+        grant = grant_for(approval.intent) if decision == "always" and rule is None else None
         await question.thread.emit(
             ApprovalResolved(
                 turn_id=approval.turn_id,
@@ -71,12 +85,21 @@ class Questions:
                 grant=grant,
                 note=note,
                 content=content,
+                rule=rule,
             )
         )
         log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
         question.answer = Answer(decision=decision, note=note, content=content)
         question.answered.set()
         return question.thread
+
+    async def _kept_rule(self, approval: Approval) -> Rule:
+        if self._rulebook is None or approval.offer is None:
+            raise InvalidCommand("no rule for this project was offered with this question")
+        try:
+            return await to_thread.run_sync(self._rulebook.keep, approval.offer)
+        except Misconfigured as problem:
+            raise InvalidCommand(f"the rule was not kept: {problem}") from None
 
     async def _withdraw(self, question: "_Question") -> None:
         if question.approval not in question.thread.state.approvals:

@@ -26,7 +26,7 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
         changes["sandbox"] = await _extended(replace(settings, **changes), overrides.workspace_roots, workspace)
     if overrides.agent is not None:
         changes["agent"] = overrides.agent
-    for name in ("instructions", "base_instructions", "mode_instructions", "personality", "client_tools"):
+    for name in ("instructions", "base_instructions", "mode_instructions", "personality", "client_tools", "rules"):
         if (value := getattr(overrides, name)) is not None:
             changes[name] = value
     if overrides.mcp_servers is not None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from hames.core.context import Memory
 from hames.core.offered_tools import offered_tools
 from hames.core.questions import Questions
+from hames.core.rule_checks import judge_by_rules, offered_rule
 from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
@@ -24,8 +25,9 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note
 from hames.domain.request import OfferedTool
+from hames.domain.rulings import Ruling
 from hames.domain.state import Called, ThreadState, Turn
-from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnEvent, TurnHandle
+from hames.ports import Clock, Ids, Place, Provider, RuleBook, Tool, Trust, TurnEvent, TurnHandle
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class RunningTurn:
         questions: Questions,
         ids: Ids,
         servers: Callable[[], tuple[ThreadServer, ...]],
+        rulebook: RuleBook | None = None,
     ) -> None:
         """`servers` are the MCP servers of the thread with their values, which are in no log."""
         self.turn_id = turn_id
@@ -60,6 +63,7 @@ class RunningTurn:
         self._questions = questions
         self._ids = ids
         self._servers = servers
+        self._rulebook = rulebook
 
     @property
     def thread_id(self) -> ThreadId:
@@ -95,16 +99,30 @@ class RunningTurn:
     async def emit(self, *events: TurnEvent) -> None:
         await self._thread.emit(*events)
 
-    async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:
+    async def ask(
+        self, item_id: ItemId, intent: Intent | Elicit, reason: str = "", *, ruling: Ruling | None = None
+    ) -> Answer:
         if isinstance(intent, Harmless):
             return Answer(decision="once")
+        rule = ruling.rule if ruling is not None else None
+        if ruling is None:  # an agent with a loop of its own: what it asks about is all that we see of it
+            judged = await judge_by_rules(self._rulebook, intent, self.settings)
+            if judged.action == "deny":
+                return Answer(decision="reject", note=judged.reason)
+            rule, reason = (judged.rule, judged.reason) if judged.action == "ask" else (None, reason)
         if isinstance(intent, Elicit):  # no grant and no trust answers a server's question: only a person can
             if self.settings.approval_policy == "never":
                 log.warning("elicitation.declined", extra={"server": intent.server, "why": "approval policy is never"})
                 return Answer(decision="reject", note=NOBODY_ASKED)
             reason = forms.question(intent)
         approval = Approval(
-            id=ApprovalId(self._ids.new("apr")), turn_id=self.turn_id, item_id=item_id, intent=intent, reason=reason
+            id=ApprovalId(self._ids.new("apr")),
+            turn_id=self.turn_id,
+            item_id=item_id,
+            intent=intent,
+            reason=reason,
+            rule=rule,
+            offer=await offered_rule(self._rulebook, intent, self.settings) if ruling and rule is None else None,
         )
         return await self._questions.ask(self._thread, approval)
 
@@ -178,6 +196,7 @@ class LoopTurn:
     """How many of the turn's user messages the model has been shown."""
     made_room_at: int = -1
     """The step at which the conversation was last shortened."""
+    rulebook: RuleBook | None = None
     not_offered: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that the rules in force forbid, and why."""
 

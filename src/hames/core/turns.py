@@ -57,6 +57,7 @@ from hames.domain.options import Settings
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.ports import Ability, Agent, AgentThread, Compact, Environment, Ids, Prompt, Review, Task, Tools, Trust
+from hames.ports.rules import RuleBook
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +84,12 @@ class Turns:
         ids: Ids,
         agents: Mapping[str, Agent],
         environment: Environment | None = None,
+        rulebook: RuleBook | None = None,
     ) -> None:
         self.closing = False
-        self.questions = Questions(patience_s=threads.rules.patience_s)
+        self.questions = Questions(patience_s=threads.rules.patience_s, rulebook=rulebook)
         self._threads = threads
-        self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment)
+        self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment, rulebook=rulebook)
         self._ids = ids
         self._agents = agents
 
@@ -166,6 +168,7 @@ class Turns:
             questions=self.questions,
             ids=self._ids,
             servers=lambda: self._threads.servers(loaded.thread.id, loaded.thread.state.settings),
+            rulebook=self._loop.rulebook,
         )
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
         started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta)

@@ -14,6 +14,9 @@ ApprovalPolicy = Literal["never", "onRequest", "unlessTrusted", "always"]
 Decision = Literal["once", "always", "reject", "void"]
 """`void` is nobody's answer: the turn or the process ended before anyone gave one, or a form was put aside."""
 
+AlwaysScope = Literal["thread", "project"]
+"""How far an `always` goes: exactly this, in this thread; or a rule that is kept for this project."""
+
 AgentName = Literal["code", "plan", "review"]
 """A profile: `code` works, `plan` and `review` read and never write."""
 

@@ -6,6 +6,7 @@ Rooms implement these and import no other room; `app.py` joins them.
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
+from hames.ports.rules import RuleBook
 from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import (
@@ -67,6 +68,7 @@ __all__ = [
     "Provider",
     "Report",
     "Review",
+    "RuleBook",
     "Sandbox",
     "Store",
     "Task",

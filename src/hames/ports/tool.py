@@ -11,6 +11,7 @@ from hames.domain.json import Json
 from hames.domain.options import ThreadServer
 from hames.domain.policy import SandboxPolicy
 from hames.domain.processes import ProcessStatus
+from hames.domain.rules import Rule
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
 from hames.ports.workspace import Workspace
@@ -77,6 +78,8 @@ class Place(Value):
     """Whether a person may let a command out of the sandbox. Where nobody can, no error suggests it."""
     readable: tuple[str, ...] = ()
     """Directories outside the workspace whose files may be read."""
+    denied: tuple[Rule, ...] = ()
+    """Rules that deny reading or changing files or reaching hosts: they hold for whatever a tool starts, too."""
 
 
 class Ask(Protocol):

@@ -77,7 +77,7 @@ class ReadTool:
                 self._seen.note_lines(spot.absolute, found.content, found.lines)
             return found.result
 
-        return Looking(job, look)
+        return Looking(job, look, reads=(spot.absolute,))
 
     def _read_output(self, job: Job, path: str) -> ToolResult:
         """Of a command, which was too long to be told."""

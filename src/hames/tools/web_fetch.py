@@ -73,7 +73,9 @@ class _Fetching:
         # Judged like a command that uses the network, under its own name: always allowing a page allows no program.
         walled = not _has_network(job.place.sandbox)
         why = f"to read the page {url}"
-        self.intent = RunCommand(command=shlex.join((NAME, url)), cwd=job.place.cwd, unsandboxed=walled, why=why)
+        self.intent = RunCommand(
+            command=shlex.join((NAME, url)), cwd=job.place.cwd, unsandboxed=walled, why=why, url=url
+        )
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:  # noqa: ARG002
         try:
