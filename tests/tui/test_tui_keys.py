@@ -157,7 +157,7 @@ def test_the_help_has_the_words_of_the_table() -> None:
 
 
 async def test_the_modes_have_the_names_of_the_table_in_its_order() -> None:
-    named = [mode["set"].get("approvalPolicy", mode["set"]["agent"]) for mode in TABLE["modes"]]
+    named = [mode["id"] for mode in TABLE["modes"]]
     assert list(APPROVAL_MODES) == named
     assert list(APPROVAL_MODES.values()) == [(mode["name"], mode["words"]) for mode in TABLE["modes"]]
     async with staged(ScriptedModel([say("x")]), size=(120, 30)) as stage:
@@ -165,4 +165,4 @@ async def test_the_modes_have_the_names_of_the_table_in_its_order() -> None:
         await stage.shows(*(mode["name"] for mode in TABLE["modes"]))
         await stage.presses(*["down"] * named.index("plan"), "enter")
         await stage.until(lambda: mode_of(stage) == "plan", "plan mode")
-        await stage.shows("Plan mode (changes nothing)")
+        await stage.shows("Mode: plan (changes nothing)")

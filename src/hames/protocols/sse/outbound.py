@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
-from hames.domain.grants import always_covers
+from hames.domain.grants import always_covers, project_covers
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
@@ -80,6 +80,7 @@ def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.App
         timestamp=at,
         reason=approval.reason,
         always_covers=always_covers(approval.intent, cwd=state.settings.cwd),
+        project_covers=project_covers(approval.offer),
         **intent_members(approval.intent),
     )
 
