@@ -31,6 +31,7 @@ from hames.ports import (
     Prompt,
     Provider,
     Report,
+    RuleBook,
     Store,
     Task,
     Tell,
@@ -119,6 +120,7 @@ def engine(
     max_steps: int = 20,
     agents: Mapping[str, Agent] | None = None,
     compacts: bool = True,
+    rulebook: RuleBook | None = None,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
     return Engine(
@@ -136,6 +138,7 @@ def engine(
             compacts=compacts,
         ),
         agents=agents,
+        rulebook=rulebook,
     )
 
 

@@ -204,7 +204,7 @@ def test_a_mode_chosen_from_the_options_is_seen_as_well(terminal: Terminal) -> N
     terminal.presses("Enter")
     terminal.shows("╭─ Options", without="╭─ Agent")  # it is open again: only now is there something to close
     terminal.presses("Escape")
-    terminal.shows("Review mode (changes nothing)", "Sandbox: read-only")
+    terminal.shows("Mode: review (changes nothing)", "Sandbox: read-only")
 
 
 # -- sizes

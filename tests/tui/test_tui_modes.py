@@ -39,7 +39,7 @@ def test_in_plan_and_review_mode_the_status_line_says_read_only(
     talk = Conversation("t")
     talk.model, talk.sandbox, talk.config = "anthropic/claude-sonnet-5-5", sandbox, {"agent": mode}
     shown = status_line(talk, DARK_PALETTE, width=width).plain
-    assert f"{mode.capitalize()} mode" in shown
+    assert f"{mode} (changes nothing)" in shown
     assert "read-only" in shown
     assert "workspace" not in shown
     assert "NO SANDBOX" not in shown
@@ -72,7 +72,7 @@ async def test_a_review_is_seen_while_it_runs() -> None:
     gate = anyio.Event()
     async with staged(ScriptedModel([wait_for(gate), say("Nothing found.")]), size=(120, 24)) as stage:
         await stage.says("/review")
-        await stage.shows("Review mode (changes nothing)", "Sandbox: read-only")
+        await stage.shows("Mode: review (changes nothing)", "Sandbox: read-only")
         gate.set()
         await stage.shows("Nothing found.", "Sandbox: workspace only")
         await stage.hides("Review mode")

@@ -34,7 +34,7 @@ REJECTION_PLACEHOLDER = "why not, or what to do instead; enter rejects and sends
 KEYS = {
     "y": "allow once",
     "a": "always allow",
-    "p": "allow this kind of command in this project",
+    "p": "allow in this project",
     "n": "reject",
     "r": "reject and tell the agent why",
     "esc": "stop the turn",

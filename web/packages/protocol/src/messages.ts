@@ -283,6 +283,11 @@ export type Request =
       method: "mcpServerStatus/list";
       params?: McpServerStatusListParams;
       id: string | number;
+    }
+  | {
+      method: "thread/context/read";
+      params: ThreadIdParams;
+      id: string | number;
     };
 
 /**
@@ -327,8 +332,9 @@ export interface CitationMember {
   _meta?: unknown;
 }
 /**
- * What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
- *     thread". `files` are the files that may be changed again or, for a command, the scripts that must not change.
+ * What `acceptForSession` or `acceptForProject` would allow. `text` is a phrase such as "further changes to a.py,
+ *     for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that
+ *     must not change.
  */
 export interface AlwaysCovers {
   text: string;
@@ -336,7 +342,7 @@ export interface AlwaysCovers {
   _meta?: unknown;
 }
 export interface ApprovalResponse {
-  decision: "accept" | "acceptForSession" | "cancel" | "decline";
+  decision: "accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline";
   _meta?: unknown;
 }
 /**
@@ -361,8 +367,9 @@ export interface CommandApprovalParams {
   cwd: string;
   startedAtMs?: number;
   commandActions?: unknown[];
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -372,8 +379,9 @@ export interface FileChangeApprovalParams {
   itemId: string;
   changes: FileUpdateChange[];
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -393,8 +401,9 @@ export interface McpApprovalParams {
   server: string;
   tool: string;
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -405,8 +414,9 @@ export interface ToolApprovalParams {
   itemId: string;
   name: string;
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -438,7 +448,7 @@ export interface ElicitationParams {
   url?: string;
   elicitationId?: string;
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   reason?: string;
   _meta?: unknown;
 }
@@ -1238,6 +1248,27 @@ export interface ReviewStartResult {
   reviewThreadId: string;
   _meta?: unknown;
 }
+/**
+ * What fills the window of the thread's model. `tokens` is an estimate of the next request; from `limit` on the
+ *     conversation is shortened; `shortened` says what the model is no longer shown.
+ */
+export interface ThreadContext {
+  tokens: number;
+  limit: number;
+  window: number;
+  parts: ThreadContextPart[];
+  shortened: string[];
+  _meta?: unknown;
+}
+/**
+ * `tokens` is an estimate; `count` is how many messages, calls or results there are.
+ */
+export interface ThreadContextPart {
+  name: string;
+  tokens: number;
+  count: number;
+  _meta?: unknown;
+}
 export interface ThreadListResult {
   data: Thread[];
   nextCursor?: string;
@@ -1352,6 +1383,7 @@ export interface Requests {
   "thread/processes/list": { params: ThreadIdParams; result: ThreadProcesses };
   "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
+  "thread/context/read": { params: ThreadIdParams; result: ThreadContext };
 }
 
 export interface Notifications {
