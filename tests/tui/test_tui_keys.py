@@ -180,6 +180,6 @@ async def test_the_modes_have_the_names_of_the_table_in_its_order() -> None:
     async with staged(ScriptedModel([say("x")]), size=(120, 30)) as stage:
         await stage.says("/approvals")
         await stage.shows(*(mode["name"] for mode in TABLE["modes"]))
-        await stage.presses(*["down"] * named.index("plan"), "enter")
+        await stage.presses(*["up"] * (named.index("ask") - named.index("plan")), "enter")
         await stage.until(lambda: mode_of(stage) == "plan", "plan mode")
         await stage.shows("Mode: plan (changes nothing)")
