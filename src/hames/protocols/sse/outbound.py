@@ -42,8 +42,12 @@ def project(change: Change) -> list[m.SseEvent]:
             said = error.message if error else ""
             ended = m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])
             return [*_unfinished_calls(change, event.turn_id, at), ended]
-        case events.Noticed(severity="warning", message=message, source=source, name=name):
-            return [m.Notice(message=message, severity="warning", source=source, name=name, timestamp=at)]
+        case events.Noticed(severity="warning") | events.Noticed(name="mcp_server"):
+            return [
+                m.Notice(
+                    message=event.message, severity=event.severity, source=event.source, name=event.name, timestamp=at
+                )
+            ]
         case (
             events.ItemDelta()
             | events.ThreadCreated()
