@@ -245,6 +245,7 @@ class LoopThread:
 
     def _place(self, turn_id: TurnId, settings: Settings) -> Place:
         thread_id = self._loaded.thread.id
+        rules = rules_in_force(self._agent.rulebook, settings, settings.cwd)
         return Place(
             files=self._threads.workspace,
             thread_id=thread_id,
@@ -255,11 +256,8 @@ class LoopThread:
             can_leave=settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
-            denied=tuple(
-                rule
-                for rule in rules_in_force(self._agent.rulebook, settings, settings.cwd)
-                if rule.action == "deny" and rule.subject in ("read", "write", "host")
-            ),
+            denied=tuple(rule for rule in rules if rule.action == "deny" and rule.subject in ("read", "write")),
+            has_host_rules=any(rule.host for rule in rules),
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

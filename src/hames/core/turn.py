@@ -15,7 +15,7 @@ from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
 from hames.domain import forms
-from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
+from hames.domain.approvals import Answer, Approval, ChangeFiles, Elicit, Harmless, Intent, RunCommand
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
 from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, TurnEnded, TurnError, TurnStatus
@@ -106,6 +106,10 @@ class RunningTurn:
             return Answer(decision="once")
         rule = ruling.rule if ruling is not None else None
         if ruling is None:  # an agent with a loop of its own: what it asks about is all that we see of it
+            agent = self.settings.agent
+            leaves = isinstance(intent, ChangeFiles) or (isinstance(intent, RunCommand) and intent.unsandboxed)
+            if agent != "code" and leaves:
+                return Answer(decision="reject", note=f"{agent} mode changes nothing")
             judged = await judge_by_rules(self._rulebook, intent, self.settings)
             if judged.action == "deny":
                 return Answer(decision="reject", note=judged.reason)

@@ -78,8 +78,10 @@ class Place(Value):
     """Whether a person may let a command out of the sandbox. Where nobody can, no error suggests it."""
     readable: tuple[str, ...] = ()
     """Directories outside the workspace whose files may be read."""
+    has_host_rules: bool = False
+    """Rules name hosts, so a page that leads to another host is not followed: that is judged on its own."""
     denied: tuple[Rule, ...] = ()
-    """Rules that deny reading or changing files or reaching hosts: they hold for whatever a tool starts, too."""
+    """Rules that deny reading or changing files: they hold for whatever a tool starts, too."""
 
 
 class Ask(Protocol):
