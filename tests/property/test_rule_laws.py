@@ -64,7 +64,6 @@ WRAPPERS = (
     "cat <<END\n$({})\nEND",
     "echo a # b\n{}",
     "[[ -n a ]] && {}",
-    "eval {}",
     "trap '{}' EXIT",
 )
 QUOTING = ("bash -c {}", "sh -ec {}", "bash -lc {}", "env bash -c {}", "sudo sh -c {}", "eval {}", "bash <<< {}")

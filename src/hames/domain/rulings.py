@@ -74,7 +74,9 @@ def decide(
         if policy == "never":
             why = f"{rules.reason}, and approvals are off (`never`)"
             return Ruling(action="deny", sandbox=sandbox, reason=why, rule=rule)
-        return Ruling(action="ask", sandbox=without.sandbox, reason=rules.reason, rule=rule)
+        leaves = isinstance(intent, RunCommand) and intent.unsandboxed and without.action == "ask"
+        reason = f"{without.reason}; {rules.reason}" if leaves else rules.reason  # both are worth knowing
+        return Ruling(action="ask", sandbox=without.sandbox, reason=reason, rule=rule)
     if without.action == "allow" or policy == "always" or not _removes_question(intent, rule, sandbox):
         return without
     if isinstance(intent, RunCommand) and intent.unsandboxed:
