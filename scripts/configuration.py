@@ -37,7 +37,7 @@ where it comes from.
 | file | for |
 |---|---|
 | `~/.config/hames/config.toml` | you, in every project |
-| `hames.toml` in the working directory | one project, after `hames trust` |
+| `hames.toml` in the working directory | one project, after `hames trust` (rules that ask or deny count before) |
 | `.mcp.json` in the working directory | MCP servers of one project, after `hames trust` |
 
 `XDG_CONFIG_HOME` moves `~/.config`; on macOS your file is `~/Library/Application Support/hames/config.toml`.
@@ -134,6 +134,8 @@ def worded(hint: Any) -> str:
         return "number"
     if hint == tuple[str, ...]:
         return "list of strings"
+    if get_origin(hint) is tuple:
+        return "list of tables"
     if get_origin(hint) is dict:
         return "table of tables" if get_args(hint)[1] is not str else "table of strings"
     if hint is str:

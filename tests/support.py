@@ -33,6 +33,7 @@ from hames.ports import (
     Prompt,
     Provider,
     Report,
+    RuleBook,
     Store,
     Task,
     Tell,
@@ -123,6 +124,7 @@ def engine(
     compacts: bool = True,
     ids: Ids | None = None,
     peers: Peers | None = None,
+    rulebook: RuleBook | None = None,
     **rules: object,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
@@ -143,6 +145,7 @@ def engine(
         ),
         agents=agents,
         peers=peers,
+        rulebook=rulebook,
     )
 
 

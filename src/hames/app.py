@@ -18,6 +18,7 @@ from hames.agents.codex.command import codex_command
 from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
+from hames.config.rules import RuleFiles
 from hames.config.visibility import hidden_paths, readable_directories
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
@@ -51,6 +52,7 @@ from hames.providers.installed import InstalledCatalogue
 from hames.providers.single_model import SingleModel
 from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
+from hames.sandbox.trust.rules.book import FileRuleBook
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
@@ -142,6 +144,7 @@ async def open_engine(
         environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
         checkpoints=kept_files,
         peers=_other_processes(kept) if shares and isinstance(kept, JsonlStore) else None,
+        rulebook=rule_book(options),
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
@@ -183,6 +186,11 @@ def _other_processes(store: JsonlStore) -> Peers:
     from hames.server.peers.sockets import PeerSockets
 
     return PeerSockets(lambda: store.private_directory("processes"))
+
+
+def rule_book(options: Options) -> FileRuleBook:
+    files = RuleFiles(options.environment, options.rules)
+    return FileRuleBook(files.in_force, files.keep)
 
 
 def thread_store(options: Options) -> JsonlStore:
@@ -458,6 +466,7 @@ def default_settings(options: Options, models: Models) -> Settings:
         model=models.find(options.model or models.default).id,
         cwd=str(options.cwd),
         approval_policy=options.approval_policy,
+        agent=options.agent,
         sandbox=options.sandbox,
         instructions=options.instructions,
     )

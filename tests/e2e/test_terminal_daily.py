@@ -174,7 +174,7 @@ def test_plan_mode_is_seen_entered_and_left(terminal: Terminal) -> None:
     terminal.shows("Sandbox: workspace only")
     terminal.types("/plan")
     terminal.presses("Enter")
-    terminal.shows("Plan mode (changes nothing)", "Sandbox: read-only", "Plan mode is on")
+    terminal.shows("Mode: plan (changes nothing)", "Sandbox: read-only", "Plan mode is on")
     terminal.types("hello")
     terminal.presses("Enter")
     terminal.shows("One.")
@@ -183,14 +183,14 @@ def test_plan_mode_is_seen_entered_and_left(terminal: Terminal) -> None:
     terminal.shows("mode       plan", "sandbox    read-only (plan mode; otherwise workspace only)")
     terminal.presses("C-p")
     terminal.shows("Plan mode is off", "Sandbox: workspace only")
-    terminal.hides("Plan mode (changes nothing)")
+    terminal.hides("Mode: plan (changes nothing)")
     terminal.presses("C-p")
-    terminal.shows("Plan mode (changes nothing)")
+    terminal.shows("Mode: plan (changes nothing)")
     terminal.presses("C-d")
     terminal.shows("ended with 0")
     terminal.close()
     terminal.start("--continue", columns=160)
-    terminal.shows("One.", "Plan mode (changes nothing)", "Sandbox: read-only")
+    terminal.shows("One.", "Mode: plan (changes nothing)", "Sandbox: read-only")
 
 
 def test_a_mode_chosen_from_the_options_is_seen_as_well(terminal: Terminal) -> None:
@@ -204,7 +204,7 @@ def test_a_mode_chosen_from_the_options_is_seen_as_well(terminal: Terminal) -> N
     terminal.presses("Enter")
     terminal.shows("╭─ Options", without="╭─ Agent")  # it is open again: only now is there something to close
     terminal.presses("Escape")
-    terminal.shows("Review mode (changes nothing)", "Sandbox: read-only")
+    terminal.shows("Mode: review (changes nothing)", "Sandbox: read-only")
 
 
 # -- sizes

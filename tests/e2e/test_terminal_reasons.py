@@ -60,7 +60,7 @@ def test_in_plan_mode_a_tool_that_is_missing_names_the_mode(terminal: Terminal) 
     edit = {"call": "edit", "with": {"path": "a.txt", "old_string": "a", "new_string": "b"}}
     ready(terminal, "--model", script(terminal, [edit], "I see."))
     terminal.presses("C-p")
-    terminal.shows("Plan mode (changes nothing)")
+    terminal.shows("Mode: plan (changes nothing)")
     sends(terminal, "go")
     terminal.shows("I see.", "│ there is no tool 'edit' in plan mode")
 
@@ -120,11 +120,11 @@ def test_numbers_of_a_table_are_aligned_to_the_right(terminal: Terminal) -> None
 
 def test_the_first_screen_the_help_and_a_list_say_what_to_press(terminal: Terminal) -> None:
     ready(terminal, "--model", "scripted/hello", rows=70)
-    screen = terminal.shows("Approvals: ask for risky actions · Sandbox: workspace only")
-    assert "shift+tab approval mode" in " ".join(screen.split())
+    screen = terminal.shows("Mode: ask (ask for risky actions) · Sandbox: workspace only")
+    assert "shift+tab mode" in " ".join(screen.split())
     terminal.presses("F1")
     said = " ".join(terminal.shows("╭─ Help").replace("│", " ").split())
-    assert "shift+tab change the approval mode" in said
+    assert "shift+tab change the mode: plan, ask, auto" in said
     assert "esc stop the turn; with no turn running, jump to the latest message" in said
     terminal.presses("Escape")
     terminal.shows("Type a message.", without="╭─ Help")

@@ -10,13 +10,16 @@ import pytest
 from stagehand import Stage, staged
 from textual.events import Key
 
+from flint_support import SELECTORS
 from hames.domain.approvals import CallMcp
-from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
+from hames.domain.rules import Rule
+from hames.sandbox.trust.rules.book import FileRuleBook
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say, wait_for
 from hames.tui.approval import KEYS as APPROVAL_KEYS
 from hames.tui.approval import ApprovalPanel
 from hames.tui.help import KEYS
 from hames.tui.modes import APPROVAL_MODES
-from support import ECHO, PlainTool, echo
+from support import ECHO, PlainTool, echo, engine
 
 TABLE = json.loads((Path(__file__).parents[2] / "specs" / "keys.json").read_text())
 SERVED = PlainTool("served", echo, intent=CallMcp(server="s", tool="t", arguments={}))
@@ -70,7 +73,8 @@ def mode_of(stage: Stage) -> str:
 
 async def did_change_mode(stage: Stage, key: str) -> None:
     """All the way round, in the order of the table, and one step more."""
-    for number in range(1, len(CYCLE) + 2):
+    first = CYCLE.index(mode_of(stage))
+    for number in range(first + 1, first + len(CYCLE) + 2):
         following = CYCLE[number % len(CYCLE)]
         await stage.presses(key)
         await stage.until(lambda: mode_of(stage) == following, f"the mode {following!r}")  # noqa: B023
@@ -81,9 +85,8 @@ async def did_change_mode(stage: Stage, key: str) -> None:
     for name in ("never", "always", "plan"):
         await stage.says(f"/approvals {name}")
         await stage.until(lambda: name in (stage.app.talk.policy, stage.app.talk.config.get("agent")))  # noqa: B023
-        if name != "always":  # neither is followed by a mode that asks less
-            await stage.presses(key)
-            await stage.until(lambda: mode_of(stage) == CYCLE[0], f"the first mode after {name!r}")
+        await stage.presses(key)
+        await stage.until(lambda: mode_of(stage) == "ask", f"the mode after {name!r}")  # and none that asks less
 
 
 async def did_break_the_line(stage: Stage, key: str) -> None:
@@ -92,6 +95,12 @@ async def did_break_the_line(stage: Stage, key: str) -> None:
 
 
 async def did_approve(stage: Stage, key: str) -> None:
+    await stage.presses(key)
+    await stage.shows("Answered.", "x=1 ✓")
+
+
+async def did_approve_in_project(stage: Stage, key: str) -> None:
+    await stage.shows("p keeps this rule: allow calls of `s/t` in this project")
     await stage.presses(key)
     await stage.shows("Answered.", "x=1 ✓")
 
@@ -118,6 +127,7 @@ MEANINGS: dict[str, Callable[[Stage, str], Awaitable[None]]] = {
     "newline": did_break_the_line,
     "approve-once": did_approve,
     "approve-always": did_approve,
+    "approve-project": did_approve_in_project,
     "reject": did_reject,
     "reject-with-message": did_reject_with_message,
 }
@@ -131,7 +141,13 @@ async def test_a_key_means_what_the_table_says(row: dict[str, Any]) -> None:
         "running": ScriptedModel([call("echo", x=1), wait_for(gate)], [say("Answered.")], [say("Answered.")]),
         "approval": ScriptedModel([call("served", x=1)], [say("Answered.")]),
     }
-    async with staged(scripts[row["when"]], SERVED, ECHO, size=(100, 40)) as stage:
+    kept: list[Rule] = []
+    book = FileRuleBook(lambda _: (), lambda rule: kept.append(rule) or rule) if row.get("if") == "offer" else None
+    models = OneModel(scripts[row["when"]], selectors=SELECTORS)
+    async with (
+        engine(models, SERVED, ECHO, rulebook=book) as the_engine,
+        staged(the_engine, size=(100, 40)) as stage,
+    ):
         if row["when"] == "running":
             await stage.says("go")
             await stage.until(lambda: stage.app.talk.running, "a turn")
@@ -142,6 +158,7 @@ async def test_a_key_means_what_the_table_says(row: dict[str, Any]) -> None:
             assert row["words"].lower() in words
         await MEANINGS[row["meaning"]](stage, key)
         gate.set()
+    assert len(kept) == (row["meaning"] == "approve-project")
 
 
 def test_the_help_has_the_words_of_the_table() -> None:
@@ -157,12 +174,12 @@ def test_the_help_has_the_words_of_the_table() -> None:
 
 
 async def test_the_modes_have_the_names_of_the_table_in_its_order() -> None:
-    named = [mode["set"].get("approvalPolicy", mode["set"]["agent"]) for mode in TABLE["modes"]]
+    named = [mode["id"] for mode in TABLE["modes"]]
     assert list(APPROVAL_MODES) == named
     assert list(APPROVAL_MODES.values()) == [(mode["name"], mode["words"]) for mode in TABLE["modes"]]
     async with staged(ScriptedModel([say("x")]), size=(120, 30)) as stage:
         await stage.says("/approvals")
         await stage.shows(*(mode["name"] for mode in TABLE["modes"]))
-        await stage.presses(*["down"] * named.index("plan"), "enter")
+        await stage.presses(*["up"] * (named.index("ask") - named.index("plan")), "enter")
         await stage.until(lambda: mode_of(stage) == "plan", "plan mode")
-        await stage.shows("Plan mode (changes nothing)")
+        await stage.shows("Mode: plan (changes nothing)")

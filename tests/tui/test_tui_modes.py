@@ -39,7 +39,7 @@ def test_in_plan_and_review_mode_the_status_line_says_read_only(
     talk = Conversation("t")
     talk.model, talk.sandbox, talk.config = "anthropic/claude-sonnet-5-5", sandbox, {"agent": mode}
     shown = status_line(talk, DARK_PALETTE, width=width).plain
-    assert f"{mode.capitalize()} mode" in shown
+    assert f"{mode} (changes nothing)" in shown
     assert "read-only" in shown
     assert "workspace" not in shown
     assert "NO SANDBOX" not in shown
@@ -52,19 +52,19 @@ async def test_the_mode_another_client_sets_is_seen_and_reaches_the_next_turn() 
         await stage.shows("One.")
         async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
             await client.set_config("agent", "plan", thread_id=stage.app.talk.thread_id)
-            await stage.shows("Plan mode (changes nothing)", "Sandbox: read-only")
+            await stage.shows("Mode: plan (changes nothing)", "Sandbox: read-only")
             await stage.says("/plan off")
             await stage.shows("Plan mode is off")
             options = await client.config_options(stage.app.talk.thread_id)
             assert {option.id: option.value for option in options}["agent"] == "code"
-        await stage.hides("Plan mode (changes nothing)")
+        await stage.hides("Mode: plan (changes nothing)")
 
 
 async def test_plan_with_a_message_plans_that() -> None:
     model = ScriptedModel([say("A plan.")])
     async with staged(model, size=(120, 24)) as stage:
         await stage.says("/plan how to do it")
-        await stage.shows("› how to do it", "A plan.", "Plan mode (changes nothing)")
+        await stage.shows("› how to do it", "A plan.", "Mode: plan (changes nothing)")
         assert "You are planning" in (model.requests[-1].system or "")
 
 
@@ -72,7 +72,7 @@ async def test_a_review_is_seen_while_it_runs() -> None:
     gate = anyio.Event()
     async with staged(ScriptedModel([wait_for(gate), say("Nothing found.")]), size=(120, 24)) as stage:
         await stage.says("/review")
-        await stage.shows("Review mode (changes nothing)", "Sandbox: read-only")
+        await stage.shows("Mode: review (changes nothing)", "Sandbox: read-only")
         gate.set()
         await stage.shows("Nothing found.", "Sandbox: workspace only")
         await stage.hides("Review mode")
@@ -208,7 +208,7 @@ async def test_both_lists_show_the_word_of_the_command_line_beside_the_plain_one
     async with staged(ScriptedModel([say("x")]), size=(110, 30)) as stage:
         for command in ("/approvals", "/permissions"):
             await stage.says(command)
-            await stage.shows("Ask for risky actions · unlessTrusted", "Ask every time · always", "Never ask · never")
+            await stage.shows("Ask · ask", "Auto · auto", "Plan · plan", "Ask every time · always", "Never ask · never")
             await stage.presses("escape")
             await stage.hides("Never ask · never")
         await stage.says("/sandbox")

@@ -130,7 +130,7 @@ async def test_every_selector_of_the_server_is_a_list_and_reaches_the_next_turn(
 
 async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
     async with an_engine("ok") as the_engine, staged(the_engine, size=(100, 30)) as stage:
-        await stage.shows("scripted/test · Approvals: ask for risky actions · Sandbox: workspace only")
+        await stage.shows("scripted/test · Mode: ask (ask for risky actions) · Sandbox: workspace only")
         await stage.presses("shift+tab")
         await stage.shows("Approvals: ask every time")
         await stage.says("/sandbox dangerFullAccess")

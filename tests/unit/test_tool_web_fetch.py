@@ -148,3 +148,13 @@ def test_hostile_pages_are_only_text() -> None:
     assert markdown("<a href='javascript:alert(1)'>x</a>") == "x"
     assert markdown("<script>a</script>b</script>c") == "bc"
     assert markdown("<a href='http://[bad'>x</a>", "http://y/") == "x"
+
+
+async def test_where_rules_name_hosts_a_redirect_is_told_and_not_followed(tmp_path: Path) -> None:
+    with pages() as address:
+        async with workshop(tmp_path) as shop:
+            shop.place = replace(shop.place, has_host_rules=True, sandbox=DangerFullAccess())
+            done = await shop.do("web_fetch", url=f"{address}/moved")
+            assert f"it leads to {address}/, which was not fetched" in done.text
+            assert "Title" not in done.text
+            assert "Title" in (await shop.do("web_fetch", url=f"{address}/")).text

@@ -76,6 +76,15 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
     await press();
     await eventually(() => sent.some((frame) => frame.includes('"decision":"always"')), true);
   },
+  "approve-project": async (stage, press) => {
+    const sent: string[] = [];
+    stage.page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => sent.push(String(payload))));
+    await stage.page.reload();
+    await stage.page.locator("[data-approval]").focus();
+    await listening(stage.page);
+    await press();
+    await eventually(() => sent.some((frame) => frame.includes('"scope":"project"')), true);
+  },
   reject: async (stage, press) => {
     await press();
     await stage.page.locator('[data-outcome="declined"]').waitFor();
@@ -122,7 +131,7 @@ test.each(table.keys as Row[])("$key when $when ($if) means $meaning", async (ro
 
 test("the modes have the names of the table, in its order", async () => {
   const { page } = await onThread();
-  await page.getByRole("button", { name: /^Permissions/ }).click();
+  await page.getByRole("button", { name: /^Mode:/ }).click();
   const names = page.getByRole("option").locator(".menu-name");
   await eventually(
     () => names.allInnerTexts(),

@@ -355,7 +355,7 @@ test.each([
   await page.getByRole("button", { name: /^Changes/ }).click();
   expect(await axe(page)).toEqual([]);
   await page.getByRole("button", { name: "Close panel" }).click();
-  await page.getByRole("button", { name: /^Permissions/ }).click();
+  await page.getByRole("button", { name: /^Mode:/ }).click();
   expect(await axe(page)).toEqual([]);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Time travel" }).click();

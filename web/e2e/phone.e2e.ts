@@ -56,7 +56,7 @@ test.each([
   await box(page).fill("one more");
   expect(await troubles(page)).toEqual([]);
   expect(await overflow(page)).toBe(0);
-  for (const name of [/^Model/, /^Permissions/, /^Sandbox/, /^Effort/]) {
+  for (const name of [/^Model/, /^Mode:/, /^Sandbox/, /^Effort/]) {
     await page.getByRole("button", { name }).click();
     await page.getByRole("option").first().waitFor();
     expect(await troubles(page)).toEqual([]);
@@ -76,7 +76,7 @@ test.each([
 
 test("permissions and sandbox are changed with a finger", async () => {
   const { page, thread } = await onThread({}, PHONE);
-  await page.getByRole("button", { name: /^Permissions/ }).tap();
+  await page.getByRole("button", { name: /^Mode:/ }).tap();
   await page.getByRole("option", { name: /Ask every time/ }).tap();
   await eventually(() => thread.state.settings?.approvalPolicy, "always");
   await page.getByRole("button", { name: /^Sandbox/ }).tap();

@@ -278,7 +278,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await page.getByRole("button", { name: "Effort Medium" }).click();
     await page.getByRole("option", { name: "High" }).click();
     await page.getByRole("button", { name: "Effort High" }).waitFor();
-    await page.getByRole("button", { name: /^Permissions/ }).click();
+    await page.getByRole("button", { name: /^Mode:/ }).click();
     await page.getByRole("option", { name: /Never ask/ }).click();
     await eventually(async () => (await state()).settings?.approvalPolicy, "never");
     await ask(page, "run it");

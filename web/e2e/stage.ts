@@ -73,7 +73,7 @@ export async function onThread(
   await box(page).waitFor();
   // The message box is there before the thread's state has come; a key that changes a setting does nothing until then.
   await page
-    .getByRole("button", { name: /^Permissions/ })
+    .getByRole("button", { name: /^Mode:/ })
     .first()
     .waitFor({ state: "attached" });
   return { server, thread, page, url };

@@ -133,9 +133,9 @@ describe.skipIf(python() === undefined)("tool calls", () => {
 
   test("a command of several lines keeps its lines in a closed card", async () => {
     const { page } = await onThread();
-    await page.getByRole("button", { name: /^Permissions/ }).click();
+    await page.getByRole("button", { name: /^Mode:/ }).click();
     await page.getByRole("option", { name: /Never ask/ }).click();
-    await page.getByRole("button", { name: "Permissions: Never ask" }).waitFor();
+    await page.getByRole("button", { name: "Mode: Never ask" }).waitFor();
     await ask(page, "lines please");
     await talk(page).getByText("Five lines.").waitFor();
     const title = page.locator(".tool-title.command");

@@ -99,7 +99,7 @@ test("a change of the permissions by Shift+Tab is said aloud", async () => {
   const { page } = await onThread();
   await box(page).focus();
   await page.keyboard.press("Shift+Tab");
-  await page.getByRole("status").getByText("Permissions: Ask every time").waitFor({ state: "attached" });
+  await page.getByRole("status").getByText("Mode: Auto").waitFor({ state: "attached" });
 });
 
 test.each([
@@ -165,7 +165,7 @@ test.each([
   server.wire.down = true;
   server.wire.cut();
   await page.getByText("Connection lost").waitFor();
-  await page.getByRole("button", { name: /^Permissions/ }).click();
+  await page.getByRole("button", { name: /^Mode:/ }).click();
   await page.getByRole("option", { name: /Ask every time/ }).click();
   await page.locator(".toast").waitFor();
   const overlap = await page.evaluate(() => {
@@ -184,11 +184,11 @@ test.each([
 
 test("on a phone every setting says what it is, and its list has a title", async () => {
   const { page } = await onThread({}, PHONE);
-  const mode = page.getByRole("button", { name: /^Permissions/ });
-  await mode.getByText("Ask for risky actions").waitFor();
+  const mode = page.getByRole("button", { name: /^Mode:/ });
+  await mode.getByText("Ask", { exact: true }).waitFor();
   expect(await mode.locator("span").evaluate((words) => words.scrollWidth <= words.clientWidth)).toBe(true);
   for (const [name, title] of [
-    [/^Permissions/, "Permissions"],
+    [/^Mode:/, "Mode"],
     [/^Model/, "Model"],
     [/^Sandbox/, "Sandbox"],
     [/^Effort/, "Effort"],

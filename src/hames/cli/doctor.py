@@ -28,6 +28,7 @@ from hames.cli.wrapping import columns, fold
 from hames.config.load import Options
 from hames.config.paths import user_config
 from hames.config.project import other_agents_files
+from hames.config.sandbox_proof import note_proof
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
@@ -111,6 +112,7 @@ async def _sandbox(options: Options) -> list[DoctorFinding]:
     for name, policy in tried_policies.items():
         holds, says = await try_escapes(policy)
         found.append(DoctorFinding(name="escapes", good=holds, says=f"{name}: {says}"))
+    note_proof(options.state_dir, holds=all(finding.good for finding in found))
     return found
 
 

@@ -10,6 +10,7 @@ import msgspec
 from hames.config.load import Options, load
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
+from hames.domain.modes import default_policy
 from hames.domain.policy import ApprovalPolicy
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ SHARED = {
     "--data-dir": ("DIR", "where threads are saved (default: .harness in the workspace)"),
     "--model": ("MODEL", "provider/model, or a bare model name; hames models lists them"),
     "--agent": ("NAME", "use another agent program instead of a model: codex"),
+    "--mode": ("MODE", "plan, ask or auto: how much the agent does by itself"),
     "--approval-policy": ("POLICY", "never, onRequest, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
     "--log-file": ("FILE", "write logs to this file instead of stderr"),
@@ -34,14 +36,34 @@ ALIASES = {
 """Shorter names, and names that other tools have for the same."""
 WORKSPACE = ("--cwd",)
 THREADS = ("--cwd", "--data-dir")
-TERMS = ("--model", "--agent", "--approval-policy", "--sandbox")
+TERMS = ("--model", "--agent", "--mode", "--approval-policy", "--sandbox")
 """The settings of turns. With `--attach` the running server sets them."""
 
 
+RULES = {
+    "--allow": "a command that runs without a question, in the sandbox: --allow 'pytest *'",
+    "--ask": "a command that needs your approval",
+    "--deny": "a command that is refused: --deny 'git push *'",
+}
+"""Rules for this run, beside those of the configuration. Each may be given several times."""
+
+
 def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED)) -> None:
+    """All of them, and rules; or those that are named."""
     for name in names:
         value, words = SHARED[name]
         parser.add_argument(name, *ALIASES.get(name, ()), metavar=value, help=words)
+    if names == tuple(SHARED):
+        for name, words in RULES.items():
+            parser.add_argument(name, metavar="PATTERN", action="append", help=words)
+
+
+def given_rules(args: Namespace) -> list[Json]:
+    return [
+        {"action": name.removeprefix("--"), "command": pattern}
+        for name in RULES
+        for pattern in getattr(args, name.removeprefix("--"), None) or ()
+    ]
 
 
 def given(args: Namespace, name: str) -> str | None:
@@ -62,6 +84,7 @@ def options(
 
         check_agent_name(agent, os.environ)
         said["model"] = f"{agent}/{said['model'] or 'default'}"
+    said["rules"] = given_rules(args) or None
     flags = {name: value for name, value in said.items() if value is not None}
     return load({**(settings or {}), **flags}, os.environ, problems=problems)
 
@@ -72,7 +95,20 @@ def chosen_model(args: Namespace, options: Options) -> str | None:
 
 
 def chosen_policy(args: Namespace, options: Options) -> ApprovalPolicy | None:
-    return options.approval_policy if args.approval_policy else None
+    """What the command line asks for. A mode that leaves the policy as it is asks for none."""
+    named = args.approval_policy or (args.mode and options.agent == "code")
+    return options.approval_policy if named else None
+
+
+def new_thread_policy(args: Namespace, options: Options) -> ApprovalPolicy | None:
+    """For threads that our own terminal and `run` start. None: a server that runs already decides."""
+    if args.attach or not getattr(args, "own_default", False):
+        return None
+    if options.settings["approval_policy"].origin != "default":
+        return options.approval_policy
+    from hames.config.sandbox_proof import is_sandbox_proved
+
+    return default_policy(options.sandbox, proved=is_sandbox_proved(options.state_dir))
 
 
 def chosen_sandbox(args: Namespace, options: Options) -> "SandboxPolicy | None":

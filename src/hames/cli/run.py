@@ -48,7 +48,7 @@ from hames.domain.models import Price
 from hames.domain.output_schema import read_answer
 from hames.domain.usage import Usage
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.inbound import content
+from hames.protocols.flint.inbound import AGENT_OPTION, content
 from hames.protocols.flint.items import LocalImageInput, UserInput
 from hames.tui.completing import inputs
 from hames.tui.text import listed_price
@@ -92,7 +92,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_remote(parser)
     flags.add_shared(parser)
-    parser.set_defaults(declines=False, wishes={})
+    parser.set_defaults(declines=False, wishes={}, own_default=True)
 
 
 def run(args: Namespace) -> int:
@@ -138,6 +138,8 @@ class PromptRun:
         self._options = options
         self._parts = parts
         self._config = dict(_pair(word) for word in args.option)
+        if args.mode:
+            self._config.setdefault(AGENT_OPTION, options.agent)
         self._wishes: dict[str, str] = args.wishes
         self._view = view
         self._wanted = wanted
@@ -241,7 +243,11 @@ class PromptRun:
             source = getattr(args, "thread_source", None)  # only `hames exec` has it
             meta = {"threadSource": source} if source else msgspec.UNSET
             opened = await client.start_thread(
-                model=model, cwd=where, approval_policy=policy, sandbox=sandbox, meta=meta
+                model=model,
+                cwd=where,
+                approval_policy=policy or flags.new_thread_policy(args, self._options),
+                sandbox=sandbox,
+                meta=meta,
             )
         self._view.opened(opened)
         self._thread_id = opened.thread.id

@@ -23,8 +23,9 @@ from hames.cli.wrapping import columns, fold, say
 from hames.config.credentials import Credentials
 from hames.config.edit_file import set_in_table, set_value
 from hames.config.load import load
-from hames.config.paths import user_config
+from hames.config.paths import user_config, user_state
 from hames.config.providers import address_problem, usual_address, variable
+from hames.config.sandbox_proof import note_proof
 from hames.domain.display import printable, visible
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.policy import WorkspaceWrite
@@ -236,6 +237,7 @@ class _Setup:
             return True
         print("\nTrying to break out of the sandbox on this machine …", flush=True)
         good, says = anyio.run(_proved)
+        note_proof(Path(user_state(os.environ)), holds=good)
         (self._good if good else self._bad)(says)
         return good
 

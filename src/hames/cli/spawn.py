@@ -18,4 +18,6 @@ def server_command(args: Namespace, options: Options, *, attach: bool = False) -
         value = flags.given(args, name)
         if value is not None and name != "--cwd" and not (attach and name in flags.TERMS):
             words.append(f"{name}={value}")
+    for rule in () if attach else flags.given_rules(args):
+        words.append(f"--{rule['action']}={rule['command']}")
     return hames_command(*words, workspace=str(options.cwd))

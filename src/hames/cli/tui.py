@@ -51,6 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--theme", choices=("auto", "dark", "light"), default="auto", help="default: the same as the terminal"
     )
     flags.add_shared(parser)
+    parser.set_defaults(own_default=True)
 
 
 def run(args: Namespace) -> int:
@@ -100,6 +101,8 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
         new_settings=NewThreadSettings(
             model=flags.chosen_model(args, options),
             policy=flags.chosen_policy(args, options),
+            default_policy=flags.new_thread_policy(args, options),
+            agent=options.agent if args.mode else None,
             sandbox=flags.chosen_sandbox(args, options),
         ),
         # A thread that is opened again has a model of its own, and a running server has settings of its own.

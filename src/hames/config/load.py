@@ -16,24 +16,21 @@ from hames.config.choices import one_of
 from hames.config.credentials import Credentials
 from hames.config.language_servers import language_servers
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
+from hames.config.modes import apply_mode
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.config.providers import read_providers
+from hames.config.rules import flag_rules
+from hames.config.setting import Setting
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.language_servers import LanguageServerOptions
-from hames.domain.policy import AfterCrash, ApprovalPolicy, DefaultAnswer, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import AfterCrash, AgentName, ApprovalPolicy, DefaultAnswer, SandboxPolicy, WorkspaceWrite
+from hames.domain.rules import Rule
 from hames.domain.value import Value
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 SECRET = ("api_key", "token", "password", "secret")
-
-
-class Setting(Value):
-    """A value and its origin."""
-
-    value: Json
-    origin: str
 
 
 class Options(Value):
@@ -54,6 +51,12 @@ class Options(Value):
     approval_policy: ApprovalPolicy = "unlessTrusted"
     """When the agent asks you first: never (`never`), before anything leaves the sandbox (`onRequest`), for risky
     actions (`unlessTrusted`), or every time (`always`)."""
+    mode: str = ""
+    """How much the agent does by itself: `plan` (changes nothing), `ask` (asks for risky actions) or `auto` (asks
+    before anything leaves the sandbox). Without it, `auto` where `hames doctor` proved the sandbox, else `ask`."""
+    agent: AgentName = "code"
+    rules: tuple[Rule, ...] = ()
+    """Tables that allow, ask about or deny commands, files, hosts and MCP tools: see approvals.md."""
     approval_deadline: int = 0
     """After how many seconds without an answer an approval gets the answer `approval_default`. 0: it waits."""
     approval_default: DefaultAnswer = "reject"
@@ -113,6 +116,8 @@ class Options(Value):
 _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "model": (str, ""),
     "approval_policy": (str, "unlessTrusted"),
+    "mode": (str, ""),
+    "rules": (list, []),
     "approval_deadline": (int, 0),
     "approval_default": (str, "reject"),
     "after_crash": (str, "go_on"),
@@ -138,10 +143,13 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
 """The keys of the configuration files: what a value may be, and the default."""
 NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
 DEFAULTS: Final = {name: default for name, (_, default) in _KEYS.items()}
-OF_PROJECTS: Final = frozenset({"model", "approval_policy", "sandbox", "instructions", "max_steps", "mcp_servers"})
+OF_PROJECTS: Final = frozenset(
+    {"model", "approval_policy", "mode", "rules", "sandbox", "instructions", "max_steps", "mcp_servers"}
+)
 BY_ENVIRONMENT: Final = {
     "HAMES_MODEL": "model",
     "HAMES_APPROVAL_POLICY": "approval_policy",
+    "HAMES_MODE": "mode",
     "HAMES_SANDBOX": "sandbox",
     "HAMES_LOG_FILE": "log_file",
     "HAMES_LOG_LEVEL": "log_level",
@@ -216,6 +224,11 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
     _take(settings, by_variable, "environment", problems)
     _take(settings, {name: flags[name] for name in NAMES if flags.get(name) is not None}, "flag", problems)
     home = environment.get("HOME") or str(Path.home())
+    rules: tuple[Rule, ...] = ()
+    if user.get("rules") or flags.get("rules"):
+        rules = flag_rules(user, path, flags.get("rules") or [], base=str(cwd), home=home, problems=problems)
+    ranks = {"default": 0, str(path): 1, PROJECT_CONFIG: 2, "environment": 3, "flag": 4}
+    agent = apply_mode(settings, ranks, problems)
     sandbox = valued("sandbox", sandbox_policy)
     sandbox = tried(lambda: _with_roots(sandbox, settings["sandbox"], home), WorkspaceWrite())
     policy = valued("approval_policy", _approval_policy)
@@ -231,6 +244,9 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         environment={**tried(Credentials.of_user(environment).values, {}), **by_file, **environment},
         model=settings["model"].value,
         approval_policy=policy,
+        mode=settings["mode"].value,
+        agent=agent,
+        rules=rules,
         approval_deadline=valued("approval_deadline", lambda setting: _limit("approval_deadline", setting)) or 0,
         approval_default=valued(
             "approval_default", lambda set_: _word("approval_default", set_, get_args(DefaultAnswer))
@@ -344,7 +360,7 @@ OTHER_TOOLS: Final = {
     "profiles": "There are no profiles; HAMES_CONFIG names another file",
     "profile": "There are no profiles; HAMES_CONFIG names another file",
     "mcpServers": "The tables are called [mcp_servers.NAME]",
-    "permissions": "See approval_policy and sandbox",
+    "permissions": "The tables are called [[rules]]; `hames policy import claude` translates a list",
     "env": "Set variables in your shell, or in the env of an MCP server",
     "provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
 }

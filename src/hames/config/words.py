@@ -14,7 +14,7 @@ _NEAREST: Final = {
     "onfailure": "there is no policy that asks only after a command failed",
     "default": "the policies have other names here",
     "acceptedits": "there is no policy that allows file changes and asks for commands",
-    "plan": "planning is a command of the terminal, not a policy: /plan",
+    "plan": 'planning is a mode, not a policy: mode = "plan"',
     "bypasspermissions": "the policies have other names here",
 }
 _INSTEAD: Final = {

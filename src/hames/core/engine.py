@@ -58,6 +58,7 @@ from hames.ports import (
     Models,
     Notes,
     Peers,
+    RuleBook,
     Sandbox,
     Store,
     Tools,
@@ -84,11 +85,13 @@ class Engine:
         environment: Environment | None = None,
         checkpoints: Checkpoints | None = None,
         peers: Peers | None = None,
+        rulebook: RuleBook | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
         `notes` reads the project notes that the model is shown; None: it is shown none.
         `sandbox` is where clients run programs of their own; None: they cannot.
+        `rulebook` has the rules that people wrote down; None: there are none.
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         `checkpoints` keep what turns change, for undo; None: nothing can be undone.
         `peers` are other processes on the same threads; None: what they write can be watched, and nothing else.
@@ -111,7 +114,13 @@ class Engine:
             checkpoints=checkpoints,
         )
         self._turns = Turns(
-            self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
+            self._threads,
+            tools=tools,
+            trust=trust,
+            ids=ids,
+            agents=self.agents,
+            environment=environment,
+            rulebook=rulebook,
         )
         self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
         self.observers = self._threads.observers
@@ -211,8 +220,11 @@ class Engine:
                 return await undo_turn(threads, command)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
-            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content, by=by):
-                return (await turns.questions.resolve(approval_id, decision, note=note, content=content, by=by)).state
+            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
+                answered = await turns.questions.resolve(
+                    approval_id, decision, note=note, content=content, scope=command.scope, by=command.by
+                )
+                return answered.state
             case _ as never:
                 assert_never(never)
 

@@ -16,6 +16,7 @@ from hames.core.earlier_results import EarlierResults
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
+from hames.core.rule_checks import rules_in_force
 from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
 from hames.core.token_estimate import ContextGauge
@@ -42,6 +43,7 @@ from hames.ports import (
     ProcessTable,
     Prompt,
     Review,
+    RuleBook,
     Task,
     Tool,
     Tools,
@@ -57,7 +59,16 @@ class LoopAgent:
 
     name = "hames"
 
-    def __init__(self, threads: Threads, *, tools: Tools, trust: Trust, environment: Environment | None = None) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        *,
+        tools: Tools,
+        trust: Trust,
+        environment: Environment | None = None,
+        rulebook: RuleBook | None = None,
+    ) -> None:
+        self.rulebook = rulebook
         self.threads = threads
         self.environment = environment
         self.tools = tools
@@ -179,6 +190,7 @@ class LoopThread:
             compact_at=rules.compact_at,
             supervises=rules.supervises,
             not_offered=not_offered,
+            rulebook=self._agent.rulebook,
             notes=notes,
             text_block_ended=rules.text_block_ended,
         )
@@ -245,6 +257,7 @@ class LoopThread:
 
     def _place(self, turn_id: TurnId, settings: Settings) -> Place:
         thread_id = self._loaded.thread.id
+        rules = rules_in_force(self._agent.rulebook, settings, settings.cwd)
         return Place(
             files=self._threads.workspace,
             thread_id=thread_id,
@@ -252,11 +265,13 @@ class LoopThread:
             workspace=settings.cwd,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
-            can_leave=can_leave_sandbox(settings.sandbox, settings.approval_policy),
+            can_leave=settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
             results=EarlierResults(lambda: self._loaded.thread.state),
             runs_unasked=runs_unasked(settings.approval_policy, settings.sandbox),
+            denied=tuple(rule for rule in rules if rule.action == "deny" and rule.subject in ("read", "write")),
+            has_host_rules=any(rule.host for rule in rules),
         )
 
     async def _note_server(self, status: ServerStatus) -> None:

@@ -70,7 +70,8 @@ def _under_rules(told: OfferedTool, spec: ToolSpec, settings: Settings) -> Offer
     """What the rules in force add to a tool and take from it."""
     if spec.sandboxed and not isinstance(settings.sandbox, DangerFullAccess | ExternalSandbox):
         told = replace(told, description=f"{told.description} {spec.sandboxed}")
-    if spec.asking and not can_leave_sandbox(settings.sandbox, settings.approval_policy):
+    can_leave = settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy)
+    if spec.asking and not can_leave:
         told = replace(told, schema=_without(told.schema, spec.asking))
     return told
 

@@ -5,17 +5,20 @@ import math
 from contextlib import suppress
 
 import anyio
+from anyio import to_thread
 
 from hames.core.thread import Thread
 from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, Elicit
-from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
+from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand, Misconfigured
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
 from hames.domain.grants import grant_for
 from hames.domain.ids import ApprovalId, ItemId, TurnId
 from hames.domain.json import Json
-from hames.domain.policy import ApprovalEnd, Decision
+from hames.domain.policy import AlwaysScope, ApprovalEnd, Decision
+from hames.domain.rules import Rule
+from hames.ports import RuleBook
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +28,21 @@ WITHDRAW_SECONDS = 3.0
 class Questions:
     """The pending approvals of every thread of an engine."""
 
-    def __init__(self, *, patience_s: float, deadline_s: float = 0.0, default: Decision = "reject") -> None:
+    def __init__(
+        self,
+        *,
+        patience_s: float,
+        deadline_s: float = 0.0,
+        default: Decision = "reject",
+        rulebook: RuleBook | None = None,
+    ) -> None:
         """`deadline_s`: an approval that nobody answers for so long gets the answer `default`; 0: it waits."""
         self.stopping = False
         """Questions stay open in the log: the next process asks them again."""
         self._patience_s = patience_s
         self._deadline_s = deadline_s
         self._default: Decision = default
+        self._rulebook = rulebook
         self._open: dict[ApprovalId, _Question] = {}
         self._reopened: list[_Question] = []
         """Asked by another process, and not yet asked for by the turn that goes on. Some may have their answers."""
@@ -131,18 +142,23 @@ class Questions:
         content: Json = None,
         ended: ApprovalEnd = "answered",
         by: Actor | None = None,
+        scope: AlwaysScope = "thread",
     ) -> Thread:
         """The first answer is recorded and counts; a later one finds nothing to answer.
 
-        Raises `ApprovalNotFound`, and `InvalidCommand` for a form filled in wrongly: that one can be tried again.
+        Raises `ApprovalNotFound`, and `InvalidCommand` for a form filled in wrongly and a rule that cannot be kept:
+        these can be tried again.
         """
         question = self._open.get(approval_id)
         if question is None:
             raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
         approval = question.approval
         content = _handed_in(approval, decision, content)
+        rule = await self._kept_rule(approval) if decision == "always" and scope == "project" else None
+        if self._open.get(approval_id) is not question:
+            raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
         del self._open[approval_id]
-        grant = grant_for(approval.intent) if decision == "always" else None
+        grant = grant_for(approval.intent) if decision == "always" and rule is None else None
         await question.thread.emit(
             ApprovalResolved(
                 turn_id=approval.turn_id,
@@ -154,12 +170,21 @@ class Questions:
                 content=content,
                 ended=ended,
                 by=by,
+                rule=rule,
             )
         )
         log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
         question.answer = Answer(decision=decision, note=note, content=content)
         question.answered.set()
         return question.thread
+
+    async def _kept_rule(self, approval: Approval) -> Rule:
+        if self._rulebook is None or approval.offer is None:
+            raise InvalidCommand("no rule for this project was offered with this question")
+        try:
+            return await to_thread.run_sync(self._rulebook.keep, approval.offer)
+        except Misconfigured as problem:
+            raise InvalidCommand(f"the rule was not kept: {problem}") from None
 
     async def _withdraw(self, question: "_Question") -> None:
         if self.stopping or all(one.id != question.approval.id for one in question.thread.state.approvals):

@@ -33,6 +33,7 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
         "personality",
         "client_tools",
         "after_crash",
+        "rules",
     ):
         if (value := getattr(overrides, name)) is not None:
             changes[name] = value

@@ -11,9 +11,10 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
+from hames.core.rule_checks import judge_by_rules
 from hames.core.tool_names import find_tool
 from hames.core.turn import LoopTurn
-from hames.domain.approvals import ChangeFiles, Harmless, Intent, RunCommand
+from hames.domain.approvals import ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.arguments import forgive
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed
@@ -213,6 +214,8 @@ class _Look:
             if not isinstance(work.intent, Harmless):
                 raise ToolFailed("this call cannot run beside others; make it alone")
             ruling = await _rule(self._turn, work)
+            if ruling.action != "allow":
+                raise ToolFailed(f"not allowed beside other calls; make it alone. It is {ruling.reason}")
             self._work = work
             self._prepared.set()
             self._finished = await _run(self._turn, work, ruling)
@@ -275,7 +278,8 @@ async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
     intent = prepared.intent
     verdict = Verdict(trusted=False)
     trust_matters = depends_on_trust(turn.settings.approval_policy, turn.place.sandbox)
-    if isinstance(intent, RunCommand) and not intent.process and trust_matters:
+    judged = await judge_by_rules(turn.rulebook, intent, replace(turn.settings, sandbox=turn.place.sandbox))
+    if isinstance(intent, RunCommand) and not intent.process and trust_matters and judged.action != "deny":
         verdict = await _judge(turn, intent)
     return decide(
         intent,
@@ -283,12 +287,19 @@ async def _rule(turn: LoopTurn, prepared: Work) -> Ruling:
         sandbox=turn.place.sandbox,
         grants=turn.handle.state.grants,
         verdict=verdict,
+        rules=judged,
+        agent=turn.settings.agent,
     )
 
 
 async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | None:
     """None if a person agreed."""
-    answer = await turn.handle.ask(prepared.item.id, prepared.intent, ruling.reason)
+    intent = prepared.intent
+    if isinstance(intent, Harmless):  # a rule asks about what no policy asks about
+        intent = UseTool(
+            name=getattr(prepared.item, "name", "read"), arguments=getattr(prepared.item, "arguments", None)
+        )
+    answer = await turn.handle.ask(prepared.item.id, intent, ruling.reason, ruling=ruling)
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED

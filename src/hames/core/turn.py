@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from hames.core.context import Memory
 from hames.core.offered_tools import offered_tools
 from hames.core.questions import Questions
+from hames.core.rule_checks import judge_by_rules, offered_rule
 from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
 from hames.domain import forms
 from hames.domain.actors import HAMES, Actor
-from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
+from hames.domain.approvals import Answer, Approval, ChangeFiles, Elicit, Harmless, Intent, RunCommand
 from hames.domain.continuing import close_cut_off, last_step, paused_notice
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
@@ -26,8 +27,9 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note
 from hames.domain.request import OfferedTool
+from hames.domain.rulings import Ruling
 from hames.domain.state import Called, ThreadState, Turn
-from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnCheckpoint, TurnEvent, TurnHandle
+from hames.ports import Clock, Ids, Place, Provider, RuleBook, Tool, Trust, TurnCheckpoint, TurnEvent, TurnHandle
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class RunningTurn:
         servers: Callable[[], tuple[ThreadServer, ...]],
         continued: bool = False,
         patient: bool = False,
+        rulebook: RuleBook | None = None,
     ) -> None:
         """`servers` are the MCP servers of the thread with their values, which are in no log.
 
@@ -75,6 +78,7 @@ class RunningTurn:
         self._questions = questions
         self._ids = ids
         self._servers = servers
+        self._rulebook = rulebook
         if continued:
             self.step = last_step(current_turn(self))
 
@@ -114,16 +118,34 @@ class RunningTurn:
     async def emit(self, *events: TurnEvent) -> None:
         await self._thread.emit(*events)
 
-    async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:
+    async def ask(
+        self, item_id: ItemId, intent: Intent | Elicit, reason: str = "", *, ruling: Ruling | None = None
+    ) -> Answer:
         if isinstance(intent, Harmless):
             return Answer(decision="once")
+        rule = ruling.rule if ruling is not None else None
+        if ruling is None:  # an agent with a loop of its own: what it asks about is all that we see of it
+            agent = self.settings.agent
+            leaves = isinstance(intent, ChangeFiles) or (isinstance(intent, RunCommand) and intent.unsandboxed)
+            if agent != "code" and leaves:
+                return Answer(decision="reject", note=f"{agent} mode changes nothing")
+            judged = await judge_by_rules(self._rulebook, intent, self.settings)
+            if judged.action == "deny":
+                return Answer(decision="reject", note=judged.reason)
+            rule, reason = (judged.rule, judged.reason) if judged.action == "ask" else (None, reason)
         if isinstance(intent, Elicit):  # no grant and no trust answers a server's question: only a person can
             if self.settings.approval_policy == "never":
                 log.warning("elicitation.declined", extra={"server": intent.server, "why": "approval policy is never"})
                 return Answer(decision="reject", note=NOBODY_ASKED)
             reason = forms.question(intent)
         approval = Approval(
-            id=ApprovalId(self._ids.new("apr")), turn_id=self.turn_id, item_id=item_id, intent=intent, reason=reason
+            id=ApprovalId(self._ids.new("apr")),
+            turn_id=self.turn_id,
+            item_id=item_id,
+            intent=intent,
+            reason=reason,
+            rule=rule,
+            offer=await offered_rule(self._rulebook, intent, self.settings) if ruling and rule is None else None,
         )
         return await self._questions.ask(self._thread, approval, patient=self._patient)
 
@@ -217,6 +239,7 @@ class LoopTurn:
     """The step at which the conversation was last shortened."""
     checkpoint: TurnCheckpoint | None = None
     """Keeps what is about to be changed, for undo."""
+    rulebook: RuleBook | None = None
     not_offered: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that the rules in force forbid, and why."""
 

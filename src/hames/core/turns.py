@@ -62,6 +62,7 @@ from hames.domain.options import Settings
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.ports import Ability, Agent, AgentThread, Compact, Environment, Ids, Prompt, Review, Task, Tools, Trust
+from hames.ports.rules import RuleBook
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +81,15 @@ class Turns:
         ids: Ids,
         agents: Mapping[str, Agent],
         environment: Environment | None = None,
+        rulebook: RuleBook | None = None,
     ) -> None:
         self.closing = False
         rules = threads.rules
         self.questions = Questions(
-            patience_s=rules.patience_s, deadline_s=rules.approval_deadline_s, default=rules.approval_default
+            patience_s=rules.patience_s,
+            deadline_s=rules.approval_deadline_s,
+            default=rules.approval_default,
+            rulebook=rulebook,
         )
         self.cut_off = CutOffTurns(
             threads,
@@ -96,7 +101,7 @@ class Turns:
         )
         threads.on_open = self.cut_off.take_up
         self._threads = threads
-        self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment)
+        self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment, rulebook=rulebook)
         self._ids = ids
         self._agents = agents
 
@@ -194,6 +199,7 @@ class Turns:
             servers=lambda: self._threads.servers(loaded.thread.id, loaded.thread.state.settings),
             continued=continued,
             patient=continued and self._threads.rules.leaves_turns,
+            rulebook=self._loop.rulebook,
         )
         turn.can_continue = is_ours(loaded, self._threads) and after_crash(loaded, self._threads) != "end"
         return turn

@@ -8,11 +8,15 @@ from hames.domain.ids import ApprovalId, ItemId, TurnId
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.policy import Decision, ScriptFile
+from hames.domain.rules import Rule
 from hames.domain.value import Value
 
 
 class Harmless(Value, tag="harmless"):
-    """Reads inside the workspace, or only talks. Never asked about."""
+    """Reads inside the workspace, or only talks. Only a rule asks about it."""
+
+    reads: tuple[str, ...] = ()
+    """The files whose content it shows, absolute."""
 
 
 class RunCommand(Value, tag="run_command"):
@@ -28,6 +32,8 @@ class RunCommand(Value, tag="run_command"):
     """False: it names more such files than can be remembered, so it is asked about every time."""
     process: str = ""
     """It is no command but input for this process, which runs already. Nothing is known about what it does."""
+    url: str = ""
+    """It is no command but fetches this page, behind the walls."""
 
 
 class ChangeFiles(Value, tag="change_files"):
@@ -80,6 +86,10 @@ class Approval(Value, omit_defaults=True):
     """Why it is asked, in words for people."""
     asked_at_ms: int = 0
     """When it was asked first. The log has it beside the event: the state fills it in."""
+    rule: Rule | None = None
+    """The rule that asks; None: the approval policy does."""
+    offer: Rule | None = None
+    """A rule that the answer can write into the user's file, so that nobody is asked again in this project."""
 
 
 class Answer(Value):

@@ -10,7 +10,7 @@ from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
 from hames.domain.items import ImageInput, TextInput, UserInput
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Overrides
-from hames.domain.policy import Decision, SandboxPolicy
+from hames.domain.policy import AlwaysScope, Decision, SandboxPolicy
 from hames.domain.value import Value
 
 
@@ -98,12 +98,16 @@ class InterruptTurn(ChangingCommand):
 
 
 class ResolveApproval(ChangingCommand):
-    """`content` is what a form asks for; one that does not fit is refused and leaves the question open."""
+    """`content` is what a form asks for; one that does not fit is refused and leaves the question open.
+
+    `scope` is how far an `always` goes: this thread, or the rule that was offered, for every thread in this project.
+    """
 
     approval_id: ApprovalId
     decision: Decision
     note: str = ""
     content: Json = None
+    scope: AlwaysScope = "thread"
 
 
 class ForkThread(ChangingCommand):

@@ -18,6 +18,7 @@ from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalEnd, Decision, Grant
 from hames.domain.project_notes import NoteFile
+from hames.domain.rules import Rule
 from hames.domain.situation import Situation
 from hames.domain.usage import Usage
 from hames.domain.value import Value
@@ -153,7 +154,10 @@ class ApprovalRequested(_Event, tag="approval_requested"):
 
 
 class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
-    """`grant` is what an `always` allows from now on; `note` goes to the model; `content` is a form filled in."""
+    """`grant` is what an `always` allows from now on; `note` goes to the model; `content` is a form filled in.
+
+    `rule` was written into the user's file with this answer.
+    """
 
     policy: ClassVar = EventPolicy(synced="always", listed=False, forked=True)
     turn_id: TurnId
@@ -163,6 +167,7 @@ class ApprovalResolved(_Event, tag="approval_resolved", kw_only=True):
     grant: Grant | None = None
     note: str = ""
     content: Json = None
+    rule: Rule | None = None
     ended: ApprovalEnd = "answered"
     by: Actor | None = None
 

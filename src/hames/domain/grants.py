@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, Intent, RunCommand
 from hames.domain.options import Settings
 from hames.domain.policy import CommandGrant, FileChangeGrant, Grant, McpGrant, ScriptFile
+from hames.domain.rules import Rule
 from hames.domain.value import Value
 
 _NAMED = 3
@@ -67,6 +68,21 @@ def always_covers(intent: Intent | Elicit, *, cwd: str) -> AlwaysCovers | None:
             return AlwaysCovers(text=f"calls of {tool} on the server {server}, for the rest of this thread")
         case None:
             return None
+
+
+def project_covers(offer: Rule | None) -> AlwaysCovers | None:
+    """What a person is told before a rule is kept for the project; None: none is offered.
+
+    >>> project_covers(Rule(action="allow", command="pytest *", project="/w")).text
+    'allow `pytest *` in this project, inside the sandbox, from now on (kept in your configuration)'
+    """
+    if offer is None:
+        return None
+    kind = {"mcp": "calls of ", "host": "pages of "}.get(offer.subject, "")
+    walls = ", inside the sandbox" if offer.command else ""
+    return AlwaysCovers(
+        text=f"allow {kind}`{offer.pattern}` in this project{walls}, from now on (kept in your configuration)"
+    )
 
 
 def is_granted(intent: ChangeFiles, grants: Iterable[Grant]) -> bool:

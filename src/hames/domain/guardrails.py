@@ -23,6 +23,7 @@ GUARDED_WHERE_THEY_EXIST: tuple[str, ...] = (
     ".envrc",
     ".idea",
     ".gitconfig",
+    "hames.toml",
     ".ripgreprc",
     ".bash_login",
     ".bash_logout",

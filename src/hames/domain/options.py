@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from hames.domain.json import Json
 from hames.domain.policy import AfterCrash, AgentName, ApprovalPolicy, SandboxPolicy, WorkspaceWrite
+from hames.domain.rules import Rule
 from hames.domain.value import Value
 
 Personality = Literal["none", "friendly", "pragmatic"]
@@ -94,6 +95,8 @@ class Settings(Value, omit_defaults=True):
     mcp_servers: tuple[ThreadServer, ...] = ()
     """The servers of this thread alone, beside the configured ones. Without the values of `env` and `headers`."""
     client_tools: tuple[ClientTool, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    """Rules of this thread alone, beside those of the configuration."""
     max_steps: int = 0
     """Model calls a turn may take; 0 leaves it to the engine."""
     max_tokens: int = 0
@@ -122,6 +125,8 @@ class Overrides(Value):
     client_tools: tuple[ClientTool, ...] | None = None
     """All tools of the client's own."""
     after_crash: AfterCrash | None = None
+    rules: tuple[Rule, ...] | None = None
+    """All rules of the thread's own."""
 
 
 def without_values(server: ThreadServer) -> ThreadServer:

@@ -24,6 +24,9 @@ DefaultAnswer = Literal["reject", "once"]
 AfterCrash = Literal["go_on", "ask", "end"]
 """What becomes of a turn whose process stopped before the turn ended, when its thread is opened again."""
 
+AlwaysScope = Literal["thread", "project"]
+"""How far an `always` goes: exactly this, in this thread; or a rule that is kept for this project."""
+
 AgentName = Literal["code", "plan", "review"]
 """A profile: `code` works, `plan` and `review` read and never write."""
 

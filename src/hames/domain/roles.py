@@ -121,6 +121,8 @@ def loosened(before: Settings, after: Settings) -> str:
         return "the sandbox policy allows more than before"
     if after.mcp_servers != before.mcp_servers:
         return "an MCP server would be started outside of the sandbox"
+    if after.rules != before.rules:
+        return "the rules of the thread would change"
     return ""
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import grant_for, is_granted, what_changed
 from hames.domain.policy import (
+    AgentName,
     ApprovalPolicy,
     CommandGrant,
     DangerFullAccess,
@@ -19,6 +20,7 @@ from hames.domain.policy import (
     ReadOnly,
     SandboxPolicy,
 )
+from hames.domain.rules import NO_RULE, Rule, RuleVerdict
 from hames.domain.value import Value
 
 
@@ -37,6 +39,8 @@ class Ruling(Value):
     action: Literal["allow", "ask", "deny"]
     sandbox: SandboxPolicy
     reason: str = ""
+    rule: Rule | None = None
+    """The rule that decided; None: the approval policy, trust or an earlier answer did."""
 
 
 def decide(
@@ -46,8 +50,64 @@ def decide(
     sandbox: SandboxPolicy,
     grants: tuple[Grant, ...],
     verdict: Verdict,
+    rules: RuleVerdict = NO_RULE,
+    agent: AgentName = "code",
 ) -> Ruling:
-    """The table. `verdict` is the trust in a command and matters to nothing else."""
+    """The table. `verdict` is the trust in a command and matters to nothing else.
+
+    A rule that denies or asks beats every policy, grant and trust; one that allows removes a question of the policy,
+    except of `always`, and never one about the sandbox or protected files. `plan` and `review` stay in their read-only
+    sandbox, whoever would allow more.
+    """
+    rule = rules.rule
+    if rule is not None and rule.action == "deny":
+        return Ruling(action="deny", sandbox=sandbox, reason=rules.reason, rule=rule)
+    if agent != "code" and isinstance(intent, RunCommand) and intent.unsandboxed and not intent.url:
+        why = f"{agent} mode changes nothing, so no command leaves the sandbox"
+        return Ruling(action="deny", sandbox=sandbox, reason=why)
+    without = _by_policy(intent, policy=policy, sandbox=sandbox, grants=grants, verdict=verdict)
+    if rule is None:
+        return without
+    if rule.action == "ask":
+        if without.action == "deny":
+            return without
+        if policy == "never":
+            why = f"{rules.reason}, and approvals are off (`never`)"
+            return Ruling(action="deny", sandbox=sandbox, reason=why, rule=rule)
+        leaves = isinstance(intent, RunCommand) and intent.unsandboxed and without.action == "ask"
+        reason = f"{without.reason}; {rules.reason}" if leaves else rules.reason  # both are worth knowing
+        return Ruling(action="ask", sandbox=without.sandbox, reason=reason, rule=rule)
+    if without.action == "allow" or policy == "always" or not _removes_question(intent, rule, sandbox):
+        return without
+    if isinstance(intent, RunCommand) and intent.unsandboxed:
+        return Ruling(action="allow", sandbox=DangerFullAccess(), rule=rule)
+    return without if without.action == "deny" else Ruling(action="allow", sandbox=without.sandbox, rule=rule)
+
+
+def _removes_question(intent: Intent, rule: Rule, sandbox: SandboxPolicy) -> bool:
+    """Whether a rule that allows is about what is asked. It never widens what the sandbox allows by itself."""
+    match intent:
+        case ChangeFiles(protected=protected):
+            return bool(rule.write) and not protected
+        case CallMcp():
+            return bool(rule.mcp)
+        case RunCommand(url=url) if url:
+            return bool(rule.host)
+        case RunCommand(unsandboxed=unsandboxed):
+            walled = not isinstance(sandbox, DangerFullAccess | ExternalSandbox)
+            return bool(rule.command) and (rule.outside or not (unsandboxed and walled))
+        case _:
+            return False
+
+
+def _by_policy(
+    intent: Intent,
+    *,
+    policy: ApprovalPolicy,
+    sandbox: SandboxPolicy,
+    grants: tuple[Grant, ...],
+    verdict: Verdict,
+) -> Ruling:
     match intent:
         case Harmless():
             return Ruling(action="allow", sandbox=sandbox)

@@ -8,6 +8,7 @@ from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
+from hames.ports.rules import RuleBook
 from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
 from hames.ports.store import Examined, Log, LogNews, Store
 from hames.ports.tool import (
@@ -76,6 +77,7 @@ __all__ = [
     "Provider",
     "Report",
     "Review",
+    "RuleBook",
     "Sandbox",
     "Store",
     "Task",

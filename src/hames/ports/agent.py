@@ -20,6 +20,7 @@ from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Item, Stream, UserMessage
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings, ThreadServer
+from hames.domain.rulings import Ruling
 from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
@@ -107,8 +108,13 @@ class TurnHandle(Protocol):
         """Writes events of this turn as they are, all in one write."""
         ...
 
-    async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:
-        """A person's decision about a started item. Waits for it; cancel it when the answer is no longer needed."""
+    async def ask(
+        self, item_id: ItemId, intent: Intent | Elicit, reason: str = "", *, ruling: Ruling | None = None
+    ) -> Answer:
+        """A person's decision about a started item. Waits for it; cancel it when the answer is no longer needed.
+
+        `ruling` is what was decided about it before; without one, a rule that denies it answers.
+        """
         ...
 
 

@@ -49,6 +49,10 @@ class Launch(Value):
     """It goes on when the call that started it has ended. Its input stays open."""
     terminal: TerminalSize | None = None
     """Input and output are a terminal of its own, which signals it and can be resized."""
+    hidden: tuple[str, ...] = ()
+    """Absolute globs of files that the program must not see."""
+    read_only: tuple[str, ...] = ()
+    """Absolute globs of files that the program must not change."""
     thread: str = ""
     """Programs of one thread and one policy reach each other's ports while one of them runs in the background.
     Empty: it is alone."""

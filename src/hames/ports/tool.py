@@ -11,6 +11,7 @@ from hames.domain.json import Json
 from hames.domain.options import ThreadServer
 from hames.domain.policy import SandboxPolicy
 from hames.domain.processes import ProcessStatus
+from hames.domain.rules import Rule
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
 from hames.ports.workspace import Workspace
@@ -86,6 +87,10 @@ class Place(Value):
     results: PastResults | None = None
     runs_unasked: bool = False
     """Whether any command runs in the sandbox without a question."""
+    has_host_rules: bool = False
+    """Rules name hosts, so a page that leads to another host is not followed: that is judged on its own."""
+    denied: tuple[Rule, ...] = ()
+    """Rules that deny reading or changing files: they hold for whatever a tool starts, too."""
 
 
 class Ask(Protocol):

@@ -30,6 +30,7 @@ from hames.sandbox.trust.commands.hardening import READING
 from hames.sandbox.walls import landlock, planning, probe, seatbelt
 from hames.sandbox.walls.after_command.checks import AfterCommand
 from hames.sandbox.walls.bubblewrap import Bubblewrap
+from hames.sandbox.walls.denied_paths import denied_paths
 from hames.sandbox.walls.hidden_paths import own_data
 from hames.sandbox.walls.launch_plan import LaunchPlan
 from hames.sandbox.walls.mounts import writable_roots
@@ -286,12 +287,15 @@ class LocalSandbox:
         # A root that holds the home directory holds its caches, too, and is too large to look through.
         surveyed = [root for root in workspaces if not is_inside(self._home, root)]
         seen = tuple(self._surveys.setdefault(root, WorkspaceSurvey(root)).look() for root in surveyed)
-        hidden = (*self._settings.hidden, *own_data((launch.workspace, *roots)))
+        denied_reads, denied_writes = denied_paths(launch, workspaces, walls.kind)
+        roots = [root for root in roots if not any(is_inside(root, path) for path in denied_writes)]
+        hidden = (*self._settings.hidden, *own_data((launch.workspace, *roots)), *denied_reads)
         reach = CommandAccess(
             roots=tuple(roots),
             network=network,
             home=self._home,
             hidden=tuple(dict.fromkeys((*hidden, *map(os.path.realpath, hidden)))),
+            read_only=denied_writes,
             scratch=self._settings.scratch if roots else "",
             sockets=sockets,
             visible=self._visible(launch, workspaces, seen, again=sockets is not None),

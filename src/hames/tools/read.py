@@ -80,7 +80,7 @@ class ReadTool:
                 self._seen.note_lines(spot.absolute, found.content, found.lines)
             return found.result
 
-        return Looking(job, look)
+        return Looking(job, look, reads=(spot.absolute,))
 
     async def _read_result(self, job: Job, text: str) -> ToolResult:
         return self._lines(job, job.arguments["path"], Text(body=text)).result

@@ -53,12 +53,15 @@ class Ripgrep:
         if not program:
             raise ToolFailed("ripgrep (`rg`) is not installed here; use the shell, or ask the user to install it")
         unwalled = isinstance(policy, DangerFullAccess | ExternalSandbox)
+        denied = tuple(rule.read for rule in place.denied if rule.read)
+        end = arguments.index("--") if "--" in arguments else len(arguments)
         launch = Launch(
-            argv=(program, *ALWAYS, *arguments),
+            argv=(program, *ALWAYS, *arguments[:end], *_left_out(denied, cwd), *arguments[end:]),
             cwd=cwd,
             workspace=place.workspace,
             policy=policy if unwalled else ReadOnly(),
             limits=Limits(seconds=self.limits.seconds),
+            hidden=denied,
         )
         try:
             process = await self._sandbox.spawn(launch)
@@ -77,6 +80,15 @@ class Ripgrep:
         if found.troubled and found.output.startswith(b"rg: "):
             raise ToolFailed(found.output.decode("utf-8", "replace").strip())
         return found
+
+
+def _left_out(denied: Sequence[str], cwd: str) -> list[str]:
+    """Patterns that leave out what rules deny, seen from `cwd`: where there is no sandbox, nothing else does."""
+    below = cwd.rstrip("/") + "/"
+    names = [pattern.removesuffix("/**") for pattern in denied]
+    return [f"--glob=!/{name.removeprefix(below)}" for name in names if name.startswith(below)] + [
+        f"--glob=!{name[name.index('**/') :]}" for name in names if "**/" in name and not name.startswith(below)
+    ]
 
 
 async def _collected(process: Process) -> Found:

@@ -144,6 +144,8 @@ class ShellTool:
             background=background,
             terminal=TerminalSize() if terminal else None,
             thread=job.place.thread_id,
+            hidden=tuple(rule.read for rule in job.place.denied if rule.read),
+            read_only=tuple(rule.write for rule in job.place.denied if rule.write),
         )
         kind = _BackgroundCommand if background else _Command
         return kind(self, item, intent, launch, can_leave=job.place.can_leave)

@@ -69,11 +69,13 @@ class _Fetching:
         self._sandbox = sandbox
         self._limits = limits
         self._job = job
-        self._argv = _command(url, limits)
+        self._argv = _command(url, limits, follow=not job.place.has_host_rules)
         # Judged like a command that uses the network, under its own name: always allowing a page allows no program.
         walled = not _has_network(job.place.sandbox)
         why = f"to read the page {url}"
-        self.intent = RunCommand(command=shlex.join((NAME, url)), cwd=job.place.cwd, unsandboxed=walled, why=why)
+        self.intent = RunCommand(
+            command=shlex.join((NAME, url)), cwd=job.place.cwd, unsandboxed=walled, why=why, url=url
+        )
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:  # noqa: ARG002
         try:
@@ -121,7 +123,10 @@ class _Fetching:
         body, _, end = content.rpartition(_END.encode())
         status, _, rest = end.decode(errors="replace").strip().partition(" ")
         address, _, kind = rest.partition(" ")
+        address, _, target = address.rpartition("|")
         text = _text(body, kind, address)
+        if target:
+            return f"[{address}, status {status}: it leads to {target}, which was not fetched. Fetch that address]"
         start = int(self._job.arguments.get("offset", 0))
         part = text[start : start + self._limits.told_chars]
         notes = [f"{address}, status {status}"]
@@ -132,14 +137,19 @@ class _Fetching:
         return f"[{'; '.join(notes)}]\n{part or '(nothing)'}"
 
 
-def _command(url: str, limits: WebFetchLimits) -> tuple[str, ...]:
+def _command(url: str, limits: WebFetchLimits, *, follow: bool) -> tuple[str, ...]:
     return (
         # No configuration file, no globs in the address, and no other protocol, whatever a redirect says.
-        *("curl", "-q", "--globoff", "--silent", "--show-error", "--location", "--compressed"),
+        *("curl", "-q", "--globoff", "--silent", "--show-error", "--compressed", *["--location"] * follow),
         *("--proto", "=http,https", "--proto-redir", "=http,https", "--max-redirs", str(limits.redirects)),
         *("--max-time", f"{limits.seconds:g}", "--max-filesize", str(limits.page_bytes)),
         *("--user-agent", "Mozilla/5.0 (compatible; hames)", "--header", "Accept: text/html, text/*;q=0.9, */*;q=0.1"),
-        *("--write-out", f"{_END}%{{http_code}} %{{url_effective}} %{{content_type}}\\n", "--url", url),
+        *(
+            "--write-out",
+            f"{_END}%{{http_code}} %{{url_effective}}|%{{redirect_url}} %{{content_type}}\\n",
+            "--url",
+            url,
+        ),
     )
 
 

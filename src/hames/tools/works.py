@@ -113,11 +113,13 @@ def _lines(content: bytes) -> list[str]:
 class Looking:
     """A harmless call that answers in words (and pictures)."""
 
-    def __init__(self, job: Job, look: Callable[[SandboxPolicy], Awaitable[ToolResult]]) -> None:
+    def __init__(
+        self, job: Job, look: Callable[[SandboxPolicy], Awaitable[ToolResult]], *, reads: tuple[str, ...] = ()
+    ) -> None:
         self.item = ToolCall(
             id=job.item_id, step=job.step, call_id=job.call.id, name=job.call.name, arguments=job.arguments
         )
-        self.intent = Harmless()
+        self.intent = Harmless(reads=reads)
         self._look = look
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:  # noqa: ARG002

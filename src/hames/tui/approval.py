@@ -34,11 +34,18 @@ REJECTION_PLACEHOLDER = "why not, or what to do instead; enter rejects and sends
 KEYS = {
     "y": "allow once",
     "a": "always allow",
+    "p": "allow in this project",
     "n": "reject",
     "r": "reject and tell the agent why",
     "esc": "stop the turn",
 }
-DECISIONS: dict[str, m.ApprovalWord] = {"y": "accept", "a": "acceptForSession", "n": "decline", "escape": "cancel"}
+DECISIONS: dict[str, m.ApprovalWord] = {
+    "y": "accept",
+    "a": "acceptForSession",
+    "p": "acceptForProject",
+    "n": "decline",
+    "escape": "cancel",
+}
 
 
 class Answered(Message):
@@ -150,8 +157,8 @@ class ApprovalPanel(Vertical, can_focus=True):
             accept = {} if self._form.as_it_stands else {"y": "accept"}
             fill = {"f": "fill in"} if self._form.fields else {}
             keys = {**accept, **fill, "n": "decline", "r": "decline and tell the agent why", "esc": "cancel"}
-        elif self.asked and not self.asked.offers_always:
-            keys = {key: words for key, words in keys.items() if key != "a"}
+        elif self.asked:
+            keys = {key: words for key, words in keys.items() if self._is_offered(key)}
         made, width = Text("\n"), max(20, self.app.size.width - 6)
         used = 0
         for key, words in keys.items():
@@ -165,7 +172,16 @@ class ApprovalPanel(Vertical, can_focus=True):
         if "a" in keys and self.asked is not None and self.asked.always_covers:
             covers = f"Always allow covers: {visible(self.asked.always_covers)}"
             made.append("\n").append_text(Text("\n").join(paragraphs(covers, self.palette.quiet, width)))
+        if "p" in keys and self.asked is not None:
+            rule = f"p keeps this rule: {visible(self.asked.project_covers)}"
+            made.append("\n").append_text(Text("\n").join(paragraphs(rule, self.palette.quiet, width)))
         return made
+
+    def _is_offered(self, key: str) -> bool:
+        asked = self.asked
+        if asked is None or key not in ("a", "p"):
+            return True
+        return asked.offers_always if key == "a" else bool(asked.project_covers)
 
     def on_key(self, event: events.Key) -> None:
         asked = self.asked
@@ -219,7 +235,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             case "f" if self._form is not None and fillable:
                 self._form.again()
                 self._type(self._form.wanted)
-            case key if key in DECISIONS and (key != "a" or asked.offers_always):
+            case key if key in DECISIONS and self._is_offered(key):
                 self.post_message(Answered(asked, DECISIONS[key]))
             case "r":
                 self._type(REJECTION_PLACEHOLDER)

@@ -8,6 +8,7 @@ from typing import get_args
 from hames.client.appserver.client import text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.config.project import other_agents_files
+from hames.domain import modes
 from hames.domain.display import printable, visible
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
@@ -27,6 +28,7 @@ from hames.tui.modes import (
     effective_sandbox,
     sandbox_name,
     sandbox_of,
+    shown_mode,
     shown_sandbox,
     writable_roots,
 )
@@ -44,6 +46,8 @@ Look at this project and write an AGENTS.md file in its root: short notes for co
 Include how to set up, build, test and lint (with the exact commands, checked against the files that define them), \
 how the code is organised, and the conventions that the code itself shows. Keep it under 60 lines. \
 If an AGENTS.md exists already, improve it instead of replacing what is still true."""
+
+GO = "Go ahead: carry out the plan."
 
 THEMES = {"light": "hames-light", "dark": "hames-dark"}
 
@@ -216,30 +220,47 @@ class Commands:
         later = " from the next message on" if session.talk.running else ""
         if mode == "plan":
             self._app.note(
-                f"Plan mode is on{later}: the agent reads and plans, and changes nothing. /plan turns it off"
+                f"Plan mode is on{later}: the agent reads and plans, and changes nothing. "
+                "/go starts the work, /plan turns it off"
             )
         else:
             self._app.note(f"Plan mode is off{later}")
         if rest not in ("", "on", "off"):
             await session.send(rest, queued=False)
 
+    async def _go(self, rest: str) -> None:
+        """Out of plan mode, and the plan is carried out. The policy stays what it was."""
+        session = self._session
+        if session.talk.config.get(AGENT_OPTION) != "plan":
+            self._app.note("/go leaves plan mode and starts the work; plan mode is not on", meaning="warn")
+            return
+        await session.set_mode("code")
+        name, means = shown_mode("code", session.talk.policy)
+        self._app.note(f"Plan mode is off. Mode: {name} ({means})" if name else f"Plan mode is off. Approvals: {means}")
+        await session.send(f"{GO} {rest}".strip(), queued=session.talk.running)
+
+    async def _mode(self, rest: str) -> None:
+        await self._approvals(rest)
+
     async def _approvals(self, rest: str) -> None:
         if not rest:
             talk = self._session.talk
-            current = "plan" if talk.config.get(AGENT_OPTION) == "plan" else talk.policy
+            agent = talk.config.get(AGENT_OPTION, "code")
+            current = modes.mode_of(agent, talk.policy) or talk.policy
             choices = [
                 PickerChoice(id=name, label=f"{label} · {name}", detail=detail, current=name == current)
                 for name, (label, detail) in APPROVAL_MODES.items()
             ]
-            rest = await self._picked("Approvals", choices)
+            rest = await self._picked("Mode", choices)
         policy = next((name for name in get_args(ApprovalPolicy) if name == rest), None)
-        if rest == "plan":
-            await self._session.change_mode("plan", None)
+        mode = next((mode for name, mode in modes.MODES.items() if name == rest), None)
+        if mode is not None:
+            await self._session.change_mode(mode.agent, mode.approval_policy)
         elif policy is not None:
             await self._session.change_mode("code", policy)
         elif rest:
             names = ", ".join(APPROVAL_MODES)
-            self._app.note(f"Unknown approval mode {rest!r}. Choose one of: {names}", meaning="warn")
+            self._app.note(f"Unknown mode {rest!r}. Choose one of: {names}", meaning="warn")
 
     async def _sandbox(self, rest: str) -> None:
         now = self._session.talk.sandbox
@@ -377,6 +398,11 @@ class Commands:
             self._app.copy_to_clipboard(printable(said))
             self._app.notify(f"Copied {len(said)} characters", markup=False)
 
+    def _mode_words(self) -> str:
+        talk = self._session.talk
+        name = modes.mode_of(talk.mode, talk.policy)
+        return f"{name}: {modes.MODES[name].words}" if name else f"{talk.mode}: {MODE_DETAILS.get(talk.mode, '')}"
+
     async def _status(self, _: str) -> None:
         talk = self._session.talk
         total = talk.spent.total
@@ -390,7 +416,7 @@ class Commands:
         lines = [
             f"thread     {talk.thread_id or 'not started'}",
             f"model      {talk.model}",
-            f"mode       {talk.mode}: {MODE_DETAILS.get(talk.mode, '')}",
+            f"mode       {self._mode_words()}",
             f"approvals  {POLICIES[talk.policy].lower()} ({talk.policy})",
             f"sandbox    {sandbox}",
             f"directory  {talk.cwd or Path.cwd()}",

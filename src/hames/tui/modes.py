@@ -3,6 +3,7 @@
 `plan` and `review` read and change nothing: the engine gives them a read-only sandbox whatever the thread's own is.
 """
 
+from hames.domain import modes
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
 from hames.tui.conversation import Conversation
@@ -31,13 +32,6 @@ SANDBOX_DETAILS: dict[str, str] = {
     "dangerFullAccess": "Commands run with all your rights",
     "externalSandbox": "Something else isolates this machine; Hames adds no sandbox",
 }
-SHIFT_TAB: tuple[tuple[str, ApprovalPolicy | None], ...] = (
-    ("code", "unlessTrusted"),
-    ("code", "always"),
-    ("plan", None),
-)
-"""The agent and the policy that Shift+Tab goes through; None leaves the policy as it is. `never` is not among them:
-a key pressed once too often must not switch the questions off."""
 MODES: dict[str, str] = {"plan": "Plan mode", "review": "Review mode"}
 MODE_DETAILS: dict[str, str] = {
     "code": "Reads, writes and runs commands",
@@ -45,13 +39,24 @@ MODE_DETAILS: dict[str, str] = {
     "review": "Reviews, changes nothing",
 }
 APPROVAL_MODES: dict[str, tuple[str, str]] = {
-    "unlessTrusted": (POLICIES["unlessTrusted"], POLICY_DETAILS["unlessTrusted"]),
-    "onRequest": (POLICIES["onRequest"], POLICY_DETAILS["onRequest"]),
+    **{name: (name.capitalize(), mode.words) for name, mode in modes.MODES.items()},
     "always": (POLICIES["always"], POLICY_DETAILS["always"]),
-    "plan": ("Plan only", MODE_DETAILS["plan"]),
     "never": (POLICIES["never"], POLICY_DETAILS["never"]),
 }
-"""The list of approval modes, in its order: the policies, and plan mode. Each has a name and an explanation."""
+"""The list of modes, in its order: the three modes, and the other approval policies. Each has a name and an
+explanation. `never` is reached by no key: one pressed once too often must not switch the questions off."""
+SHORT_WORDS: dict[str, str] = {"plan": "changes nothing", "review": "changes nothing"}
+
+
+def shown_mode(agent: str, policy: ApprovalPolicy) -> tuple[str, str]:
+    """The mode's name and what it means, for the status line; no name for a policy that is no mode.
+
+    >>> shown_mode("code", "onRequest"), shown_mode("plan", "never"), shown_mode("code", "always")
+    (('auto', 'ask to leave the sandbox'), ('plan', 'changes nothing'), ('', 'ask every time'))
+    """
+    if agent in SHORT_WORDS:
+        return agent, SHORT_WORDS[agent]
+    return modes.mode_of(agent, policy) or "", POLICIES[policy].lower()
 
 
 def sandbox_name(policy: m.SandboxPolicy) -> str:
@@ -81,8 +86,8 @@ def sandbox_of(name: str, before: m.SandboxPolicy) -> m.SandboxPolicy:
 
 def next_mode(agent: str, policy: ApprovalPolicy) -> tuple[str, ApprovalPolicy | None]:
     """The agent and the policy that Shift+Tab changes to."""
-    now = next((at for at, (its, asks) in enumerate(SHIFT_TAB) if its == agent and asks in (None, policy)), -1)
-    return SHIFT_TAB[(now + 1) % len(SHIFT_TAB)]
+    mode = modes.MODES[modes.next_mode(modes.mode_of(agent, policy))]
+    return mode.agent, mode.approval_policy
 
 
 def effective_sandbox(talk: Conversation) -> m.SandboxPolicy:

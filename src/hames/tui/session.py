@@ -25,6 +25,7 @@ MCP_LOOK_SECONDS = 0.2
 ELICITATION_ENDINGS: dict[m.ApprovalWord, str] = {
     "accept": "You answered the MCP server",
     "acceptForSession": "You answered the MCP server",
+    "acceptForProject": "You answered the MCP server",
     "cancel": "You left the question unanswered: it was asked by the MCP server",
     "decline": "You declined to answer the MCP server",
 }
@@ -56,6 +57,10 @@ class NewThreadSettings(Value):
     model: str | None = None
     policy: m.ApprovalPolicy | None = None
     sandbox: m.SandboxPolicy | None = None
+    agent: str | None = None
+    """The agent of the mode that was asked for."""
+    default_policy: m.ApprovalPolicy | None = None
+    """For threads that begin here, if nobody asked for a policy."""
 
 
 class Session:
@@ -93,7 +98,10 @@ class Session:
         talk = Conversation()
         talk.config = {option.id: option.value for option in config.options if option.id == AGENT_OPTION}
         talk.model, talk.cwd = self._new_settings.model or config.model, str(self._cwd)
-        talk.policy = self._new_settings.policy or config.approval_mode or config.approval_policy
+        new = self._new_settings
+        talk.policy = new.policy or new.default_policy or config.approval_mode or config.approval_policy
+        if new.agent is not None:
+            talk.config[AGENT_OPTION] = new.agent
         talk.sandbox = self._new_settings.sandbox or config.sandbox_policy
         self._turn_to(talk)
         self._view.show_welcome()
@@ -128,7 +136,9 @@ class Session:
     async def apply_new_settings(self) -> None:
         """To a thread that has terms already."""
         new_settings = self._new_settings
-        if self.talk.thread_id and new_settings != NewThreadSettings():
+        if self.talk.thread_id and new_settings != NewThreadSettings(default_policy=new_settings.default_policy):
+            if new_settings.agent is not None:
+                await self.set_mode(new_settings.agent)
             await self.change(model=new_settings.model, policy=new_settings.policy, sandbox=new_settings.sandbox)
 
     async def begin_thread(self) -> None:

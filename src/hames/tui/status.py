@@ -17,7 +17,7 @@ from hames.domain.display import printable, visible
 from hames.protocols.flint import messages as m
 from hames.tui.conversation import Conversation
 from hames.tui.lines import cut
-from hames.tui.modes import MODES, POLICIES, effective_sandbox, shown_sandbox
+from hames.tui.modes import MODES, effective_sandbox, shown_mode, shown_sandbox
 from hames.tui.palette import Palette
 from hames.tui.text import dollars, shown_input, tokens
 
@@ -88,13 +88,11 @@ def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
 def _settings(talk: Conversation, palette: Palette, *, labels: bool) -> Text:
     made = Text(no_wrap=True)
     sandbox = effective_sandbox(talk)
-    if talk.mode in MODES:
-        made.append(DOT, palette.faint)
-        made.append(f"{MODES[talk.mode]}{' (changes nothing)' if labels else ''}", palette.warn)
-    policy = POLICIES[talk.policy].lower()
+    name, means = shown_mode(talk.mode, talk.policy)
+    label = "" if not labels else "Mode: " if name else "Approvals: "
+    style = palette.warn if talk.mode in MODES or talk.policy == "never" else palette.quiet
     made.append(DOT, palette.faint)
-    style = palette.warn if talk.policy == "never" else palette.quiet
-    made.append(f"Approvals: {policy}" if labels else policy, style)
+    made.append(f"{label}{f'{name} ({means})' if name else means}", style)
     made.append(DOT, palette.faint)
     danger = isinstance(sandbox, m.DangerFullAccess)
     named = labels and not isinstance(sandbox, m.DangerFullAccess | m.ExternalSandbox)

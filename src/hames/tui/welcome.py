@@ -26,6 +26,6 @@ class Welcome(Block):
                 ("   / ", palette.accent), ("commands   ", palette.quiet),
                 ("@ ", palette.accent), ("files   ", palette.quiet),
                 ("F1 ", palette.accent), ("keys   ", palette.quiet),
-                ("shift+tab ", palette.accent), ("approval mode", palette.quiet),
+                ("shift+tab ", palette.accent), ("mode", palette.quiet),
             ),
         ]  # fmt: skip

@@ -115,6 +115,9 @@ def _review(thread_id: str, target: ReviewTarget) -> dict[str, Json]:
 
 
 def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:
+    plans = settings.agent == "plan"
+    if settings.agent != "code":  # read-only, and nothing can ask its way out of it
+        settings = replace(settings, sandbox=ReadOnly(), approval_policy="never")
     asked: dict[str, Json] = {"sandboxPolicy": sandbox(settings.sandbox), **_common_settings(settings)}
     effort = settings.options.get("reasoning_effort", DEFAULT)
     mode = settings.options.get("collaboration_mode", DEFAULT)
@@ -123,7 +126,7 @@ def _turn_settings(settings: Settings, model: str) -> dict[str, Json]:
     if name := asked.get("model") or model:
         # It takes precedence over `model` and `effort`, and is the only place where an effort can be taken back.
         asked["collaborationMode"] = {
-            "mode": "plan" if mode == "plan" else DEFAULT,
+            "mode": "plan" if plans or mode == "plan" else DEFAULT,
             "settings": {
                 "model": name,
                 "reasoning_effort": None if effort == DEFAULT else effort,

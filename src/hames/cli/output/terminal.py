@@ -167,8 +167,11 @@ class TerminalView:
         self._clear()
         if asked.always_covers:
             self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
+        if asked.project_covers:
+            self._line(self._paint.dim(f"  project: {visible(asked.project_covers)}"))
+        offered = ["[y]es", *["[a]lways"] * asked.offers_always, *["[p]roject"] * bool(asked.project_covers), "[n]o"]
         try:
-            answer = await read_answer("  [y]es, [a]lways, [n]o: " if asked.offers_always else "  [y]es, [n]o: ")
+            answer = await read_answer(f"  {', '.join(offered)}: ")
         except anyio.get_cancelled_exc_class():
             sys.stderr.write("\n")
             raise
@@ -177,6 +180,8 @@ class TerminalView:
         words: dict[str, m.ApprovalWord] = {"y": "accept"}
         if asked.offers_always:
             words["a"] = "acceptForSession"
+        if asked.project_covers:
+            words["p"] = "acceptForProject"
         return words.get(answer.strip().lower()[:1], "decline")
 
     def answer(self, answer: Json) -> None:

@@ -133,6 +133,13 @@ class ApprovalAsked(Value):
             return ""
         return self.params.always_covers.text
 
+    @property
+    def project_covers(self) -> str:
+        """The rule that `acceptForProject` would keep, as a phrase; empty if none is offered."""
+        if isinstance(self.params, m.ElicitationParams) or self.params.project_covers is None:
+            return ""
+        return self.params.project_covers.text if "acceptForProject" in self.params.available_decisions else ""
+
 
 class ApprovalSettled(Value):
     """Decided, by this client or another, or void because the turn ended."""

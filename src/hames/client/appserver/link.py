@@ -235,7 +235,7 @@ def _word(decision: ApprovalWord | Filled) -> ApprovalWord:
 def _elicitation_result(decision: ApprovalWord | Filled) -> Json:
     if isinstance(decision, Filled):
         return {"action": "accept", "content": decision.content}
-    return {"action": "accept" if decision == "acceptForSession" else decision}
+    return {"action": "accept" if decision in ("acceptForSession", "acceptForProject") else decision}
 
 
 class _Answer:

@@ -55,7 +55,10 @@ def decode(method: str, params: Params) -> Command | Initialize:
         case "approval.respond":
             answer = _read(params, messages.ApprovalRespondParams)
             return ResolveApproval(
-                approval_id=ApprovalId(answer.request_id), decision=answer.decision, content=answer.content
+                approval_id=ApprovalId(answer.request_id),
+                decision=answer.decision,
+                content=answer.content,
+                scope=answer.scope,
             )
         case _:
             raise UnknownMethod(f"no method {method!r}")

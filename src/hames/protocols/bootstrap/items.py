@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from hames.domain import items
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
 from hames.domain.forms import members
-from hames.domain.grants import always_covers
+from hames.domain.grants import always_covers, project_covers
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalEnd, Decision
@@ -108,7 +108,8 @@ def question(approval: Approval, cwd: str) -> dict[str, Json]:
         case _ as never:
             assert_never(never)
     covers = always_covers(approval.intent, cwd=cwd)
-    return {**asked, "reason": approval.reason, "always_covers": covers or UNSET}
+    project = project_covers(approval.offer) or UNSET
+    return {**asked, "reason": approval.reason, "always_covers": covers or UNSET, "project_covers": project}
 
 
 def approval_item(

@@ -12,7 +12,7 @@ from hames.domain.errors import ErrorInfo
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, ItemStatus, PlanEntry
 from hames.domain.json import Json
-from hames.domain.policy import AgentName, ApprovalEnd, Decision
+from hames.domain.policy import AgentName, AlwaysScope, ApprovalEnd, Decision
 from hames.domain.value import Value
 from hames.protocols.instructions import Instructions
 from hames.protocols.schema import Published
@@ -92,6 +92,8 @@ class ApprovalRespondParams(Value, rename="camel"):
     request_id: str
     decision: Literal["once", "always", "reject"]
     content: Json = None
+    scope: AlwaysScope = "thread"
+    """How far `always` goes: `project` keeps the rule that was offered."""
 
 
 # What things look like.
@@ -191,6 +193,7 @@ class ApprovalData(Value, rename="camel"):
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
     always_covers: AlwaysCovers | UnsetType = UNSET
+    project_covers: AlwaysCovers | UnsetType = UNSET
     decision: Decision | UnsetType = UNSET
     ended: ApprovalEnd | UnsetType = UNSET
     """How it was resolved: `answered`, `timedOut`, `noClient`, `withdrawn`, or `turnEnded`."""
@@ -354,6 +357,8 @@ class ApprovalRequested(Value, rename="camel"):
     input: Json | UnsetType = UNSET
     always_covers: AlwaysCovers | UnsetType = UNSET
     """What `always` would allow, and the files it is about. Left out: nothing."""
+    project_covers: AlwaysCovers | UnsetType = UNSET
+    """What `always` with the scope `project` would allow. Left out: nothing."""
 
 
 class Notice(Value, rename="camel"):

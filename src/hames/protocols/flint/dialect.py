@@ -281,8 +281,13 @@ class FlintDialect:
             "started_at_ms": at_ms,
             "reason": text_or_unset(approval.reason),
         }
-        decisions = parts.decisions_for(covers)
-        asked: dict[str, Json] = {**where, "available_decisions": decisions, "always_covers": covers}
+        project = parts.covered_in_project(approval)
+        asked: dict[str, Json] = {
+            **where,
+            "available_decisions": parts.decisions_for(covers, project),
+            "always_covers": covers,
+            "project_covers": project,
+        }
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
                 actions = [wire.CommandAction(type="unknown", command=command)]

@@ -11,7 +11,7 @@ from hames.domain.approvals import Approval
 from hames.domain.commands import Standing
 from hames.domain.context_report import ContextReport
 from hames.domain.events import TurnError
-from hames.domain.grants import always_covers
+from hames.domain.grants import always_covers, project_covers
 from hames.domain.items import Item, ItemStatus, reason_of
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
@@ -25,7 +25,7 @@ from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, TurnStatusWord, text_or_unset, value_or_unset
 
-DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "decline", "cancel"]
+DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "acceptForProject", "decline", "cancel"]
 ELICITATION_WORDS: list[m.ApprovalWord] = ["accept", "decline", "cancel"]
 
 ITEM_WORDS: dict[ItemStatus, ItemStatusWord] = {
@@ -51,9 +51,15 @@ TURN_WORDS: dict[str, TurnStatusWord] = {
 }
 
 
-def decisions_for(covers: m.AlwaysCovers | None) -> list[m.ApprovalWord]:
+def decisions_for(covers: m.AlwaysCovers | None, project: m.AlwaysCovers | None = None) -> list[m.ApprovalWord]:
     """For good is offered only where there is something to allow for good."""
-    return [word for word in DECISIONS if covers or word != "acceptForSession"]
+    missing = {"acceptForSession": covers is None, "acceptForProject": project is None}
+    return [word for word in DECISIONS if not missing.get(word)]
+
+
+def covered_in_project(approval: Approval) -> m.AlwaysCovers | None:
+    covers = project_covers(approval.offer)
+    return covers and m.AlwaysCovers(text=covers.text)
 
 
 def covered_by_always(approval: Approval, cwd: str) -> m.AlwaysCovers | None:

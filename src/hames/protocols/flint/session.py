@@ -38,14 +38,15 @@ from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsCha
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
-from hames.domain.policy import Decision
 from hames.domain.processes import ProcessList
+from hames.domain.rules import Rule
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.ports import ClientToolCall, Models
 from hames.protocols.flint import elicitation, greeting, inbound, method_order, outbound
 from hames.protocols.flint import messages as m
+from hames.protocols.flint.answers import read_decision
 from hames.protocols.flint.client import tools as client_tools
 from hames.protocols.flint.client.calls import ToolCalls
 from hames.protocols.flint.client.settings import config_notices, typed_tools, with_client_settings
@@ -62,8 +63,6 @@ from hames.protocols.flint.parts import provider_of, report
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
 
-_DECISIONS: dict[str, Decision] = {"accept": "once", "acceptForSession": "always"}
-
 
 class _Asked(NamedTuple):
     """A question this client has been asked."""
@@ -71,6 +70,7 @@ class _Asked(NamedTuple):
     thread_id: ThreadId
     turn_id: TurnId
     intent: Intent | Elicit
+    offer: Rule | None
 
 
 RULES = JsonRpcRules(version=False, batches=False, loose_ids=False, scalar_params=-32602, opening="initialize")
@@ -196,8 +196,8 @@ class FlintSession(RpcSession):
             return [Execute(command=elicitation.decode_answer(response, where.intent))]
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
-        decision = _DECISIONS.get(word, "reject") if isinstance(word, str) else "reject"
-        answer = Execute(command=ResolveApproval(approval_id=approval_id, decision=decision))
+        decision, scope = read_decision(word, where.offer if where is not None else None)
+        answer = Execute(command=ResolveApproval(approval_id=approval_id, decision=decision, scope=scope))
         if word == "cancel" and where is not None:
             return [answer, Execute(command=InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id))]
         return [answer]
@@ -277,7 +277,7 @@ class FlintSession(RpcSession):
         notice = outbound.notice(state, self._dialect) if opens or state.id not in self._loaded else []
         self._loaded[state.id] = None
         for approval in state.approvals:
-            self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent)
+            self._asked[approval.id] = _Asked(state.id, approval.turn_id, approval.intent, approval.offer)
         asked = [*notice, *outbound.questions(state, self._dialect)]
         self.say(self._without_muted([*outbound.thread_started(state, self._dialect), *asked] if opens else asked))
 
@@ -296,7 +296,7 @@ class FlintSession(RpcSession):
             case SettingsChanged() if self._last is not None and self._last.id == change.after.id:
                 self._last = change.after
             case ApprovalRequested(approval=approval):
-                self._asked[approval.id] = _Asked(change.after.id, approval.turn_id, approval.intent)
+                self._asked[approval.id] = _Asked(change.after.id, approval.turn_id, approval.intent, approval.offer)
             case ApprovalResolved(approval_id=approval_id):
                 self._asked.pop(approval_id, None)
             case _:

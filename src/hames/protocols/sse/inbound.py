@@ -31,5 +31,9 @@ def start_turn(prompt: Prompt, thread_id: ThreadId) -> StartTurn:
 def resolve_approval(body: bytes, approval_id: str) -> ResolveApproval:
     answer = decode_body(body, ApprovalAnswer)
     return ResolveApproval(
-        approval_id=ApprovalId(approval_id), decision=answer.decision, note=answer.note, content=answer.content
+        approval_id=ApprovalId(approval_id),
+        decision=answer.decision,
+        note=answer.note,
+        content=answer.content,
+        scope=answer.scope,
     )

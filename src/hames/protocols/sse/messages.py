@@ -12,7 +12,7 @@ from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, FileUpdate
 from hames.domain.json import Json
-from hames.domain.policy import ApprovalEnd
+from hames.domain.policy import AlwaysScope, ApprovalEnd
 from hames.domain.value import Value
 from hames.protocols.instructions import Instructions
 
@@ -97,6 +97,8 @@ class Approval(Value, tag_field="type", tag="approval", rename="camel"):
     input: Json = None
     always_covers: AlwaysCovers | None = None
     """What `always` would allow; null: nothing."""
+    project_covers: AlwaysCovers | None = None
+    """What `always` with the scope `project` would allow; null: nothing."""
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
@@ -126,3 +128,5 @@ class ApprovalAnswer(Value):
     note: str = ""
     content: Json = None
     """What an elicitation asks for, as its `requestedSchema` has it."""
+    scope: AlwaysScope = "thread"
+    """How far `always` goes: `project` keeps the rule that was offered."""

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from hames.domain import approvals, events, items
 from hames.domain.foreign import FOREIGN
-from hames.domain.grants import always_covers
+from hames.domain.grants import always_covers, project_covers
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
@@ -42,8 +42,12 @@ def project(change: Change) -> list[m.SseEvent]:
             said = error.message if error else ""
             ended = m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])
             return [*_unfinished_calls(change, event.turn_id, at), ended]
-        case events.Noticed(severity="warning", message=message, source=source, name=name):
-            return [m.Notice(message=message, severity="warning", source=source, name=name, timestamp=at)]
+        case events.Noticed(severity="warning") | events.Noticed(name="mcp_server"):
+            return [
+                m.Notice(
+                    message=event.message, severity=event.severity, source=event.source, name=event.name, timestamp=at
+                )
+            ]
         case (
             events.ItemDelta()
             | events.ThreadCreated()
@@ -80,6 +84,7 @@ def question(state: ThreadState, approval: approvals.Approval, at: int) -> m.App
         timestamp=at,
         reason=approval.reason,
         always_covers=always_covers(approval.intent, cwd=state.settings.cwd),
+        project_covers=project_covers(approval.offer),
         **intent_members(approval.intent),
     )
 

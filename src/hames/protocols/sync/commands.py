@@ -40,8 +40,10 @@ def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath
             return SteerTurn(thread_id=thread_id, content=_content(given, picture_path), client_id=name)
         case m.Cancel():
             return InterruptTurn(thread_id=thread_id)
-        case m.Approve(id=name, decision=decision, note=note, content=content):
-            return ResolveApproval(approval_id=ApprovalId(name), decision=decision, note=note, content=content)
+        case m.Approve(id=name, decision=decision, note=note, content=content, scope=scope):
+            return ResolveApproval(
+                approval_id=ApprovalId(name), decision=decision, note=note, content=content, scope=scope
+            )
         case m.Configure():
             overrides = Overrides(
                 model=given.model,

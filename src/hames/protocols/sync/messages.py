@@ -13,7 +13,7 @@ from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, FileUpdate, PlanEntry
 from hames.domain.json import Json
-from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
+from hames.domain.policy import AgentName, AlwaysScope, ApprovalPolicy, SandboxPolicy
 from hames.domain.value import Value
 from hames.protocols.instructions import Instructions
 
@@ -113,6 +113,8 @@ class Approval(Value, rename="camel"):
     """What `always` would allow; null: nothing, so it is not offered."""
     asked_at: int = 0
     """When it was asked first, in milliseconds: a question outlives the process that asked it."""
+    project_covers: AlwaysCovers | None = None
+    """What `always` with the scope `project` would allow; null: nothing, so it is not offered."""
 
 
 class Plan(Value):
@@ -286,6 +288,8 @@ class Approve(Value, tag_field="type", tag="approve"):
     decision: Literal["once", "always", "reject"]
     note: str = ""
     content: Json = None
+    scope: AlwaysScope = "thread"
+    """How far `always` goes: `project` keeps the rule that was offered."""
 
 
 class Configure(Instructions, tag_field="type", tag="configure", rename="camel"):

@@ -7,7 +7,7 @@ from hames.domain import items
 from hames.domain.cost import cost
 from hames.domain.errors import HarnessError
 from hames.domain.foreign import FOREIGN
-from hames.domain.grants import always_covers
+from hames.domain.grants import always_covers, project_covers
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Selector
 from hames.domain.state import ThreadState, ThreadStatus, Turn, thread_status
@@ -145,6 +145,7 @@ def approvals_of(state: ThreadState) -> tuple[m.Approval, ...]:
             reason=approval.reason,
             always_covers=always_covers(approval.intent, cwd=state.settings.cwd),
             asked_at=approval.asked_at_ms,
+            project_covers=project_covers(approval.offer),
             **intent_members(approval.intent),
         )
         for approval in state.approvals

@@ -181,10 +181,12 @@ class _Survey:
                 self.guard(admin)
 
 
-def find_guarded_paths(root: str, *, home: str, hidden: Sequence[str] = ()) -> GuardedPaths:
-    """What has to be guarded in one writable root. `root` is a real path. `hidden` are further places, real paths or
-    not, that nobody may make, replace or move."""
-    return _Survey(root, home).take(hidden)
+def find_guarded_paths(
+    root: str, *, home: str, hidden: Sequence[str] = (), read_only: Sequence[str] = ()
+) -> GuardedPaths:
+    """What has to be guarded in one writable root. `root` is a real path. `hidden` and `read_only` are further places,
+    real paths or not, that nobody may make, replace or move."""
+    return _Survey(root, home).take((*hidden, *read_only))
 
 
 def _mode(path: Path) -> int | None:

@@ -48,6 +48,8 @@ class CommandAccess(Value):
     network: bool
     home: str
     hidden: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    """What may not be changed although it is in a writable root."""
     scratch: str = ""
     sockets: frozenset[str] | None = None
     """Other programs' sockets to cover, as far as they are still there. None: all that there are."""
@@ -83,7 +85,8 @@ def plan_bubblewrap(
         for root in access.roots:
             placeholders = Placeholders(root)
             placeholders.lock()
-            held.append((placeholders, find_guarded_paths(root, home=access.home, hidden=access.hidden)))
+            wanted = find_guarded_paths(root, home=access.home, hidden=access.hidden, read_only=access.read_only)
+            held.append((placeholders, wanted))
         wanted_mounts = [mount for _, wanted in held for mount in wanted.mounts]
         closed = [mount.path for mount in wanted_mounts if mount.how != "write"]
         link_mounts, link_notes = hard_links.protect_shared_files(access.seen, access.roots, read_only=closed)

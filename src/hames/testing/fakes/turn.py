@@ -10,6 +10,7 @@ from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Re
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, Stream
 from hames.domain.options import Settings, ThreadServer
+from hames.domain.rulings import Ruling
 from hames.domain.state import ThreadState, apply
 from hames.ports import Task, TurnEvent
 
@@ -61,7 +62,14 @@ class FakeTurn:
     async def emit(self, *events: TurnEvent) -> None:
         await self._emit(*events)
 
-    async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:  # noqa: ARG002
+    async def ask(
+        self,
+        item_id: ItemId,  # noqa: ARG002
+        intent: Intent | Elicit,
+        reason: str = "",  # noqa: ARG002
+        *,
+        ruling: Ruling | None = None,  # noqa: ARG002
+    ) -> Answer:
         await checkpoint()
         self.asked.append(intent)
         return Answer(decision="once")

@@ -12,6 +12,7 @@ from itertools import pairwise
 from hames.domain.guardrails import is_guarded
 from hames.domain.json import Json
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, WorkspaceWrite
+from hames.domain.rules import covers_path, deciding
 from hames.domain.value import Value
 from hames.ports import Directory, Place, ToolFailed, Workspace
 from hames.ports.workspace import Outside
@@ -72,6 +73,7 @@ def _below(place: Place, path: str, allowed: Iterable[str]) -> Spot | None:
     if path == "~" or path.startswith("~/"):
         raise Outside("`~` is not expanded, and the home directory is outside the workspace")
     wanted = _parts(path if path.startswith("/") else f"{place.cwd}/{path}")
+    refuse_denied(place, "/" + "/".join(wanted))
     for root in allowed:
         for name in dict.fromkeys((root, os.path.realpath(root))):
             above = _parts(name)
@@ -87,6 +89,15 @@ def _below(place: Place, path: str, allowed: Iterable[str]) -> Spot | None:
                     guarded=_guarded(judged),
                 )
     return None
+
+
+def refuse_denied(place: Place, absolute: str) -> None:
+    """Raises `ToolFailed` for a file that a rule keeps the agent from reading, under whatever name."""
+    rules = [rule for rule in place.denied if rule.read]
+    names = dict.fromkeys((absolute, os.path.realpath(absolute))) if rules else ()
+    for rule in rules:
+        if any(covers_path(rule.read, name) for name in names):
+            raise ToolFailed(f"not allowed: {deciding(rule, shown(absolute)).reason}")
 
 
 def roots(place: Place) -> Iterator[str]:

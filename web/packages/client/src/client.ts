@@ -13,6 +13,7 @@ import { newId } from "./ids.js";
 import type {
   AttachmentInput,
   Configuration,
+  AlwaysScope,
   Decision,
   HarnessCommand,
   HarnessState,
@@ -151,9 +152,13 @@ export class HarnessClient {
     return this.send([{ type: "cancel" }]);
   }
 
-  /** `content` is a form filled in, for an elicitation. */
-  approve(id: string, decision: Decision, note = "", content?: unknown): boolean {
-    const answer = { ...(note && { note }), ...(content !== undefined && { content }) };
+  /** `content` is a form filled in, for an elicitation. `scope` is how far `always` goes. */
+  approve(id: string, decision: Decision, note = "", content?: unknown, scope: AlwaysScope = "thread"): boolean {
+    const answer = {
+      ...(note && { note }),
+      ...(content !== undefined && { content }),
+      ...(scope !== "thread" && { scope }),
+    };
     return this.send([{ type: "approve", id, decision, ...answer }]);
   }
 

@@ -39,6 +39,7 @@ export interface Approval {
   tool?: string;
   input?: unknown;
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
 }
 /**
  * One file of a change. `path` is absolute, `diff` is unified.
@@ -57,6 +58,7 @@ export interface Approve {
   decision: "always" | "once" | "reject";
   note?: string;
   content?: unknown;
+  scope?: "project" | "thread";
 }
 /**
  * The body of `POST /threads/{id}/archive`.

@@ -55,6 +55,7 @@ export type ToolStatus = HarnessToolCall["status"];
 export type ToolKind = NonNullable<HarnessToolCall["kind"]>;
 export type ToolOutcome = NonNullable<HarnessToolCall["outcome"]>;
 export type Decision = Approve["decision"];
+export type AlwaysScope = NonNullable<Approve["scope"]>;
 export type ApprovalPolicy = Settings["approvalPolicy"];
 export type AgentName = Settings["agent"];
 export type SandboxPolicy = Settings["sandbox"];

@@ -332,8 +332,9 @@ export interface CitationMember {
   _meta?: unknown;
 }
 /**
- * What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
- *     thread". `files` are the files that may be changed again or, for a command, the scripts that must not change.
+ * What `acceptForSession` or `acceptForProject` would allow. `text` is a phrase such as "further changes to a.py,
+ *     for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that
+ *     must not change.
  */
 export interface AlwaysCovers {
   text: string;
@@ -341,7 +342,7 @@ export interface AlwaysCovers {
   _meta?: unknown;
 }
 export interface ApprovalResponse {
-  decision: "accept" | "acceptForSession" | "cancel" | "decline";
+  decision: "accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline";
   _meta?: unknown;
 }
 /**
@@ -366,8 +367,9 @@ export interface CommandApprovalParams {
   cwd: string;
   startedAtMs?: number;
   commandActions?: unknown[];
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -377,8 +379,9 @@ export interface FileChangeApprovalParams {
   itemId: string;
   changes: FileUpdateChange[];
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   reason?: string;
   _meta?: unknown;
 }
@@ -398,8 +401,9 @@ export interface McpApprovalParams {
   server: string;
   tool: string;
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -410,8 +414,9 @@ export interface ToolApprovalParams {
   itemId: string;
   name: string;
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   alwaysCovers?: AlwaysCovers | null;
+  projectCovers?: AlwaysCovers | null;
   arguments?: unknown;
   reason?: string;
   _meta?: unknown;
@@ -443,7 +448,7 @@ export interface ElicitationParams {
   url?: string;
   elicitationId?: string;
   startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForSession" | "cancel" | "decline")[];
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
   reason?: string;
   _meta?: unknown;
 }

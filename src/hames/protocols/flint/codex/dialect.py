@@ -46,6 +46,7 @@ from hames.protocols.flint.codex.members import (
     mcp_item,
     model_members,
     sandbox,
+    with_amendment,
 )
 from hames.protocols.flint.codex.raw_items import METHOD as RAW_ITEM
 from hames.protocols.flint.codex.raw_items import raw_call, raw_item, wants_raw_items
@@ -275,7 +276,8 @@ class CodexDialect(FlintDialect):
         decisions = parts.decisions_for(parts.covered_by_always(approval, state.settings.cwd))
         match approval.intent:
             case RunCommand(command=command, cwd=cwd):
-                return "item/commandExecution/requestApproval", command_question(where, command, cwd, decisions)
+                asked = command_question(where, command, cwd, decisions)
+                return "item/commandExecution/requestApproval", with_amendment(asked, approval.offer)
             case ChangeFiles(changes=changes):
                 shown = [file_update(change) for change in changes]
                 return "item/fileChange/requestApproval", {**where, "grantRoot": None, "changes": shown}

@@ -12,7 +12,9 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.policy import ApprovalPolicy
+from hames.domain.rules import Rule
 from hames.protocols.flint import parts
+from hames.protocols.flint.answers import amendment, codex_decision
 from hames.protocols.flint.codex.diffs import codex_diff
 from hames.protocols.flint.messages import ApprovalWord
 
@@ -208,6 +210,15 @@ def command_question(where: Members, command: str, cwd: str, decisions: list[App
         "availableDecisions": decisions,
         "environmentId": None,
     }
+
+
+def with_amendment(asked: Members, offer: Rule | None) -> Members:
+    """A rule that can be kept is for Codex's clients a prefix that they may add to their policy."""
+    words = amendment(offer)
+    if offer is None or not words:
+        return asked
+    decisions = [*asked["availableDecisions"][:-2], codex_decision(offer), *asked["availableDecisions"][-2:]]
+    return {**asked, "availableDecisions": decisions, "proposedExecpolicyAmendment": words}
 
 
 def model_members(card: ModelCard, selectors: Sequence[Selector], default: str) -> Members:

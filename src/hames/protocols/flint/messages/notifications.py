@@ -136,12 +136,13 @@ class ServerRequestResolved(Wire):
     ended: ApprovalEnd | UnsetType = UNSET
 
 
-ApprovalWord = Literal["accept", "acceptForSession", "decline", "cancel"]
+ApprovalWord = Literal["accept", "acceptForSession", "acceptForProject", "decline", "cancel"]
 
 
 class AlwaysCovers(Wire):
-    """What `acceptForSession` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this
-    thread". `files` are the files that may be changed again or, for a command, the scripts that must not change."""
+    """What `acceptForSession` or `acceptForProject` would allow. `text` is a phrase such as "further changes to a.py,
+    for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that
+    must not change."""
 
     text: str
     files: list[str] = []
@@ -157,6 +158,7 @@ class CommandApprovalParams(Wire):
     command_actions: list[Json] = []
     available_decisions: list[ApprovalWord] = []
     always_covers: AlwaysCovers | None = None
+    project_covers: AlwaysCovers | None = None
     reason: str | Maybe = msgspec.UNSET
 
 
@@ -168,6 +170,7 @@ class FileChangeApprovalParams(Wire):
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
     always_covers: AlwaysCovers | None = None
+    project_covers: AlwaysCovers | None = None
     reason: str | Maybe = msgspec.UNSET
 
 
@@ -180,6 +183,7 @@ class McpApprovalParams(Wire):
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
     always_covers: AlwaysCovers | None = None
+    project_covers: AlwaysCovers | None = None
     arguments: Json = msgspec.UNSET
     reason: str | Maybe = msgspec.UNSET
 
@@ -192,6 +196,7 @@ class ToolApprovalParams(Wire):
     started_at_ms: int = 0
     available_decisions: list[ApprovalWord] = []
     always_covers: AlwaysCovers | None = None
+    project_covers: AlwaysCovers | None = None
     arguments: Json = msgspec.UNSET
     reason: str | Maybe = msgspec.UNSET
 

@@ -4,6 +4,9 @@ import type { IconName } from "../shell/icons.js";
 
 export type SlashCommand = { id: string; description: string; icon: IconName; run: () => void };
 
+/** What is sent when plan mode is left for work. */
+export const START_WORK = "Go ahead: carry out the plan.";
+
 export type SlashActions = {
   newThread: () => void;
   fork: () => void;
@@ -19,6 +22,7 @@ export type SlashActions = {
   review: () => void;
   stop: () => void;
   setAgent: (agent: "code" | "plan") => void;
+  startWork: () => void;
   showChanges: () => void;
   showPlan: () => void;
   showProcesses: () => void;
@@ -34,10 +38,11 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     { id: "new", description: "Start a new thread", icon: "plus", run: actions.newThread },
     {
       id: "plan",
-      description: "Plan only: read and plan, change nothing",
+      description: "Plan mode: read and plan, change nothing",
       icon: "plan",
       run: () => actions.setAgent("plan"),
     },
+    { id: "go", description: "Leave plan mode and carry out the plan", icon: "send", run: actions.startWork },
     { id: "code", description: "Leave plan mode and make changes", icon: "edit", run: () => actions.setAgent("code") },
     { id: "review", description: "Review the uncommitted changes", icon: "search", run: actions.review },
     {

@@ -57,6 +57,7 @@ export type ComposerProps = {
   /** Whether it was sent: without a connection a prompt stays in the queue. */
   dequeue: (id: string) => boolean;
   configure: (configuration: Configuration) => void;
+  startWork: () => void;
 };
 
 /** Without a keyboard Enter is a new line, and hints about keys help nobody. */
@@ -156,7 +157,7 @@ export const Composer = memo(function Composer(props: ComposerProps) {
     const asked = askedMode.current;
     const next = nextMode(asked ?? modeOf(now));
     askedMode.current = next;
-    setModeWords(`Permissions: ${next.name}. ${next.description ?? ""}`);
+    setModeWords(`Mode: ${next.name}. ${next.description ?? ""}`);
     configure(next.set);
   };
 
@@ -317,7 +318,13 @@ export const Composer = memo(function Composer(props: ComposerProps) {
                 event.target.value = "";
               }}
             />
-            <Selectors settings={settings} models={props.models} selectors={props.selectors} configure={configure} />
+            <Selectors
+              settings={settings}
+              models={props.models}
+              selectors={props.selectors}
+              configure={configure}
+              startWork={running || props.history.length === 0 ? undefined : props.startWork}
+            />
             <UsageMeter usage={props.usage} />
           </div>
           <div className="composer-end" data-running={running || undefined}>

@@ -22,6 +22,8 @@ export const MODES: readonly Mode[] = MODE_TABLE.map(({ id, name, words, set }) 
   set: set as Configuration,
 }));
 
+const ASK = MODES.find(({ id }) => id === "ask")!;
+
 /** Not chosen from the list: a review is started, and ends. */
 const REVIEW: Mode = {
   id: "review",
@@ -36,13 +38,13 @@ export function modeOf({ agent, approvalPolicy }: Pick<Settings, "agent" | "appr
   const chosen = MODES.find(
     ({ set }) => set.agent === agent && (set.approvalPolicy ?? approvalPolicy) === approvalPolicy,
   );
-  return chosen ?? MODES[0]!;
+  return chosen ?? ASK;
 }
 
-/** What Shift+Tab goes to. "Never ask" is not reached by a key pressed once too often. */
+/** What Shift+Tab goes to: plan, ask, auto. "Never ask" is not reached by a key pressed once too often. */
 export function nextMode(mode: Mode): Mode {
   const cycle = MODES.filter(({ id }) => MODE_TABLE.find((row) => row.id === id)?.shiftTab);
-  return cycle[(cycle.indexOf(mode) + 1) % cycle.length]!;
+  return cycle.includes(mode) ? cycle[(cycle.indexOf(mode) + 1) % cycle.length]! : ASK;
 }
 
 type SandboxItem = MenuItem & { description: string; set: SandboxPolicy };

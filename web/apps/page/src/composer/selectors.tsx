@@ -15,9 +15,12 @@ type Props = {
   models: HarnessState["models"];
   selectors: HarnessState["selectors"];
   configure: (configuration: Configuration) => void;
+  /** Leaves plan mode; missing while there is no plan to carry out. */
+  startWork?: (() => void) | undefined;
 };
 
-export const Selectors = memo(function Selectors({ settings, models = [], selectors = [], configure }: Props) {
+export const Selectors = memo(function Selectors(props: Props) {
+  const { settings, models = [], selectors = [], configure, startWork } = props;
   if (!settings) return null;
   const model = models.find(({ id }) => id === settings.model);
   const mode = modeOf(settings);
@@ -40,10 +43,10 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
         <span>{model?.name ?? settings.model}</span>
       </Menu>
       <Menu
-        label={`Permissions: ${mode.name}`}
-        title="Permissions: when the agent asks (Shift+Tab)"
-        heading="Permissions"
-        note="When the agent asks before it acts"
+        label={`Mode: ${mode.name}`}
+        title={`Mode: ${mode.name}. ${mode.description} (Shift+Tab)`}
+        heading="Mode"
+        note="How much the agent does by itself"
         side="top"
         className={mode.id === "never" ? "risky" : ""}
         value={mode.id}
@@ -53,6 +56,16 @@ export const Selectors = memo(function Selectors({ settings, models = [], select
         <Icon name={mode.icon ?? "shield"} size={14} />
         <span>{mode.name}</span>
       </Menu>
+      {settings.agent === "plan" && startWork && (
+        <button
+          type="button"
+          className="button go"
+          title="Leave plan mode and carry out the plan (/go)"
+          onClick={startWork}
+        >
+          Go
+        </button>
+      )}
       <Menu
         label={`Sandbox: ${walls?.name ?? ""}`}
         title="Sandbox"

@@ -1,6 +1,6 @@
 /** What everything inside a thread may need and changes rarely. */
 
-import type { Approval, Decision } from "@hames/client";
+import type { AlwaysScope, Approval, Decision } from "@hames/client";
 import { createContext, useContext } from "react";
 
 export type ThreadTools = {
@@ -8,7 +8,7 @@ export type ThreadTools = {
   cwd: string;
   /** A look at the past: nothing can be done here. */
   readOnly: boolean;
-  approve: (approvalId: string, decision: Decision, note?: string, content?: unknown) => void;
+  approve: (approvalId: string, decision: Decision, note?: string, content?: unknown, scope?: AlwaysScope) => void;
   /** Stops the running turn. */
   stop: () => void;
   forkBefore: (messageId: string) => void;

@@ -4,6 +4,7 @@ import type {
   Attachment,
   AttachmentInput,
   Configuration,
+  AlwaysScope,
   Decision,
   HarnessState,
   ServerStatus,
@@ -12,7 +13,7 @@ import type {
 import { useHarness } from "@hames/client/react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, clientFor } from "../api.js";
-import { slashCommands } from "../composer/commands.js";
+import { START_WORK, slashCommands } from "../composer/commands.js";
 import { Composer, type ComposerHandle } from "../composer/composer.js";
 import { useFileDrop } from "../composer/file-drop.js";
 import { attachedAgain } from "../composer/images.js";
@@ -154,6 +155,9 @@ export function ThreadPage(props: Props) {
     (configuration: Configuration) => void send(client.configure(configuration)),
     [client, send],
   );
+  const startWork = useCallback(() => {
+    if (send(client.configure({ agent: "code" }))) submit(START_WORK, []);
+  }, [client, send, submit]);
   const rename = useCallback((title: string) => (send(client.rename(title)), onChanged()), [client, send, onChanged]);
 
   const fork = useCallback(
@@ -224,6 +228,7 @@ export function ThreadPage(props: Props) {
       review: () => void send(client.review({ kind: "uncommittedChanges", text: "" })),
       stop,
       setAgent: (agent) => configure({ agent }),
+      startWork,
       showChanges: () => setPanel("changes"),
       showPlan: () => setPanel("plan"),
       showProcesses: () => setPanel("processes"),
@@ -240,6 +245,7 @@ export function ThreadPage(props: Props) {
     remove,
     find,
     configure,
+    startWork,
     enter,
     fork,
     onAddDevice,
@@ -296,8 +302,8 @@ export function ThreadPage(props: Props) {
       threadId,
       cwd,
       readOnly: travelling,
-      approve: (id: string, decision: Decision, note = "", content?: unknown) =>
-        void send(client.approve(id, decision, note, content)),
+      approve: (id: string, decision: Decision, note = "", content?: unknown, scope?: AlwaysScope) =>
+        void send(client.approve(id, decision, note, content, scope)),
       stop,
       forkBefore,
       undo,
@@ -469,6 +475,7 @@ export function ThreadPage(props: Props) {
                           stop={stop}
                           dequeue={dequeue}
                           configure={configure}
+                          startWork={startWork}
                         />
                       </>
                     )}

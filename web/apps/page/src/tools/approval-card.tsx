@@ -6,7 +6,7 @@
  * unless somebody is typing, and ignores keys for a moment. What keys mean is in `specs/keys.json`.
  */
 
-import type { Approval, Decision } from "@hames/client";
+import type { AlwaysScope, Approval, Decision } from "@hames/client";
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon } from "../shell/icons.js";
 import { CodeBlock } from "../text/code-block.js";
@@ -76,6 +76,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
   const [answered, setAnswered] = useState<Decision | null>(null);
   const titleId = useId();
   const always = approval.alwaysCovers?.text ?? "";
+  const project = approval.projectCovers?.text ?? "";
 
   useEffect(() => {
     if (!first || readOnly) return;
@@ -94,10 +95,10 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     return () => clearTimeout(timer);
   }, []);
 
-  const answer = (decision: Decision, content?: unknown) => {
+  const answer = (decision: Decision, content?: unknown, scope?: AlwaysScope) => {
     if (answered || readOnly) return;
     setAnswered(decision);
-    approve(approval.id, decision, note.trim(), content);
+    approve(approval.id, decision, note.trim(), content, scope);
     document.querySelector<HTMLElement>("[data-composer]")?.focus();
   };
   const letter = useRef<(event: globalThis.KeyboardEvent) => void>(() => {});
@@ -119,7 +120,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
 
   letter.current = (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (!listening || event.isComposing || !/^[yanr]$/.test(event.key) || isTakenElsewhere(event.target)) return;
+    if (!listening || event.isComposing || !/^[yapnr]$/.test(event.key) || isTakenElsewhere(event.target)) return;
     const field = textField(event.target);
     if (field && (field.value !== "" || field === wentTo.current || typedAt - typedBefore < TYPING_MS)) return;
     if (approval.kind !== "elicitation" && act(event.key)) event.preventDefault();
@@ -138,6 +139,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
       answer("reject");
     } else if (key === "y") answer("once");
     else if (key === "a" && always) answer("always");
+    else if (key === "p" && project) answer("always", undefined, "project");
     else if (key === "n") answer("reject");
     else if (key === "r") noteField.current?.focus();
     else if (key === "Escape") stop();
@@ -195,6 +197,17 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
                 Always <kbd>a</kbd>
               </button>
             )}
+            {project && (
+              <button
+                type="button"
+                className="button"
+                title={project}
+                disabled={answered !== null || readOnly}
+                onClick={() => answer("always", undefined, "project")}
+              >
+                In this project <kbd>p</kbd>
+              </button>
+            )}
             <button
               type="button"
               className="button danger"
@@ -233,6 +246,11 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
           {always && (
             <p className="approval-scope" title={approval.alwaysCovers?.files?.join("\n")}>
               Always: {always}.
+            </p>
+          )}
+          {project && (
+            <p className="approval-scope">
+              In this project: <WithCode text={`${project}.`} />
             </p>
           )}
         </>
