@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hames.config import words
 from hames.config.credentials import Credentials
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
+from hames.config.network import asking_about_hosts, checked_network
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.config.providers import read_providers
@@ -200,6 +201,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
     sandbox = tried(lambda: _with_roots(sandbox, settings["sandbox"], home), WorkspaceWrite())
     policy = valued("approval_policy", _approval_policy)
     settings["approval_policy"] = replace(settings["approval_policy"], value=policy)
+    sandbox = asking_about_hosts(sandbox, settings["sandbox"].value, policy)
     if isinstance(name := settings["sandbox"].value, str):
         settings["sandbox"] = replace(settings["sandbox"], value=words.sandbox_name(name))
     return Options(
@@ -244,7 +246,7 @@ def sandbox_policy(setting: Setting) -> SandboxPolicy:
         what = "its type" if isinstance(value, dict) else "it"
         raise Misconfigured(f"{where}; {what} must be one of {', '.join(words.SANDBOXES)}")
     try:
-        return msgspec.convert(table, SandboxPolicy, strict=True)
+        return checked_network(msgspec.convert(table, SandboxPolicy, strict=True), value, setting.origin)
     except msgspec.ValidationError as problem:
         raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
 

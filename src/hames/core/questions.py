@@ -6,7 +6,7 @@ from contextlib import suppress
 import anyio
 
 from hames.core.thread import Thread
-from hames.domain.approvals import Answer, Approval, Elicit
+from hames.domain.approvals import Answer, Approval, Elicit, is_about_running
 from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
@@ -42,7 +42,7 @@ class Questions:
                     await self.resolve(approval.id, "reject", note=note)
             return question.answer
         except anyio.get_cancelled_exc_class():
-            if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
+            if is_about_running(approval.intent):  # its call can be over before its turn is
                 await self._withdraw(question)
             raise
         finally:

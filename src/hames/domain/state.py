@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
-from hames.domain.approvals import Approval, Elicit
+from hames.domain.approvals import Approval, is_about_running
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
     ApprovalRequested,
@@ -348,9 +348,9 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
 
 
 def _unanswered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
-    """A form that nobody filled in belongs to a tool that runs; any other question comes before its tool does."""
+    """Questions of a tool that runs leave it as it is; any other question comes before its tool does."""
     asked = next((one for one in state.approvals if one.id == event.approval_id), None)
-    if event.decision != "void" or asked is None or isinstance(asked.intent, Elicit) or not state.turns:
+    if event.decision != "void" or asked is None or is_about_running(asked.intent) or not state.turns:
         return state
     last = state.turns[-1]
     if last.id != event.turn_id:

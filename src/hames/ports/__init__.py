@@ -10,6 +10,7 @@ from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sand
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import (
     Ask,
+    AskHost,
     ClientToolCall,
     HostTool,
     Job,
@@ -41,6 +42,7 @@ __all__ = [
     "Agent",
     "AgentThread",
     "Ask",
+    "AskHost",
     "BackgroundProcess",
     "ClientToolCall",
     "Clock",

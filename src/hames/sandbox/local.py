@@ -41,6 +41,7 @@ from hames.sandbox.walls.workspace_survey import BUDGET_SECONDS, SurveyResult, W
 
 if TYPE_CHECKING:
     from hames.sandbox.walls.network.access import CommandNetwork, NetworkAccess
+    from hames.sandbox.walls.network.host_gate import HostGate
     from hames.sandbox.walls.network.outside import OutsideNetwork
     from hames.sandbox.walls.network.shared_networks import NetworkKey, SharedNetworks
 
@@ -263,10 +264,10 @@ class LocalSandbox:
                 return planning.plan_unconfined(launch)
             case ReadOnly():
                 return self._plan_walls(launch, [], network=False, sockets=sockets)
-            case WorkspaceWrite(writable_roots=named, network_access=network):
+            case WorkspaceWrite(writable_roots=named):
                 roots = writable_roots(launch.workspace, named)
                 self._check_same_roots(roots)
-                return self._plan_walls(launch, list(roots.values()), network=network, sockets=sockets)
+                return self._plan_walls(launch, list(roots.values()), network=_connects(launch), sockets=sockets)
             case _ as never:
                 assert_never(never)
 
@@ -282,6 +283,9 @@ class LocalSandbox:
         walls = self._walls()
         if walls.kind == "none":
             raise SandboxUnavailable(walls.sentence)
+        by_name = network and isinstance(launch.policy, WorkspaceWrite) and not launch.policy.network_access
+        if by_name and not self._can_name_hosts(walls):
+            network = False  # nobody asked for more than the hosts he named, so the command runs without them
         workspaces = tuple(dict.fromkeys((os.path.realpath(launch.workspace), *roots)))
         # A root that holds the home directory holds its caches, too, and is too large to look through.
         surveyed = [root for root in workspaces if not is_inside(self._home, root)]
@@ -302,7 +306,7 @@ class LocalSandbox:
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
                 joined, number = self._joined(launch, found)
                 try:
-                    access = self._command_network(found, number) if network else None
+                    access = self._command_network(launch, found, number) if network else None
                     return planning.plan_bubblewrap(
                         found, launch, reach, self._after, self._overlays, network=access, joined=joined
                     )
@@ -322,7 +326,12 @@ class LocalSandbox:
             case _ as never:
                 assert_never(never)
 
-    def _command_network(self, found: Bubblewrap, number: int) -> "CommandNetwork":
+    def _can_name_hosts(self, walls: Walls) -> bool:
+        if walls.kind != "bubblewrap":
+            return False
+        return os.geteuid() == 0 or not probe.bubblewrap_here(self._settings.bubblewrap or None).setuid
+
+    def _command_network(self, launch: Launch, found: Bubblewrap, number: int) -> "CommandNetwork":
         if found.setuid and os.geteuid() != 0:
             raise SandboxUnavailable(
                 f"no network for the command: {found.path} has the setuid bit, so its network namespace belongs "
@@ -333,7 +342,7 @@ class LocalSandbox:
         with self._network_turn:  # plans are made in worker threads
             if self._network is None:
                 self._network = NetworkAccess(self._environ, self._outside)
-            return self._network.for_command(number)
+            return self._network.for_command(number, _host_gate(launch))
 
     def _visible(
         self, launch: Launch, workspaces: tuple[str, ...], seen: Sequence[SurveyResult], *, again: bool = False
@@ -381,6 +390,25 @@ class LocalSandbox:
             return Walls(kind="landlock", degraded=True, sentence=sentence, version=str(landlock.abi()))
         sentence = f"bubblewrap {found.version} with a system-call filter"
         return Walls(kind="bubblewrap", degraded=False, sentence=sentence, path=found.path, version=found.version)
+
+
+def _connects(launch: Launch) -> bool:
+    """Whether there is any host that a command may reach, or be asked about."""
+    policy = launch.policy
+    if not isinstance(policy, WorkspaceWrite):
+        return False
+    return policy.network_access or (
+        policy.network is not None and bool(policy.network.allow or launch.ask_host is not None)
+    )
+
+
+def _host_gate(launch: Launch) -> "HostGate | None":
+    policy = launch.policy
+    if not isinstance(policy, WorkspaceWrite) or policy.network is None:
+        return None
+    from hames.sandbox.walls.network.host_gate import HostGate
+
+    return HostGate(policy.network, every_host=policy.network_access, ask=launch.ask_host)
 
 
 def _named_roots(policy: SandboxPolicy) -> tuple[str, ...]:

@@ -276,9 +276,10 @@ class FlintDialect:
         decisions = parts.decisions_for(covers)
         asked: dict[str, Json] = {**where, "available_decisions": decisions, "always_covers": covers}
         match approval.intent:
-            case RunCommand(command=command, cwd=cwd):
+            case RunCommand(command=command, cwd=cwd, connects_to=to):
                 actions = [wire.CommandAction(type="unknown", command=command)]
-                params = m.CommandApprovalParams(**asked, command=command, cwd=cwd, command_actions=actions)
+                host = UNSET if to is None else str(to)
+                params = m.CommandApprovalParams(**asked, command=command, cwd=cwd, command_actions=actions, host=host)
                 return "item/commandExecution/requestApproval", params
             case ChangeFiles(changes=changes):
                 shown = [parts.file_update(change) for change in changes]

@@ -39,6 +39,7 @@ from hames.domain.commands import (
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.ids import PromptId, ThreadId, TurnId
 from hames.domain.json import Json
+from hames.domain.network import network_rules
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName
 from hames.domain.value import Value
@@ -163,8 +164,10 @@ def sandbox(given: m.SandboxPolicy | None) -> policy.SandboxPolicy | None:
             return policy.DangerFullAccess()
         case m.ReadOnly():
             return policy.ReadOnly()
-        case m.WorkspaceWrite(writable_roots=roots, network_access=network):
-            return policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=bool(network))
+        case m.WorkspaceWrite(writable_roots=roots, network_access=network, network=hosts):
+            rules = network_rules(hosts.allow, hosts.deny) if isinstance(hosts, m.NetworkRules) else None
+            access = bool(network)
+            return policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=access, network=rules)
         case m.ExternalSandbox(network_access=network):
             return policy.ExternalSandbox(network_access=network or "restricted")
         case _ as never:
