@@ -13,6 +13,7 @@ from hames.domain.policy import ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import ModelRequest, ResultBlock, TextBlock
 from hames.ports import Models, Provider, Store
 from hames.sandbox.local import LocalSandbox
+from hames.sandbox.walls.network.outside import OutsideNetwork
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import OneModel
 from hames.tools.environment import LocalEnvironment
@@ -34,8 +35,9 @@ async def situated_engine(
     window: int = 200_000,
     compact_at: int = 0,
     max_steps: int = 60,
+    outside: OutsideNetwork | None = None,
 ) -> AsyncGenerator[Engine]:
-    clock, walls = SystemClock(), LocalSandbox()
+    clock, walls = SystemClock(), LocalSandbox(outside=outside)
     if not hasattr(model, "cards"):
         card = ModelCard(provider=model.name, model="test", display_name="Test", context_window=window)
         model = OneModel(model, card)

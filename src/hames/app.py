@@ -27,7 +27,21 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.executables import find_program
 from hames.plugins import Plugins
-from hames.ports import Agent, Clock, HostTool, Launch, Models, Place, Process, Provider, Report, Store, Tool, Tools
+from hames.ports import (
+    Agent,
+    AskSandboxHost,
+    Clock,
+    HostTool,
+    Launch,
+    Models,
+    Place,
+    Process,
+    Provider,
+    Report,
+    Store,
+    Tool,
+    Tools,
+)
 from hames.ports.sandbox import ProcessGuard
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
@@ -300,10 +314,10 @@ class Toolbox:
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)
 
-    async def spawn(self, launch: Launch) -> Process:
+    async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> Process:
         await anyio.to_thread.run_sync(self.load)
         assert self._opened is not None
-        return await self._opened[1].spawn(launch)
+        return await self._opened[1].spawn(launch, ask_host=ask_host)
 
     async def recover(self) -> None:
         """Looks at what commands left whose harness was killed before it could look."""

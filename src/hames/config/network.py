@@ -20,7 +20,7 @@ def checked_network(policy: SandboxPolicy, value: Json, origin: str) -> SandboxP
         if key not in ("allow", "deny"):
             raise Misconfigured(f"network of sandbox ({origin}) has {key!r}, which is not a known key: allow, deny")
     try:
-        check_patterns(policy.network or NetworkRules())
+        check_patterns(policy.hosts or NetworkRules())
     except InvalidCommand as problem:
         raise Misconfigured(f"sandbox ({origin}): {problem}") from None
     return policy

@@ -89,6 +89,15 @@ def is_denied(rules: NetworkRules, host: str, port: int) -> bool:
     return any(_covers(entry, host, port, usual=None) for entry in rules.deny)
 
 
+def is_address(host: str) -> bool:
+    """Whether a host is an address in any spelling, and not a name.
+
+    >>> is_address("127.1"), is_address("::1"), is_address("0x7f000001"), is_address("example.org")
+    (True, True, True, False)
+    """
+    return ":" in host or bool(_NUMERIC.fullmatch(host.lower().removesuffix(".").rpartition(".")[2]))
+
+
 def _covers(entry: str, host: str, port: int, usual: tuple[int, ...] | None = USUAL_PORTS) -> bool:
     """`usual` are the ports of an entry that names none; None: all of them."""
     if entry in GROUPS:
@@ -98,8 +107,8 @@ def _covers(entry: str, host: str, port: int, usual: tuple[int, ...] | None = US
         return False
     if not number and usual is not None and port not in usual:
         return False
-    name = name.lower().removesuffix(".")
-    return name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:]))
+    spelled = name.lower().removesuffix(".")
+    return name == "*" or host == spelled or (spelled.startswith("*.") and host.endswith(spelled[1:]))
 
 
 def _complaint(entry: str) -> str:
@@ -110,10 +119,10 @@ def _complaint(entry: str) -> str:
     name, colon, number = entry.partition(":")
     if colon and not (number.isdigit() and len(number) <= 5 and 0 < int(number) < 65536):
         return "must have a port from 1 to 65535 behind the colon; IPv6 addresses cannot be allowed"
-    name = name.lower().removesuffix(".")
-    labels = name.removeprefix("*.").split(".")
     if name == "*":
         return ""
+    name = name.lower().removesuffix(".")
+    labels = name.removeprefix("*.").split(".")
     if _NUMERIC.fullmatch(labels[-1]):
         return "is an address: only names can be allowed"
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):

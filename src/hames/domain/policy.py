@@ -5,6 +5,8 @@ Trust and approval remove the question, never the sandbox.
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from hames.domain.network import NetworkRules
 from hames.domain.value import Value
 
@@ -33,9 +35,13 @@ class WorkspaceWrite(Value, tag_field="type", tag="workspaceWrite", rename="came
     writable_roots: tuple[str, ...] = ()
     network_access: bool = False
     """Every public host may be reached."""
-    network: NetworkRules | None = None
-    """The hosts that may be reached by name; about others a person is asked. None: no other than `networkAccess` says.
-    """
+    network: NetworkRules | UnsetType = UNSET
+    """The hosts that may be reached by name; about others a person is asked."""
+
+    @property
+    def hosts(self) -> NetworkRules | None:
+        """`network`, if it is there."""
+        return self.network if isinstance(self.network, NetworkRules) else None
 
 
 class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="camel"):
@@ -98,7 +104,7 @@ def has_network(policy: SandboxPolicy) -> bool:
     match policy:
         case DangerFullAccess() | ExternalSandbox():
             return True
-        case WorkspaceWrite(network_access=access, network=rules):
+        case WorkspaceWrite(network_access=access, hosts=rules):
             return access or rules is not None
         case ReadOnly():
             return False
@@ -106,4 +112,4 @@ def has_network(policy: SandboxPolicy) -> bool:
 
 def reaches_every_host(policy: WorkspaceWrite) -> bool:
     """Whether it may reach every public host: what a boolean of another protocol or program can say."""
-    return policy.network_access and not (policy.network and policy.network.deny)
+    return policy.network_access and not (policy.hosts and policy.hosts.deny)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import grant_for, is_granted, what_changed
-from hames.domain.network import HostPort, NetworkRules, is_allowed, is_denied
+from hames.domain.network import HostPort, NetworkRules, is_address, is_allowed, is_denied
 from hames.domain.policy import (
     ApprovalPolicy,
     CommandGrant,
@@ -113,14 +113,17 @@ def _connection(
     if not isinstance(sandbox, WorkspaceWrite):
         action = "deny" if isinstance(sandbox, ReadOnly) else "allow"
         return Ruling(action=action, sandbox=sandbox, reason="the sandbox policy is readOnly: there is no network")
-    rules = sandbox.network or NetworkRules()
+    if is_address(to.host):
+        why = f"{to} is an address: connect to the host by its name"
+        return Ruling(action="deny", sandbox=sandbox, reason=why)
+    rules = sandbox.hosts or NetworkRules()
     if is_denied(rules, to.host, to.port):
         return Ruling(action="deny", sandbox=sandbox, reason=f"{to} is denied by `network.deny` of the configuration")
     granted = HostGrant(host=to.host, port=to.port) in grants
     asks_always = policy == "always" and not intent.is_running
     if granted or (not asks_always and (sandbox.network_access or is_allowed(rules, to.host, to.port))):
         return Ruling(action="allow", sandbox=sandbox)
-    if policy == "never" or sandbox.network is None:
+    if policy == "never" or sandbox.hosts is None:
         why = "approvals are off (`never`)" if policy == "never" else "the sandbox has no network"
         return Ruling(action="deny", sandbox=sandbox, reason=f"{to} is not an allowed host, and {why}")
     named = "" if is_allowed(rules, to.host, to.port) else ", which is not an allowed host"

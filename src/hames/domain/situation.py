@@ -148,7 +148,7 @@ def sandbox_rules(sandbox: SandboxPolicy, policy: ApprovalPolicy) -> str:
             return f"`externalSandbox`: none of ours, this machine is isolated as a whole. Commands {words}"
         case ReadOnly():
             rules = "`readOnly`: no file can be changed, and commands have no network"
-        case WorkspaceWrite(writable_roots=roots, network_access=network, network=rules):
+        case WorkspaceWrite(writable_roots=roots, network_access=network, hosts=rules):
             places = ", ".join(("the working directory", *roots))
             reach = (
                 "the network is reached only through the HTTP proxy in HTTPS_PROXY, public addresses only"

@@ -6,7 +6,17 @@ Rooms implement these and import no other room; `app.py` joins them.
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
-from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
+from hames.ports.sandbox import (
+    AskSandboxHost,
+    BackgroundProcess,
+    Launch,
+    Limits,
+    Process,
+    Sandbox,
+    TerminalSize,
+    Trust,
+    Verdict,
+)
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import (
     Ask,
@@ -43,6 +53,7 @@ __all__ = [
     "AgentThread",
     "Ask",
     "AskHost",
+    "AskSandboxHost",
     "BackgroundProcess",
     "ClientToolCall",
     "Clock",

@@ -1,15 +1,12 @@
 """The sandbox that starts programs, and the judgement which commands need no question."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from hames.domain.network import HostPort
 from hames.domain.policy import SandboxPolicy
 from hames.domain.rulings import Verdict
 from hames.domain.value import Value
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 JOB_VARIABLE = "HAMES_JOB"
 """Marks everything that a program starts, so that it can be found when the program is over."""
@@ -56,9 +53,6 @@ class Launch(Value):
     thread: str = ""
     """Programs of one thread and one policy reach each other's ports while one of them runs in the background.
     Empty: it is alone."""
-    ask_host: "Callable[[HostPort], Future[str]] | None" = None
-    """Asks whether it may connect to a host that the policy does not name. The result is why not, or empty. It may be
-    called in any thread. None: nobody is asked, and it may not."""
 
 
 class Process(Protocol):
@@ -106,10 +100,17 @@ class BackgroundProcess(Process, Protocol):
         ...
 
 
+AskSandboxHost = Callable[[HostPort], str]
+"""Asks whether a program may connect to a host. Blocks until there is an answer, so it is called in a worker thread.
+Returns why not, or an empty text."""
+
+
 class Sandbox(Protocol):
     """Starts programs behind walls, and fails closed: `SandboxUnavailable` says what is missing."""
 
-    async def spawn(self, launch: Launch) -> Process: ...
+    async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> Process:
+        """`ask_host` is asked about hosts that the policy does not name. None: they are refused."""
+        ...
 
 
 class Trust(Protocol):

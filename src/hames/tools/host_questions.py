@@ -1,17 +1,14 @@
 """Passes on what a sandbox asks about hosts, from its own thread to the event loop that runs the tool."""
 
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hames.domain.network import HostPort
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite
-from hames.ports import AskHost
+from hames.ports import AskHost, AskSandboxHost
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from anyio.from_thread import BlockingPortal
 
 
@@ -22,10 +19,10 @@ class HostQuestions:
     """
 
     def __init__(self, ask: AskHost | None, policy: SandboxPolicy, *, command: str, cwd: str) -> None:
-        by_name = isinstance(policy, WorkspaceWrite) and policy.network is not None and not policy.network_access
+        by_name = isinstance(policy, WorkspaceWrite) and policy.hosts is not None and not policy.network_access
         self._ask = partial(ask, command, cwd) if ask is not None and by_name else None
         self._portal: BlockingPortal | None = None
-        self.ask: Callable[[HostPort], Future[str]] | None = None
+        self.ask: AskSandboxHost | None = None
 
     async def __aenter__(self) -> "HostQuestions":
         if (ask := self._ask) is not None:
@@ -36,7 +33,7 @@ class HostQuestions:
             async def answer(to: HostPort) -> str:
                 return await ask(to)
 
-            self.ask = partial(portal.start_task_soon, answer)
+            self.ask = partial(portal.call, answer)
         return self
 
     async def __aexit__(

@@ -20,6 +20,7 @@ from hames.domain.processes import ProcessStatus
 from hames.domain.value import Value
 from hames.ports import (
     AskHost,
+    AskSandboxHost,
     BackgroundProcess,
     Clock,
     Job,
@@ -190,12 +191,12 @@ class _Command:
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
         async with HostQuestions(self._ask_host, policy, command=self.item.command, cwd=self.item.cwd) as hosts:
-            return await self._run(tell, replace(self._launch, policy=policy, ask_host=hosts.ask))
+            return await self._run(tell, replace(self._launch, policy=policy), hosts.ask)
 
-    async def _run(self, tell: Tell, launch: Launch) -> ToolItem:
+    async def _run(self, tell: Tell, launch: Launch, ask_host: AskSandboxHost | None) -> ToolItem:
         started = self._clock.monotonic()
         try:
-            process = await self._sandbox.spawn(launch)
+            process = await self._sandbox.spawn(launch, ask_host=ask_host)
         except (OSError, SandboxUnavailable, ToolFailed) as error:
             return self._not_started(str(error))
         try:
@@ -360,7 +361,7 @@ def _wall(policy: SandboxPolicy) -> str:
     match policy:
         case ReadOnly():
             return "nothing writable, no network"
-        case WorkspaceWrite(network_access=False, network=NetworkRules()):
+        case WorkspaceWrite(network_access=False, hosts=NetworkRules()):
             return (
                 "only the workspace is writable; the network is reached only through the HTTP proxy that HTTP_PROXY "
                 "and HTTPS_PROXY name, and only allowed hosts; names cannot be looked up, and ssh and other raw "

@@ -107,10 +107,9 @@ class _Fetching:
             workspace=place.workspace,
             policy=walled,
             limits=Limits(seconds=self._limits.seconds),
-            ask_host=hosts.ask,
         )
         try:
-            process = await self._sandbox.spawn(launch)
+            process = await self._sandbox.spawn(launch, ask_host=hosts.ask)
         except (OSError, SandboxUnavailable) as error:
             raise ToolFailed(f"the page was not fetched: {error}") from None
         try:
@@ -123,6 +122,8 @@ class _Fetching:
                 await process.kill()
         if code:
             said = content.decode(errors="replace").partition(_END)[0].strip()[-500:]
+            # The proxy's own sentences say more than curl's.
+            said = "; ".join([*(note for note in getattr(process, "notes", ()) if "reached" not in note), said])
             raise ToolFailed(f"the page was not fetched: {said or f'curl ended with exit code {code}'}")
         return self._shown(content)
 
@@ -175,14 +176,14 @@ def _checked(url: str) -> str:
 
 def _names_hosts(policy: SandboxPolicy) -> bool:
     """Whether hosts are allowed by name, and not all of them."""
-    return isinstance(policy, WorkspaceWrite) and policy.network is not None and not policy.network_access
+    return isinstance(policy, WorkspaceWrite) and policy.hosts is not None and not policy.network_access
 
 
 def _also_allowing(policy: SandboxPolicy, to: HostPort) -> SandboxPolicy:
     """The policy once this host was allowed, by its rules or by a person."""
-    if not isinstance(policy, WorkspaceWrite) or policy.network is None:
+    if not isinstance(policy, WorkspaceWrite) or policy.hosts is None:
         return policy
-    return replace(policy, network=replace(policy.network, allow=(*policy.network.allow, str(to))))
+    return replace(policy, network=replace(policy.hosts, allow=(*policy.hosts.allow, str(to))))
 
 
 def _host(url: str) -> HostPort:

@@ -132,8 +132,8 @@ def _extended(policy: WorkspaceWrite, directories: Sequence[str], more: dict[str
     roots += [str(Path(name).expanduser().absolute()) for name in directories]
     network = more.get("network_access", policy.network_access)
     table: dict[str, Json] = {"type": "workspaceWrite", "writableRoots": roots, "networkAccess": network}
-    if policy.network is not None and "network_access" not in more:
-        table["network"] = msgspec.to_builtins(policy.network)
+    if policy.hosts is not None and "network_access" not in more:
+        table["network"] = msgspec.to_builtins(policy.hosts)
     return table
 
 

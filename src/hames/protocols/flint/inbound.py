@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
@@ -165,9 +167,8 @@ def sandbox(given: m.SandboxPolicy | None) -> policy.SandboxPolicy | None:
         case m.ReadOnly():
             return policy.ReadOnly()
         case m.WorkspaceWrite(writable_roots=roots, network_access=network, network=hosts):
-            rules = network_rules(hosts.allow, hosts.deny) if isinstance(hosts, m.NetworkRules) else None
-            access = bool(network)
-            return policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=access, network=rules)
+            wanted = policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=bool(network))
+            return wanted if hosts is UNSET else replace(wanted, network=network_rules(hosts.allow, hosts.deny))
         case m.ExternalSandbox(network_access=network):
             return policy.ExternalSandbox(network_access=network or "restricted")
         case _ as never:

@@ -106,13 +106,13 @@ def allowed_sandbox(wanted: SandboxPolicy | None, most: SandboxPolicy) -> Sandbo
 
 
 def _reaches_no_more(wanted: WorkspaceWrite, most: WorkspaceWrite) -> bool:
-    limit, asked = most.network or NetworkRules(), wanted.network
+    limit, asked = most.hosts or NetworkRules(), wanted.hosts
     if limit.deny and not (asked and set(limit.deny) <= set(asked.deny)):
         return not wanted.network_access and asked is None
     if most.network_access:
         return True
     return not wanted.network_access and (
-        asked is None or (most.network is not None and set(asked.allow) <= set(limit.allow))
+        asked is None or (most.hosts is not None and set(asked.allow) <= set(limit.allow))
     )
 
 

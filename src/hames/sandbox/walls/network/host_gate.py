@@ -5,7 +5,7 @@ It is put in another thread, on another event loop: a worker thread waits for it
 """
 
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 
 import anyio
 from anyio import to_thread
@@ -21,11 +21,11 @@ ENDED = "is not an allowed host, and the command has ended"
 
 
 class HostGate:
-    """`ask` returns the reason for a no, or an empty text; None: nobody is asked. `every_host`: all that are not
-    denied are allowed."""
+    """`ask` blocks, and returns the reason for a no or an empty text; None: nobody is asked. `every_host`: all that are
+    not denied are allowed."""
 
     def __init__(
-        self, rules: NetworkRules, *, every_host: bool = False, ask: Callable[[HostPort], Future[str]] | None = None
+        self, rules: NetworkRules, *, every_host: bool = False, ask: Callable[[HostPort], str] | None = None
     ) -> None:
         self._rules = rules
         self._every_host = every_host
@@ -59,6 +59,6 @@ class HostGate:
         """In a worker thread."""
         assert self._ask is not None
         try:
-            return self._ask(HostPort(host=to.host, port=to.port)).result()
+            return self._ask(HostPort(host=to.host, port=to.port))
         except (RuntimeError, CancelledError):  # the call is over, and with it whoever could have asked
             return ENDED
