@@ -53,6 +53,7 @@ from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
+from hames.store.spending import day_spending
 from hames.tools.environment import LocalEnvironment
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.host import AddedTools, as_tool
@@ -123,6 +124,8 @@ async def open_engine(
             mcp_servers=enabled_servers(options) if toolbox is not None else (),
             only_agent=only_agent,
             warnings=options.warnings,
+            budgets=options.budgets,
+            day_spending=day_spending(options.budgets, options.state_dir),
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),

@@ -12,12 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.budgets import read_budgets
 from hames.config.credentials import Credentials
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.network import asking_about_hosts, checked_network
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.config.providers import read_providers
+from hames.domain.budgets import Budgets
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.policy import (
@@ -63,6 +65,9 @@ class Options(Value):
     """Text that is added to the instructions of the model."""
     max_steps: int = 200
     """How many model calls a turn may make."""
+    budgets: Budgets = Budgets()
+    """How much a turn, a thread and a day may use before you are asked: tables `turn`, `thread` and `day` with `usd`,
+    `tokens`, `minutes` and `steps`."""
     compact_at: int = 0
     """From how many tokens on the oldest parts of a conversation are shortened. 0 is 80 % of the model's window, and
     300,000 at most."""
@@ -104,6 +109,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "allow_degraded": (bool, False),
     "instructions": (str, ""),
     "max_steps": (int, 200),
+    "budgets": (dict, {}),
     "compact_at": (int, 0),
     "log_file": (str, ""),
     "log_level": (str, "warning"),
@@ -217,6 +223,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         allow_degraded=settings["allow_degraded"].value,
         instructions=settings["instructions"].value,
         max_steps=settings["max_steps"].value,
+        budgets=valued("budgets", lambda setting: read_budgets(setting.value, setting.origin)),
         compact_at=valued("compact_at", lambda setting: _limit("compact_at", setting)) or 0,
         log_file=settings["log_file"].value,
         log_level=valued("log_level", _log_level),

@@ -167,6 +167,7 @@ class LoopThread:
             compact_at=rules.compact_at,
             supervises=rules.supervises,
             not_offered=not_offered,
+            budget=self._loaded.turn.budget if self._loaded.turn is not None else None,
             notes=notes,
             text_block_ended=rules.text_block_ended,
         )

@@ -13,11 +13,21 @@ from hames.core.questions import Questions
 from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
+from hames.core.turn_budget import TurnBudget
 from hames.domain import forms
 from hames.domain.approvals import Answer, Approval, Elicit, Harmless, Intent
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
-from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, TurnEnded, TurnError, TurnStatus
+from hames.domain.events import (
+    Event,
+    ItemCompleted,
+    ItemStarted,
+    QueueHeld,
+    TurnEnded,
+    TurnError,
+    TurnStatus,
+    UsageReported,
+)
 from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
@@ -56,6 +66,12 @@ class RunningTurn:
         self.over = anyio.Event()
         self.interrupted_by = ""
         """Why it was interrupted, when no user asked for that."""
+        self.budget: TurnBudget | None = None
+        """None: nothing limits what it may use."""
+        self.waited_s = 0.0
+        """How long its questions waited for their answers."""
+        self._waiting: list[float] = []
+        """When the questions that wait now were asked."""
         self._thread = thread
         self._questions = questions
         self._ids = ids
@@ -64,6 +80,10 @@ class RunningTurn:
     @property
     def thread_id(self) -> ThreadId:
         return self._thread.id
+
+    @property
+    def clock(self) -> Clock:
+        return self._thread.clock
 
     @property
     def state(self) -> ThreadState:
@@ -94,6 +114,12 @@ class RunningTurn:
 
     async def emit(self, *events: TurnEvent) -> None:
         await self._thread.emit(*events)
+        if self.budget is not None and any(isinstance(event, UsageReported) for event in events):
+            await self.budget.counted()
+
+    def waited(self) -> float:
+        """Seconds. Questions that wait at the same time count once."""
+        return self.waited_s + (self._thread.clock.monotonic() - self._waiting[0] if self._waiting else 0.0)
 
     async def ask(self, item_id: ItemId, intent: Intent | Elicit, reason: str = "") -> Answer:
         if isinstance(intent, Harmless):
@@ -106,7 +132,13 @@ class RunningTurn:
         approval = Approval(
             id=ApprovalId(self._ids.new("apr")), turn_id=self.turn_id, item_id=item_id, intent=intent, reason=reason
         )
-        return await self._questions.ask(self._thread, approval)
+        self._waiting.append(self._thread.clock.monotonic())
+        try:
+            return await self._questions.ask(self._thread, approval)
+        finally:
+            if len(self._waiting) == 1:
+                self.waited_s = self.waited()
+            self._waiting.pop()
 
     async def run(self, work: Callable[[], Awaitable[str]]) -> None:
         """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""
@@ -130,7 +162,12 @@ class RunningTurn:
                 error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
-                await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+                waited_ms = round(self.waited() * 1000)
+                await self._end(
+                    TurnEnded(
+                        turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason, waited_ms=waited_ms
+                    )
+                )
             log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
             self.over.set()
 
@@ -178,6 +215,7 @@ class LoopTurn:
     """How many of the turn's user messages the model has been shown."""
     made_room_at: int = -1
     """The step at which the conversation was last shortened."""
+    budget: TurnBudget | None = None
     not_offered: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that the rules in force forbid, and why."""
 

@@ -243,6 +243,8 @@ class TurnEnded(_Event, tag="turn_ended", kw_only=True):
     error: TurnError | None = None
     stop_reason: str = ""
     """Why the model stopped, in its own word: `end_turn`, `max_tokens`, …"""
+    waited_ms: int = 0
+    """How long questions of this turn waited for their answers."""
 
 
 Event = (

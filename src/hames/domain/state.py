@@ -87,6 +87,10 @@ class Turn(Value):
     usage: Usage = Usage()
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
+    replies: int = 0
+    """How many model replies reported their tokens."""
+    waited_ms: int = 0
+    """How long its questions waited for their answers."""
     error: TurnError | None = None
     stop_reason: str = ""
     output_schema: Json = NOTHING
@@ -259,7 +263,9 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 state,
                 record,
                 event.turn_id,
-                lambda turn: replace(turn, usage=turn.usage + usage, spent=_paid(turn.spent, model, usage)),
+                lambda turn: replace(
+                    turn, usage=turn.usage + usage, spent=_paid(turn.spent, model, usage), replies=turn.replies + 1
+                ),
             )
             spent = _paid(state.spent, model, usage)
             return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
@@ -294,6 +300,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                     status=event.status,
                     error=event.error,
                     stop_reason=event.stop_reason,
+                    waited_ms=event.waited_ms,
                     ended_at_ms=record.at_ms,
                 ),
             )

@@ -17,6 +17,7 @@ from hames.ports.sandbox import (
     Trust,
     Verdict,
 )
+from hames.ports.spending import DaySpending
 from hames.ports.store import Examined, Log, Store
 from hames.ports.tool import (
     Ask,
@@ -58,6 +59,7 @@ __all__ = [
     "ClientToolCall",
     "Clock",
     "Compact",
+    "DaySpending",
     "Directory",
     "DirectoryEntry",
     "Environment",
