@@ -148,9 +148,9 @@ class TurnBudget:
 
     async def _tell_nearly(self) -> None:
         found = nearly_used_up(self._budgets, self.spent(), self._raised_by)
-        fresh = [(scope, measure, words) for scope, measure, words in found if (scope, measure) not in self._told]
+        fresh = [one for one in found if one[:2] not in self._told]
         if fresh and self._handle.step:  # before the first reply there is nothing to finish
-            self._told |= {(scope, measure) for scope, measure, _ in fresh}
+            self._told.update(one[:2] for one in fresh)
             text = note(*(words for _, _, words in fresh), FINISH)
             await self._handle.emit(ContextAdded(turn_id=self._handle.turn_id, step=self._handle.step, text=text))
 
