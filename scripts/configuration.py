@@ -19,7 +19,9 @@ from hames.cli.flags import SHARED
 from hames.config.load import BY_ENVIRONMENT, DEFAULTS, NAMES, OF_PROJECTS, Options
 from hames.config.mcp import McpServer
 from hames.config.providers import KEYS as PROVIDER_KEYS
+from hames.domain.budgets import Budgets
 from hames.domain.language_servers import LanguageServerOptions, LanguageServerSettings
+from hames.domain.network import NetworkRules
 from hames.domain.policy import SandboxPolicy
 from hames.tools.language_servers.installed import KNOWN
 
@@ -86,7 +88,11 @@ EXAMPLE = """\
 ```toml
 model = "anthropic/claude-sonnet-5-5"
 approval_policy = "unlessTrusted"
-sandbox = { type = "workspaceWrite", networkAccess = true, writableRoots = ["/var/tmp"] }
+sandbox = { type = "workspaceWrite", network = { allow = ["@registries"] }, writableRoots = ["/var/tmp"] }
+
+[budgets]
+turn = { usd = 2.0, minutes = 30 }
+day = { usd = 20.0 }
 
 [mcp_servers.files]
 command = "npx"
@@ -126,6 +132,8 @@ def worded(hint: Any) -> str:
         return ", ".join(f"`{word}`" for word in get_args(hint))
     if hint == int | None:
         return 'number or `"auto"`'
+    if hint == NetworkRules | msgspec.UnsetType:
+        return "table with `allow` and `deny`, lists of hosts"
     if hint in (SandboxPolicy, LanguageServerOptions) or isinstance(hint, UnionType):
         return "string or table"
     if hint is bool:
@@ -134,6 +142,8 @@ def worded(hint: Any) -> str:
         return "number"
     if hint == tuple[str, ...]:
         return "list of strings"
+    if hint is Budgets:
+        return "table of tables"
     if get_origin(hint) is tuple:
         return "list of tables"
     if get_origin(hint) is dict:
@@ -144,7 +154,7 @@ def worded(hint: Any) -> str:
 
 
 def toml(value: Any) -> str:
-    if value in ("", [], {}, ()):
+    if value in ("", [], {}, ()) or value is msgspec.UNSET:
         return "none"
     return f"`{json.dumps(value)}`"
 

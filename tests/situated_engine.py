@@ -14,6 +14,7 @@ from hames.domain.policy import ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import ModelRequest, ResultBlock, TextBlock
 from hames.ports import Environment, Models, Provider, Store
 from hames.sandbox.local import LocalSandbox
+from hames.sandbox.walls.network.outside import OutsideNetwork
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import OneModel
 from hames.tools.environment import LocalEnvironment
@@ -38,8 +39,9 @@ async def situated_engine(
     limits: ToolLimits = STANDARD,
     environment: Environment | None = None,
     language_servers: LanguageServerOptions = NO_SERVERS,
+    outside: OutsideNetwork | None = None,
 ) -> AsyncGenerator[Engine]:
-    clock, walls = SystemClock(), LocalSandbox()
+    clock, walls = SystemClock(), LocalSandbox(outside=outside)
     if not hasattr(model, "cards"):
         card = ModelCard(provider=model.name, model="test", display_name="Test", context_window=window)
         model = OneModel(model, card)

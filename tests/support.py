@@ -11,6 +11,7 @@ from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
+from hames.domain.budgets import Budgets
 from hames.domain.commands import CreateThread, StartTurn
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, Event, TurnEnded
@@ -25,6 +26,7 @@ from hames.ports import (
     Agent,
     AgentThread,
     Clock,
+    DaySpending,
     Ids,
     Job,
     Models,
@@ -125,6 +127,8 @@ def engine(
     ids: Ids | None = None,
     peers: Peers | None = None,
     rulebook: RuleBook | None = None,
+    budgets: Budgets | None = None,
+    day_spending: DaySpending | None = None,
     **rules: object,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
@@ -141,6 +145,8 @@ def engine(
             patience_s=patience_s,
             max_steps=max_steps,
             compacts=compacts,
+            budgets=budgets or Budgets(),
+            day_spending=day_spending,
             **rules,
         ),
         agents=agents,

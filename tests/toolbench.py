@@ -20,7 +20,7 @@ from hames.domain.policy import SandboxPolicy, WorkspaceWrite
 from hames.domain.schema import check
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
-from hames.ports import Job, Launch, Place, Sandbox, Tool, ToolFailed, Work
+from hames.ports import AskSandboxHost, Job, Launch, Place, Sandbox, Tool, ToolFailed, Work
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import STANDARD, BuiltinTools, ToolLimits
 
@@ -124,7 +124,7 @@ class OpenSandbox:
         self.failing: Exception | None = None
         self.notes: tuple[str, ...] = ()
 
-    async def spawn(self, launch: Launch) -> OpenProcess:
+    async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> OpenProcess:
         self.launches.append(launch)
         if self.failing:
             raise self.failing

@@ -31,6 +31,7 @@ from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import (
     Agent,
+    AskSandboxHost,
     Clock,
     HostTool,
     Launch,
@@ -56,6 +57,7 @@ from hames.sandbox.trust.rules.book import FileRuleBook
 from hames.sandbox.trust.shell_trust import ShellTrust
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
+from hames.store.spending import day_spending
 from hames.tools.environment import LocalEnvironment
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.host import AddedTools, as_tool
@@ -138,6 +140,8 @@ async def open_engine(
             after_crash=options.after_crash,
             continues=continues,
             leaves_turns=leaves_turns,
+            budgets=options.budgets,
+            day_spending=day_spending(options.budgets, options.state_dir),
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
@@ -372,10 +376,10 @@ class Toolbox:
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)
 
-    async def spawn(self, launch: Launch) -> Process:
+    async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> Process:
         await anyio.to_thread.run_sync(self.load)
         assert self._opened is not None
-        return await self._opened[1].spawn(launch)
+        return await self._opened[1].spawn(launch, ask_host=ask_host)
 
     async def recover(self) -> None:
         """Looks at what commands left whose harness was killed before it could look."""

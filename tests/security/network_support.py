@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import ByteStream, SocketStream
 
 from hames.sandbox.walls.network.destinations import Address
+from hames.sandbox.walls.network.host_gate import HostGate
 from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies
 from hames.sandbox.walls.network.proxy import Proxy, ProxyLimits
 
@@ -50,12 +51,16 @@ class StandIn(OutsideNetwork):
 
 @asynccontextmanager
 async def proxying(
-    outside: OutsideNetwork, *, limits: ProxyLimits | None = None, upstream: UpstreamProxies | None = None
+    outside: OutsideNetwork,
+    *,
+    limits: ProxyLimits | None = None,
+    upstream: UpstreamProxies | None = None,
+    gate: HostGate | None = None,
 ) -> AsyncGenerator[tuple[Proxy, int]]:
     """A proxy on a port of the loopback."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
-    proxy = Proxy(outside, limits=limits, upstream=upstream or UpstreamProxies())
+    proxy = Proxy(outside, limits=limits, upstream=upstream or UpstreamProxies(), gate=gate)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(proxy.serve, listener)
         try:

@@ -281,7 +281,7 @@ async def test_a_tunnel_carries_what_it_is_given_and_each_side_may_end_first() -
                 answer = await say(at, ask + payload, end=True)
                 assert answer.endswith(payload[::-1])
             assert outside.dialled == [(PUBLIC, 4430)] * 2
-            assert proxy.notes == ()
+            assert proxy.notes == ("network: reached allowed.test:4430 (10.2 MB received, 10.2 MB sent)",)
 
 
 async def test_five_hundred_connections_at_once_are_served_a_few_at_a_time() -> None:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from hames.config.load import Options, load
+from hames.domain.budgets import BudgetMeasure
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.modes import default_policy
@@ -116,6 +118,38 @@ def chosen_sandbox(args: Namespace, options: Options) -> "SandboxPolicy | None":
     from hames.protocols.flint.messages import SandboxPolicy
 
     return msgspec.convert(msgspec.to_builtins(options.sandbox), SandboxPolicy) if args.sandbox else None
+
+
+BUDGETS: dict[str, tuple[BudgetMeasure, str, str]] = {
+    "--max-cost": ("usd", "USD", "ask, or stop, once the turn has cost so much"),
+    "--max-tokens": ("tokens", "N", "ask, or stop, once the turn has used so many tokens"),
+    "--max-minutes": ("minutes", "N", "ask, or stop, after so many minutes of work"),
+    "--max-steps": ("steps", "N", "ask, or stop, after so many model replies"),
+}
+
+
+def add_budgets(parser: ArgumentParser) -> None:
+    for name, (measure, value, words) in BUDGETS.items():
+        kind = positive if measure in ("tokens", "steps") else amount
+        parser.add_argument(name, metavar=value, type=kind, help=words)
+
+
+def with_budgets(options: Options, args: Namespace) -> Options:
+    """The options with the budgets of the command line, which are for each turn. Raises `Misconfigured`."""
+    limits = {measure: given(args, name) for name, (measure, _, _) in BUDGETS.items() if given(args, name) is not None}
+    if limits and getattr(args, "attach", False):
+        raise Misconfigured("budgets can't be used with --attach; the running server sets them")
+    return replace(options, budgets=replace(options.budgets, turn=replace(options.budgets.turn, **limits)))
+
+
+def amount(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e15:
+        raise ArgumentTypeError(f"{word!r} is not a number above 0")
+    return value
 
 
 def without_terms(args: Namespace) -> None:

@@ -15,7 +15,8 @@ If an approval is needed and nobody can answer, the turn stops and the exit code
 
 Exit code: 0 completed, 1 failed, 2 a bad option or an unknown model (nothing was started), 3 an approval is needed,
 4 too many model calls, 5 the model's replies were cut off, 6 they were empty, 7 the same call failed again and again,
-8 completed with an unfinished plan, 9 completed with changes for which nothing was run, 130 interrupted.
+8 completed with an unfinished plan, 9 completed with changes for which nothing was run, 10 a budget is used up,
+130 interrupted.
 """
 
 import signal
@@ -43,6 +44,7 @@ from hames.client.unreachable import Unreachable
 from hames.config.load import Options
 from hames.domain.cost import cost
 from hames.domain.errors import InvalidCommand, Misconfigured
+from hames.domain.forms import HARNESS
 from hames.domain.json import Json
 from hames.domain.models import Price
 from hames.domain.output_schema import read_answer
@@ -54,7 +56,7 @@ from hames.tui.completing import inputs
 from hames.tui.text import listed_price
 
 COMPLETED, FAILED, BAD_OPTION, NEEDS_APPROVAL, INTERRUPTED = 0, 1, 2, 3, 130
-FAILURES = {"StepLimitReached": 4, "ReplyCutOff": 5, "EmptyReply": 6, "RepeatedFailure": 7}
+FAILURES = {"StepLimitReached": 4, "ReplyCutOff": 5, "EmptyReply": 6, "RepeatedFailure": 7, "BudgetReached": 10}
 """Turns that failed for a reason of which scripts may want to know."""
 UNFINISHED = {"hames/plan_unfinished": 8, "hames/changes_unchecked": 9}
 """What a completed turn left undone although the model was told."""
@@ -91,12 +93,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
     )
     add_remote(parser)
+    flags.add_budgets(parser)
     flags.add_shared(parser)
     parser.set_defaults(declines=False, wishes={}, own_default=True)
 
 
 def run(args: Namespace) -> int:
-    options = flags.options(args)
+    options = flags.with_budgets(flags.options(args), args)
     args.attach = args.attach or bool(args.server)
     prompt = _prompt(args)
     wanted = read_schema(args.output_schema)
@@ -107,6 +110,10 @@ def run(args: Namespace) -> int:
     )
     prompt_run = PromptRun(args, options, parts, view, wanted)
     return anyio.run(prompt_run.run, _connect(args, options))
+
+
+def is_about_budget(asked: agent_events.ApprovalAsked) -> bool:
+    return isinstance(asked.params, m.ElicitationParams) and asked.params.server_name == HARNESS
 
 
 def _connect(args: Namespace, options: Options) -> AbstractAsyncContextManager[AppServerClient]:
@@ -308,8 +315,8 @@ class PromptRun:
             decision = await self._view.decide(asked)
         if self._outcome == INTERRUPTED:
             return  # by a signal, and so is the turn
-        if decision is None and self._args.declines:
-            decision = "decline"
+        if decision is None and (self._args.declines or is_about_budget(asked)):
+            decision = "decline"  # a turn whose budget nobody raises ends by itself, and says why
         if decision is not None:
             await client.answer(asked.request_id, decision)
             return

@@ -12,16 +12,19 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.budgets import read_budgets
 from hames.config.choices import one_of
 from hames.config.credentials import Credentials
 from hames.config.language_servers import language_servers
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.modes import apply_mode
+from hames.config.network import asking_about_hosts, checked_network
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
 from hames.config.project import ProjectTrust, ignored, read_obeyed
 from hames.config.providers import read_providers
 from hames.config.rules import flag_rules
 from hames.config.setting import Setting
+from hames.domain.budgets import Budgets
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.language_servers import LanguageServerOptions
@@ -72,6 +75,9 @@ class Options(Value):
     """Text that is added to the instructions of the model."""
     max_steps: int = 200
     """How many model calls a turn may make."""
+    budgets: Budgets = Budgets()
+    """How much a turn, a thread and a day may use before you are asked: tables `turn`, `thread` and `day` with `usd`,
+    `tokens`, `minutes` and `steps`."""
     compact_at: int = 0
     """From how many tokens on the oldest parts of a conversation are shortened. 0 is 80 % of the model's window, and
     300,000 at most."""
@@ -125,6 +131,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "allow_degraded": (bool, False),
     "instructions": (str, ""),
     "max_steps": (int, 200),
+    "budgets": (dict, {}),
     "compact_at": (int, 0),
     "undo_mb": (int, 1024),
     "thread_copy_days": (int, 90),
@@ -233,6 +240,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
     sandbox = tried(lambda: _with_roots(sandbox, settings["sandbox"], home), WorkspaceWrite())
     policy = valued("approval_policy", _approval_policy)
     settings["approval_policy"] = replace(settings["approval_policy"], value=policy)
+    sandbox = asking_about_hosts(sandbox, settings["sandbox"].value, policy)
     if isinstance(name := settings["sandbox"].value, str):
         settings["sandbox"] = replace(settings["sandbox"], value=words.sandbox_name(name))
     return Options(
@@ -256,6 +264,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         allow_degraded=settings["allow_degraded"].value,
         instructions=settings["instructions"].value,
         max_steps=settings["max_steps"].value,
+        budgets=valued("budgets", lambda setting: read_budgets(setting.value, setting.origin)),
         compact_at=valued("compact_at", lambda setting: _limit("compact_at", setting)) or 0,
         undo_mb=valued("undo_mb", lambda setting: _limit("undo_mb", setting)) or 0,
         thread_copy_days=valued("thread_copy_days", lambda setting: _limit("thread_copy_days", setting)) or 0,
@@ -288,7 +297,7 @@ def sandbox_policy(setting: Setting) -> SandboxPolicy:
         what = "its type" if isinstance(value, dict) else "it"
         raise Misconfigured(f"{where}; {what} must be one of {', '.join(words.SANDBOXES)}")
     try:
-        return msgspec.convert(table, SandboxPolicy, strict=True)
+        return checked_network(msgspec.convert(table, SandboxPolicy, strict=True), value, setting.origin)
     except msgspec.ValidationError as problem:
         raise Misconfigured(f"{where}, which cannot be used: {problem}") from None
 

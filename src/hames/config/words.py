@@ -21,7 +21,12 @@ _INSTEAD: Final = {
     "bypasspermissions": "never (commands stay in the sandbox)",
     "onfailure": "onRequest, which asks before a command leaves the sandbox",
 }
-_KEYS: Final = {"type": "type", "writableroots": "writableRoots", "networkaccess": "networkAccess"}
+_KEYS: Final = {
+    "type": "type",
+    "writableroots": "writableRoots",
+    "networkaccess": "networkAccess",
+    "network": "network",
+}
 
 
 def _plain(word: str) -> str:

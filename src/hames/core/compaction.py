@@ -161,6 +161,8 @@ def _histories(turn: LoopTurn) -> list[tuple[Message, ...]]:
 
 async def _summary(turn: LoopTurn, item: Compaction, history: tuple[Message, ...]) -> tuple[str, Usage]:
     text, usage = "", Usage()
+    if turn.budget is not None:
+        await turn.budget.hold()
     request = ModelRequest(
         model=turn.card.model,
         messages=history,

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from hames.domain.budgets import Budgets
 from hames.domain.ids import ThreadId
 from hames.domain.options import Settings
 from hames.domain.policy import AfterCrash, DefaultAnswer
 from hames.domain.value import Value
+from hames.ports import DaySpending
 
 
 class EngineRules(Value):
@@ -43,5 +45,9 @@ class EngineRules(Value):
     """The agent that runs every turn, whatever model a thread has: one with another model is moved to the default."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the configuration, a sentence each: every thread is told with its first turn."""
+    budgets: Budgets = Budgets()
+    """How much a turn, a thread and a day may use before somebody is asked."""
+    day_spending: DaySpending | None = None
+    """What the user spent today. None: the day has no budget."""
     text_block_ended: Callable[[ThreadId, str], None] | None = None
     """Called with each whole text block of a reply; a message may have several."""

@@ -138,6 +138,8 @@ async def _ask(turn: LoopTurn) -> ModelReply:
     while True:
         if turn.compacts and compaction.due(turn):
             await compaction.make_room(turn)
+        if turn.budget is not None:
+            await turn.budget.hold()
         turn.handle.step += 1
         turn.user_messages_shown = _said_by_user(turn)
         reply, asked_at = ModelReply(), turn.clock.monotonic()

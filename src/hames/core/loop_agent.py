@@ -191,6 +191,7 @@ class LoopThread:
             supervises=rules.supervises,
             not_offered=not_offered,
             rulebook=self._agent.rulebook,
+            budget=self._loaded.turn.budget if self._loaded.turn is not None else None,
             notes=notes,
             text_block_ended=rules.text_block_ended,
         )

@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from hames.core.thread import Thread
 from hames.domain.actors import HAMES, Actor
-from hames.domain.approvals import Answer, Approval, Elicit
+from hames.domain.approvals import Answer, Approval, Elicit, is_about_running
 from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand, Misconfigured
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
@@ -78,7 +78,7 @@ class Questions:
             await self._wait(question, patient=patient)
             return question.answer
         except anyio.get_cancelled_exc_class():
-            if isinstance(approval.intent, Elicit):  # its call can be over before its turn is
+            if is_about_running(approval.intent):  # its call can be over before its turn is
                 await self._withdraw(question)
             raise
         finally:

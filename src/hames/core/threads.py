@@ -11,6 +11,7 @@ from hames.core.history import History, fork_point
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
 from hames.core.turn import RunningTurn
+from hames.core.turn_budget import Raised
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -88,6 +89,8 @@ class LoadedThread:
         """Whether this thread has been told what is wrong with the configuration."""
         self.processes: ProcessTable | None = None
         """What its tools started in the background, while they are open."""
+        self.raised: Raised = {}
+        """By how much people raised the budgets of this thread."""
         self.closed = anyio.Event()
         self.used_at = 0.0
 

@@ -11,6 +11,7 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
+from hames.core.host_approvals import ask_about_host
 from hames.core.rule_checks import judge_by_rules
 from hames.core.tool_names import find_tool
 from hames.core.turn import LoopTurn
@@ -132,6 +133,7 @@ def _understood(turn: LoopTurn, call: Call, item_id: ItemId | None = None) -> tu
         step=turn.step,
         place=turn.place,
         ask=lambda question: turn.handle.ask(item_id, question),
+        ask_host=None if turn.settings.approval_policy == "never" else partial(ask_about_host, turn, item_id),
     )
     return job, tool, (*dropped, *more)
 

@@ -14,13 +14,23 @@ from hames.core.rule_checks import judge_by_rules, offered_rule
 from hames.core.surroundings import Surroundings
 from hames.core.thread import Thread
 from hames.core.token_estimate import ContextGauge
+from hames.core.turn_budget import TurnBudget
 from hames.domain import forms
 from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, ChangeFiles, Elicit, Harmless, Intent, RunCommand
 from hames.domain.continuing import close_cut_off, last_step, paused_notice
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ProviderError, StorageFailed
-from hames.domain.events import Event, ItemCompleted, ItemStarted, QueueHeld, TurnEnded, TurnError, TurnStatus
+from hames.domain.events import (
+    Event,
+    ItemCompleted,
+    ItemStarted,
+    QueueHeld,
+    TurnEnded,
+    TurnError,
+    TurnStatus,
+    UsageReported,
+)
 from hames.domain.ids import ApprovalId, ItemId, ThreadId, TurnId
 from hames.domain.items import STREAMS, Item, ItemStatus, Stream
 from hames.domain.models import ModelCard
@@ -74,6 +84,12 @@ class RunningTurn:
         """Why it was interrupted, when no user asked for that."""
         self.interrupted_for: Actor | None = None
         """Who asked for the interrupt. Without anybody it was the harness itself."""
+        self.budget: TurnBudget | None = None
+        """None: nothing limits what it may use."""
+        self.waited_s = 0.0
+        """How long its questions waited for their answers."""
+        self._waiting: list[float] = []
+        """When the questions that wait now were asked."""
         self._thread = thread
         self._questions = questions
         self._ids = ids
@@ -85,6 +101,10 @@ class RunningTurn:
     @property
     def thread_id(self) -> ThreadId:
         return self._thread.id
+
+    @property
+    def clock(self) -> Clock:
+        return self._thread.clock
 
     @property
     def state(self) -> ThreadState:
@@ -117,6 +137,12 @@ class RunningTurn:
 
     async def emit(self, *events: TurnEvent) -> None:
         await self._thread.emit(*events)
+        if self.budget is not None and any(isinstance(event, UsageReported) for event in events):
+            await self.budget.counted()
+
+    def waited(self) -> float:
+        """Seconds. Questions that wait at the same time count once."""
+        return self.waited_s + (self._thread.clock.monotonic() - self._waiting[0] if self._waiting else 0.0)
 
     async def ask(
         self, item_id: ItemId, intent: Intent | Elicit, reason: str = "", *, ruling: Ruling | None = None
@@ -147,7 +173,13 @@ class RunningTurn:
             rule=rule,
             offer=await offered_rule(self._rulebook, intent, self.settings) if ruling and rule is None else None,
         )
-        return await self._questions.ask(self._thread, approval, patient=self._patient)
+        self._waiting.append(self._thread.clock.monotonic())
+        try:
+            return await self._questions.ask(self._thread, approval, patient=self._patient)
+        finally:
+            if len(self._waiting) == 1:
+                self.waited_s = self.waited()
+            self._waiting.pop()
 
     async def run(self, work: Callable[[], Awaitable[str]]) -> None:
         """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""
@@ -171,12 +203,20 @@ class RunningTurn:
                 error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
+                waited_ms = round(self.waited() * 1000)
                 by = (self.interrupted_for or HAMES) if status == "interrupted" else None
                 if status == "interrupted" and self.pauses and self.can_continue:
                     await self._pause()
                 else:
                     await self._end(
-                        TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason, by=by)
+                        TurnEnded(
+                            turn_id=self.turn_id,
+                            status=status,
+                            error=error,
+                            stop_reason=stop_reason,
+                            by=by,
+                            waited_ms=waited_ms,
+                        )
                     )
             self._questions.forget(self.turn_id)
             log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
@@ -240,6 +280,7 @@ class LoopTurn:
     checkpoint: TurnCheckpoint | None = None
     """Keeps what is about to be changed, for undo."""
     rulebook: RuleBook | None = None
+    budget: TurnBudget | None = None
     not_offered: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that the rules in force forbid, and why."""
 

@@ -22,6 +22,7 @@ from hames.core.questions import Questions
 from hames.core.thread import STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import CLOSE_SECONDS, RunningTurn
+from hames.core.turn_budget import BudgetedAgent, turn_budget
 from hames.core.undo import checkpointed
 from hames.domain.actors import Actor
 from hames.domain.commands import (
@@ -244,8 +245,11 @@ class Turns:
             turn.can_continue = "continue" in agent.abilities and after_crash(loaded, self._threads) != "end"
             if turn.continued:
                 await self.cut_off.permit(loaded, turn, agent)
+            turn.budget = turn_budget(turn, self._threads.rules, self._threads.models, loaded.raised)
             if isinstance(agent, LoopThread):
                 return await run_task(agent, task, turn)
+            if turn.budget is not None:
+                agent = BudgetedAgent(agent, turn.budget)
             async with checkpointed(self._threads, loaded, turn.turn_id):
                 return await run_task(agent, task, turn)
 

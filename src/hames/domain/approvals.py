@@ -7,6 +7,7 @@ intent itself, so the text shown is byte for byte the text run.
 from hames.domain.ids import ApprovalId, ItemId, TurnId
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
+from hames.domain.network import HostPort
 from hames.domain.policy import Decision, ScriptFile
 from hames.domain.rules import Rule
 from hames.domain.value import Value
@@ -34,6 +35,10 @@ class RunCommand(Value, tag="run_command"):
     """It is no command but input for this process, which runs already. Nothing is known about what it does."""
     url: str = ""
     """It is no command but fetches this page, behind the walls."""
+    connects_to: HostPort | None = None
+    """The question is whether it may connect there, and nothing else."""
+    is_running: bool = False
+    """It has been started already."""
 
 
 class ChangeFiles(Value, tag="change_files"):
@@ -73,6 +78,11 @@ class Elicit(Value, tag="elicit"):
     schema: Json = None
     """What the form wants: JSON Schema of a flat object. None when an address is to be visited."""
     url: str = ""
+
+
+def is_about_running(intent: "Intent | Elicit") -> bool:
+    """Whether the question comes from a tool that runs already. Any other comes before its tool does."""
+    return isinstance(intent, Elicit) or (isinstance(intent, RunCommand) and intent.is_running)
 
 
 class Approval(Value, omit_defaults=True):

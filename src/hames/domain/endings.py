@@ -1,6 +1,6 @@
 """How a turn is closed in the log when it cannot go on: it was interrupted, it failed, or its process died."""
 
-from hames.domain.approvals import Elicit
+from hames.domain.approvals import is_about_running
 from hames.domain.events import ApprovalResolved, Event, ItemCompleted, TurnEnded, TurnError
 from hames.domain.items import closed, not_run
 from hames.domain.state import ThreadState
@@ -11,7 +11,7 @@ def endings(state: ThreadState, why: str) -> list[Event]:
     turn = state.running
     if turn is None:
         return []
-    waiting = {approval.item_id for approval in state.approvals if not isinstance(approval.intent, Elicit)}
+    waiting = {approval.item_id for approval in state.approvals if not is_about_running(approval.intent)}
     return [
         *(
             ApprovalResolved(turn_id=a.turn_id, approval_id=a.id, item_id=a.item_id, decision="void", ended="turnEnded")

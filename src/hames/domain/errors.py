@@ -15,6 +15,7 @@
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
   · StepLimitReached   the loop ran out of steps
+  · BudgetReached      a budget is used up, and nobody allowed more
   · ReplyCutOff        the model's replies were cut off at their limit, again and again
   · EmptyReply         the model said nothing, again and again
   · RepeatedFailure    the model made the same failing call again and again
@@ -42,6 +43,7 @@ ErrorInfo = Literal[
     "Refusal",
     "SandboxError",
     "StepLimitReached",
+    "BudgetReached",
     "ReplyCutOff",
     "EmptyReply",
     "RepeatedFailure",
@@ -110,6 +112,10 @@ class StorageFailed(HarnessError):
 
 class StepLimitReached(HarnessError):
     info = "StepLimitReached"
+
+
+class BudgetReached(HarnessError):
+    info = "BudgetReached"
 
 
 class ReplyCutOff(HarnessError):

@@ -272,6 +272,8 @@ class TurnEnded(_Event, tag="turn_ended", kw_only=True):
     """Why the model stopped, in its own word: `end_turn`, `max_tokens`, …"""
     by: Actor | None = None
     """Who interrupted it, if anybody did."""
+    waited_ms: int = 0
+    """How long questions of this turn waited for their answers."""
 
 
 Event = (

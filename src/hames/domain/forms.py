@@ -13,6 +13,9 @@ from hames.domain.schema import check
 AGENT = "the agent"
 """Who asks, where it is no MCP server but our own agent."""
 
+HARNESS = "Hames"
+"""Who asks, where it is the harness itself."""
+
 _KINDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "yes or no"}
 CHOICES_SHOWN = 20
 
@@ -25,7 +28,7 @@ def question(elicit: Elicit) -> str:
     >>> question(Elicit(server="shop", message="Sign in.", url="https://example.com/in"))
     "the MCP server 'shop' asks: Sign in. [visit https://example.com/in]"
     """
-    who = AGENT if elicit.server == AGENT else f"the MCP server {elicit.server!r}"
+    who = elicit.server if elicit.server in (AGENT, HARNESS) else f"the MCP server {elicit.server!r}"
     said = f"{who} asks: {' '.join(elicit.message.split())}"
     if elicit.url:
         return f"{said} [visit {elicit.url}]"

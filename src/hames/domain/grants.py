@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, Intent, RunCommand
+from hames.domain.network import HostPort
 from hames.domain.options import Settings
-from hames.domain.policy import CommandGrant, FileChangeGrant, Grant, McpGrant, ScriptFile
+from hames.domain.policy import CommandGrant, FileChangeGrant, Grant, HostGrant, McpGrant, ScriptFile
 from hames.domain.rules import Rule
 from hames.domain.value import Value
 
@@ -25,6 +26,8 @@ class AlwaysCovers(Value):
 def grant_for(intent: Intent | Elicit) -> Grant | None:
     """What `always` allows from now on. Never a prefix, never a pattern, never a protected path."""
     match intent:
+        case RunCommand(connects_to=HostPort(host=host, port=port)):
+            return HostGrant(host=host, port=port)
         case RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed, scripts=scripts, repeatable=True):
             return CommandGrant(command=command, cwd=cwd, unsandboxed=unsandboxed, scripts=scripts)
         case ChangeFiles(changes=changes, protected=False):
@@ -66,6 +69,9 @@ def always_covers(intent: Intent | Elicit, *, cwd: str) -> AlwaysCovers | None:
             )
         case McpGrant(server=server, tool=tool):
             return AlwaysCovers(text=f"calls of {tool} on the server {server}, for the rest of this thread")
+        case HostGrant(host=host, port=port):
+            place = HostPort(host=host, port=port)
+            return AlwaysCovers(text=f"connections of every command to {place}, for the rest of this thread")
         case None:
             return None
 

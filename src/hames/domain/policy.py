@@ -5,6 +5,9 @@ Trust and approval remove the question, never the sandbox.
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
+from hames.domain.network import NetworkRules
 from hames.domain.value import Value
 
 ApprovalPolicy = Literal["never", "onRequest", "unlessTrusted", "always"]
@@ -44,6 +47,14 @@ class WorkspaceWrite(Value, tag_field="type", tag="workspaceWrite", rename="came
 
     writable_roots: tuple[str, ...] = ()
     network_access: bool = False
+    """Every public host may be reached."""
+    network: NetworkRules | UnsetType = UNSET
+    """The hosts that may be reached by name; about others a person is asked."""
+
+    @property
+    def hosts(self) -> NetworkRules | None:
+        """`network`, if it is there."""
+        return self.network if isinstance(self.network, NetworkRules) else None
 
 
 class ExternalSandbox(Value, tag_field="type", tag="externalSandbox", rename="camel"):
@@ -91,4 +102,27 @@ class McpGrant(Value, tag="mcp"):
     tool: str
 
 
-Grant = CommandGrant | FileChangeGrant | McpGrant
+class HostGrant(Value, tag="host"):
+    """`always` for a connection: this port of this host, for every command of the thread."""
+
+    host: str
+    port: int
+
+
+Grant = CommandGrant | FileChangeGrant | McpGrant | HostGrant
+
+
+def has_network(policy: SandboxPolicy) -> bool:
+    """Whether a command behind this policy can reach anything, perhaps after a question."""
+    match policy:
+        case DangerFullAccess() | ExternalSandbox():
+            return True
+        case WorkspaceWrite(network_access=access, hosts=rules):
+            return access or rules is not None
+        case ReadOnly():
+            return False
+
+
+def reaches_every_host(policy: WorkspaceWrite) -> bool:
+    """Whether it may reach every public host: what a boolean of another protocol or program can say."""
+    return policy.network_access and not (policy.hosts and policy.hosts.deny)

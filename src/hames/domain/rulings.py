@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import grant_for, is_granted, what_changed
+from hames.domain.network import HostPort, NetworkRules, is_address, is_allowed, is_denied
 from hames.domain.policy import (
     AgentName,
     ApprovalPolicy,
@@ -16,9 +17,11 @@ from hames.domain.policy import (
     DangerFullAccess,
     ExternalSandbox,
     Grant,
+    HostGrant,
     McpGrant,
     ReadOnly,
     SandboxPolicy,
+    WorkspaceWrite,
 )
 from hames.domain.rules import NO_RULE, Rule, RuleVerdict
 from hames.domain.value import Value
@@ -134,6 +137,8 @@ def _command(
     grants: tuple[Grant, ...],
     verdict: Verdict,
 ) -> Ruling:
+    if intent.connects_to is not None:
+        return _connection(intent, intent.connects_to, policy, sandbox, grants)
     walled = not isinstance(sandbox, DangerFullAccess | ExternalSandbox)
     leaving = intent.unsandboxed and walled
     granted, changed = _granted(intent, grants)
@@ -159,6 +164,30 @@ def _command(
             return Ruling(action="allow", sandbox=ReadOnly() if walled else sandbox)
         reason = "there is no sandbox, so this needs your approval"
     return Ruling(action="ask", sandbox=sandbox, reason=reason)
+
+
+def _connection(
+    intent: RunCommand, to: HostPort, policy: ApprovalPolicy, sandbox: SandboxPolicy, grants: tuple[Grant, ...]
+) -> Ruling:
+    """A connection out of the sandbox. Whoever runs without one is not asked about connections."""
+    if not isinstance(sandbox, WorkspaceWrite):
+        action = "deny" if isinstance(sandbox, ReadOnly) else "allow"
+        return Ruling(action=action, sandbox=sandbox, reason="the sandbox policy is readOnly: there is no network")
+    if is_address(to.host):
+        why = f"{to} is an address: connect to the host by its name"
+        return Ruling(action="deny", sandbox=sandbox, reason=why)
+    rules = sandbox.hosts or NetworkRules()
+    if is_denied(rules, to.host, to.port):
+        return Ruling(action="deny", sandbox=sandbox, reason=f"{to} is denied by `network.deny` of the configuration")
+    granted = HostGrant(host=to.host, port=to.port) in grants
+    asks_always = policy == "always" and not intent.is_running
+    if granted or (not asks_always and (sandbox.network_access or is_allowed(rules, to.host, to.port))):
+        return Ruling(action="allow", sandbox=sandbox)
+    if policy == "never" or sandbox.hosts is None:
+        why = "approvals are off (`never`)" if policy == "never" else "the sandbox has no network"
+        return Ruling(action="deny", sandbox=sandbox, reason=f"{to} is not an allowed host, and {why}")
+    named = "" if is_allowed(rules, to.host, to.port) else ", which is not an allowed host"
+    return Ruling(action="ask", sandbox=sandbox, reason=f"connects to {to}{named}")
 
 
 def depends_on_trust(policy: ApprovalPolicy, sandbox: SandboxPolicy) -> bool:

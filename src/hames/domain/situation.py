@@ -8,6 +8,7 @@ from typing import assert_never
 
 from msgspec import field
 
+from hames.domain.network import NetworkRules
 from hames.domain.options import Personality
 from hames.domain.policy import (
     AgentName,
@@ -147,11 +148,13 @@ def sandbox_rules(sandbox: SandboxPolicy, policy: ApprovalPolicy) -> str:
             return f"`externalSandbox`: none of ours, this machine is isolated as a whole. Commands {words}"
         case ReadOnly():
             rules = "`readOnly`: no file can be changed, and commands have no network"
-        case WorkspaceWrite(writable_roots=roots, network_access=network):
+        case WorkspaceWrite(writable_roots=roots, network_access=network, hosts=rules):
             places = ", ".join(("the working directory", *roots))
             reach = (
                 "the network is reached only through the HTTP proxy in HTTPS_PROXY, public addresses only"
                 if network
+                else f"the network is reached only through the HTTP proxy in HTTPS_PROXY, {_hosts(rules, policy)}"
+                if rules is not None
                 else "there is no network"
             )
             rules = (
@@ -162,6 +165,12 @@ def sandbox_rules(sandbox: SandboxPolicy, policy: ApprovalPolicy) -> str:
     if can_leave_sandbox(sandbox, policy):
         return f"{rules}. A command that failed because of that can be asked for again with `unsandboxed`"
     return f"{rules}. Nothing can leave it"
+
+
+def _hosts(rules: NetworkRules, policy: ApprovalPolicy) -> str:
+    named = ", ".join(rules.allow) or "no host without a question"
+    others = "no other" if policy == "never" else "the user is asked about others while the command waits"
+    return f"{named}; {others}"
 
 
 def _manner(now: Situation) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from typing import Literal, assert_never
 from msgspec.structs import replace
 
 from hames.domain.actors import Actor
-from hames.domain.approvals import Approval, Elicit
+from hames.domain.approvals import Approval, is_about_running
 from hames.domain.authority import grants_after
 from hames.domain.commands import Standing, ThreadSummary
 from hames.domain.events import (
@@ -98,6 +98,10 @@ class Turn(Value):
     usage: Usage = Usage()
     spent: dict[str, Usage] = {}
     """`usage` by model, because each has its own price."""
+    replies: int = 0
+    """How many model replies reported their tokens."""
+    waited_ms: int = 0
+    """How long its questions waited for their answers."""
     error: TurnError | None = None
     stop_reason: str = ""
     output_schema: Json = NOTHING
@@ -281,7 +285,9 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 state,
                 record,
                 event.turn_id,
-                lambda turn: replace(turn, usage=turn.usage + usage, spent=_paid(turn.spent, model, usage)),
+                lambda turn: replace(
+                    turn, usage=turn.usage + usage, spent=_paid(turn.spent, model, usage), replies=turn.replies + 1
+                ),
             )
             spent = _paid(state.spent, model, usage)
             return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
@@ -317,6 +323,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                     status=event.status,
                     error=event.error,
                     stop_reason=event.stop_reason,
+                    waited_ms=event.waited_ms,
                     ended_at_ms=record.at_ms,
                     ended_by=event.by,
                 ),
@@ -390,9 +397,9 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
 
 
 def _unanswered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
-    """A form that nobody filled in belongs to a tool that runs; any other question comes before its tool does."""
+    """Questions of a tool that runs leave it as it is; any other question comes before its tool does."""
     asked = next((one for one in state.approvals if one.id == event.approval_id), None)
-    if event.decision != "void" or asked is None or isinstance(asked.intent, Elicit) or not state.turns:
+    if event.decision != "void" or asked is None or is_about_running(asked.intent) or not state.turns:
         return state
     last = state.turns[-1]
     if last.id != event.turn_id:

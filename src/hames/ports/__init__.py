@@ -9,10 +9,22 @@ from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.rules import RuleBook
-from hames.ports.sandbox import BackgroundProcess, Launch, Limits, Process, Sandbox, TerminalSize, Trust, Verdict
+from hames.ports.sandbox import (
+    AskSandboxHost,
+    BackgroundProcess,
+    Launch,
+    Limits,
+    Process,
+    Sandbox,
+    TerminalSize,
+    Trust,
+    Verdict,
+)
+from hames.ports.spending import DaySpending
 from hames.ports.store import Examined, Log, LogNews, Store
 from hames.ports.tool import (
     Ask,
+    AskHost,
     ClientToolCall,
     HostTool,
     Job,
@@ -44,11 +56,14 @@ __all__ = [
     "Agent",
     "AgentThread",
     "Ask",
+    "AskHost",
+    "AskSandboxHost",
     "BackgroundProcess",
     "Checkpoints",
     "ClientToolCall",
     "Clock",
     "Compact",
+    "DaySpending",
     "Directory",
     "DirectoryEntry",
     "Environment",

@@ -1,8 +1,9 @@
 """The sandbox that starts programs, and the judgement which commands need no question."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from hames.domain.network import HostPort
 from hames.domain.policy import SandboxPolicy
 from hames.domain.rulings import Verdict
 from hames.domain.value import Value
@@ -103,10 +104,17 @@ class BackgroundProcess(Process, Protocol):
         ...
 
 
+AskSandboxHost = Callable[[HostPort], str]
+"""Asks whether a program may connect to a host. Blocks until there is an answer, so it is called in a worker thread.
+Returns why not, or an empty text."""
+
+
 class Sandbox(Protocol):
     """Starts programs behind walls, and fails closed: `SandboxUnavailable` says what is missing."""
 
-    async def spawn(self, launch: Launch) -> Process: ...
+    async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> Process:
+        """`ask_host` is asked about hosts that the policy does not name. None: they are refused."""
+        ...
 
 
 class Trust(Protocol):

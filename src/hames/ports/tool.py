@@ -8,6 +8,7 @@ from hames.domain.approvals import Answer, Elicit, Intent
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import Call, Stream, ToolItem, ToolResult
 from hames.domain.json import Json
+from hames.domain.network import HostPort
 from hames.domain.options import ThreadServer
 from hames.domain.policy import SandboxPolicy
 from hames.domain.processes import ProcessStatus
@@ -102,6 +103,12 @@ class Ask(Protocol):
     def __call__(self, question: Elicit) -> Awaitable[Answer]: ...
 
 
+class AskHost(Protocol):
+    """Asks whether the command, which runs, may connect to a host. Returns why not, or an empty text."""
+
+    def __call__(self, command: str, cwd: str, to: HostPort) -> Awaitable[str]: ...
+
+
 class Job(Value):
     """One call to carry out, and the name and step its item will have."""
 
@@ -113,6 +120,8 @@ class Job(Value):
     place: Place
     ask: Ask | None = None
     """For questions that come up while it runs. None: there is nobody to ask."""
+    ask_host: AskHost | None = None
+    """For connections of its command to hosts that the sandbox does not name. None: there is nobody to ask."""
 
 
 class Tell(Protocol):

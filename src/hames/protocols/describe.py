@@ -14,8 +14,9 @@ def intent_members(
 ) -> dict[str, Json]:
     """Exactly what would happen, by the names that SSE and sync have for it."""
     match intent:
-        case approvals.RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed, why=why):
-            return {"kind": "command", "command": command, "cwd": cwd, "unsandboxed": unsandboxed, "why": why}
+        case approvals.RunCommand(command=command, cwd=cwd, unsandboxed=unsandboxed, why=why, connects_to=to):
+            asked = {"kind": "command", "command": command, "cwd": cwd, "unsandboxed": unsandboxed, "why": why}
+            return asked if to is None else {**asked, "host": str(to)}
         case approvals.ChangeFiles(changes=changes, protected=protected):
             return {"kind": "file", "changes": changes, "protected": protected}
         case approvals.CallMcp(server=server, tool=tool, arguments=given):

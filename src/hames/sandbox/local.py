@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
-from hames.ports import Launch, Limits, ToolFailed
+from hames.ports import AskSandboxHost, Launch, Limits, ToolFailed
 from hames.sandbox.paths import is_inside
 from hames.sandbox.processes.environment import child_environment, safe_directories, safe_user_path
 from hames.sandbox.processes.guardian import Guardian
@@ -42,6 +42,7 @@ from hames.sandbox.walls.workspace_survey import BUDGET_SECONDS, SurveyResult, W
 
 if TYPE_CHECKING:
     from hames.sandbox.walls.network.access import CommandNetwork, NetworkAccess
+    from hames.sandbox.walls.network.host_gate import HostGate
     from hames.sandbox.walls.network.outside import OutsideNetwork
     from hames.sandbox.walls.network.shared_networks import NetworkKey, SharedNetworks
 
@@ -117,26 +118,30 @@ class LocalSandbox:
         self._noted: set[tuple[str, str]] = set()
         self._after = AfterCommand(settings.state)
 
-    async def spawn(self, launch: Launch) -> LocalProcess | RestartingProcess:
+    async def spawn(
+        self, launch: Launch, *, ask_host: AskSandboxHost | None = None
+    ) -> LocalProcess | RestartingProcess:
         """Raises `SandboxUnavailable` when the policy wants walls and there are none, `ToolFailed` when the
         program cannot be started."""
-        process, plan = await self._start(launch)
+        process, plan = await self._start(launch, ask_host=ask_host)
         if plan.began is None:
             return process
 
         async def again() -> tuple[LocalProcess, Callable[[], bool]]:
             # What has begun to listen since is no more covered than what begins after the program: so this ends.
-            process, another = await self._start(launch, plan.sockets)
+            process, another = await self._start(launch, plan.sockets, ask_host=ask_host)
             assert another.began is not None
             return process, another.began
 
         return RestartingProcess(process, began=plan.began, again=again)
 
-    async def _start(self, launch: Launch, sockets: frozenset[str] | None = None) -> tuple[LocalProcess, LaunchPlan]:
+    async def _start(
+        self, launch: Launch, sockets: frozenset[str] | None = None, *, ask_host: AskSandboxHost | None
+    ) -> tuple[LocalProcess, LaunchPlan]:
         """`sockets`: cover these and no others."""
         job = secrets.token_hex(16)
         walled = not isinstance(launch.policy, DangerFullAccess | ExternalSandbox)
-        plan = await to_thread.run_sync(self._plan, launch, sockets) if walled else self._plan(launch)
+        plan = await to_thread.run_sync(self._plan, launch, sockets, ask_host) if walled else self._plan(launch)
         held: list[NetworkKey] = []
         closing = partial(self._close_plan, plan, job, launch.limits, held)
         # The kernel counts nobody's processes for root, so the guardian does.
@@ -256,7 +261,9 @@ class LocalSandbox:
         writable = [os.path.realpath(path) for path in (launch.workspace, *_named_roots(launch.policy))]
         return safe_user_path(self._environ.get("PATH", ""), writable=writable, is_shown=plan.is_shown)
 
-    def _plan(self, launch: Launch, sockets: frozenset[str] | None = None) -> LaunchPlan:
+    def _plan(
+        self, launch: Launch, sockets: frozenset[str] | None = None, ask_host: AskSandboxHost | None = None
+    ) -> LaunchPlan:
         if not Path(launch.cwd).is_dir():
             raise ToolFailed(f"no directory {launch.cwd!r}")
         match launch.policy:
@@ -264,10 +271,13 @@ class LocalSandbox:
                 return planning.plan_unconfined(launch)
             case ReadOnly():
                 return self._plan_walls(launch, [], network=False, sockets=sockets)
-            case WorkspaceWrite(writable_roots=named, network_access=network):
+            case WorkspaceWrite(writable_roots=named):
                 roots = writable_roots(launch.workspace, named)
                 self._check_same_roots(roots)
-                return self._plan_walls(launch, list(roots.values()), network=network, sockets=sockets)
+                network = _connects(launch, can_ask=ask_host is not None)
+                return self._plan_walls(
+                    launch, list(roots.values()), network=network, sockets=sockets, ask_host=ask_host
+                )
             case _ as never:
                 assert_never(never)
 
@@ -278,11 +288,20 @@ class LocalSandbox:
                 raise SandboxUnavailable(f"{name!r} was replaced by another directory since it was first used")
 
     def _plan_walls(
-        self, launch: Launch, roots: list[str], *, network: bool, sockets: frozenset[str] | None
+        self,
+        launch: Launch,
+        roots: list[str],
+        *,
+        network: bool,
+        sockets: frozenset[str] | None,
+        ask_host: AskSandboxHost | None = None,
     ) -> LaunchPlan:
         walls = self._walls()
         if walls.kind == "none":
             raise SandboxUnavailable(walls.sentence)
+        by_name = network and isinstance(launch.policy, WorkspaceWrite) and not launch.policy.network_access
+        if by_name and not self._can_name_hosts(walls):
+            network = False  # nobody asked for more than the hosts he named, so the command runs without them
         workspaces = tuple(dict.fromkeys((os.path.realpath(launch.workspace), *roots)))
         # A root that holds the home directory holds its caches, too, and is too large to look through.
         surveyed = [root for root in workspaces if not is_inside(self._home, root)]
@@ -306,7 +325,7 @@ class LocalSandbox:
                 found = probe.bubblewrap_here(self._settings.bubblewrap or None)
                 joined, number = self._joined(launch, found)
                 try:
-                    access = self._command_network(found, number) if network else None
+                    access = self._command_network(launch, ask_host, found, number) if network else None
                     return planning.plan_bubblewrap(
                         found, launch, reach, self._after, self._overlays, network=access, joined=joined
                     )
@@ -326,7 +345,14 @@ class LocalSandbox:
             case _ as never:
                 assert_never(never)
 
-    def _command_network(self, found: Bubblewrap, number: int) -> "CommandNetwork":
+    def _can_name_hosts(self, walls: Walls) -> bool:
+        if walls.kind != "bubblewrap":
+            return False
+        return os.geteuid() == 0 or not probe.bubblewrap_here(self._settings.bubblewrap or None).setuid
+
+    def _command_network(
+        self, launch: Launch, ask_host: AskSandboxHost | None, found: Bubblewrap, number: int
+    ) -> "CommandNetwork":
         if found.setuid and os.geteuid() != 0:
             raise SandboxUnavailable(
                 f"no network for the command: {found.path} has the setuid bit, so its network namespace belongs "
@@ -337,7 +363,7 @@ class LocalSandbox:
         with self._network_turn:  # plans are made in worker threads
             if self._network is None:
                 self._network = NetworkAccess(self._environ, self._outside)
-            return self._network.for_command(number)
+            return self._network.for_command(number, _host_gate(launch, ask_host))
 
     def _visible(
         self, launch: Launch, workspaces: tuple[str, ...], seen: Sequence[SurveyResult], *, again: bool = False
@@ -385,6 +411,23 @@ class LocalSandbox:
             return Walls(kind="landlock", degraded=True, sentence=sentence, version=str(landlock.abi()))
         sentence = f"bubblewrap {found.version} with a system-call filter"
         return Walls(kind="bubblewrap", degraded=False, sentence=sentence, path=found.path, version=found.version)
+
+
+def _connects(launch: Launch, *, can_ask: bool) -> bool:
+    """Whether there is any host that a command may reach, or be asked about."""
+    policy = launch.policy
+    if not isinstance(policy, WorkspaceWrite):
+        return False
+    return policy.network_access or (policy.hosts is not None and bool(policy.hosts.allow or can_ask))
+
+
+def _host_gate(launch: Launch, ask_host: AskSandboxHost | None) -> "HostGate | None":
+    policy = launch.policy
+    if not isinstance(policy, WorkspaceWrite) or policy.hosts is None:
+        return None
+    from hames.sandbox.walls.network.host_gate import HostGate
+
+    return HostGate(policy.hosts, every_host=policy.network_access, ask=ask_host)
 
 
 def _named_roots(policy: SandboxPolicy) -> tuple[str, ...]:

@@ -14,10 +14,13 @@ from msgspec.structs import replace
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import CommandExecution, ToolItem, ToolResult
+from hames.domain.network import NetworkRules
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.processes import ProcessStatus
 from hames.domain.value import Value
 from hames.ports import (
+    AskHost,
+    AskSandboxHost,
     BackgroundProcess,
     Clock,
     Job,
@@ -35,6 +38,7 @@ from hames.tools.background import BackgroundProcesses
 from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.files.places import PATH, encodable, locate, relative
 from hames.tools.headtail import HeadTail
+from hames.tools.host_questions import HostQuestions
 from hames.tools.output_files import OutputFiles, OutputSpool
 from hames.tools.plain_output import PlainOutput
 from hames.tools.script_files import ScriptFiles, is_plain_word, script_files
@@ -148,7 +152,9 @@ class ShellTool:
             read_only=tuple(rule.write for rule in job.place.denied if rule.write),
         )
         kind = _BackgroundCommand if background else _Command
-        return kind(self, item, intent, launch, can_leave=job.place.can_leave)
+        # The answer to a question would come after the call: a process in the background reaches named hosts only.
+        ask_host = None if background else job.ask_host
+        return kind(self, item, intent, launch, can_leave=job.place.can_leave, ask_host=ask_host)
 
     async def _scripts(self, command: str, cwd: str, policy: SandboxPolicy, *, unsandboxed: bool) -> ScriptFiles:
         """Behind walls only what it runs counts, so that editing a test does not ask about the tests again."""
@@ -160,9 +166,17 @@ class ShellTool:
 
 class _Command:
     def __init__(
-        self, shell: ShellTool, item: CommandExecution, intent: RunCommand, launch: Launch, *, can_leave: bool
+        self,
+        shell: ShellTool,
+        item: CommandExecution,
+        intent: RunCommand,
+        launch: Launch,
+        *,
+        can_leave: bool,
+        ask_host: AskHost | None,
     ) -> None:
         self.item = item
+        self._ask_host = ask_host
         self.intent = intent
         self._launch = launch
         self._can_leave = can_leave
@@ -178,9 +192,13 @@ class _Command:
         self._notes: tuple[str, ...] = ()
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
+        async with HostQuestions(self._ask_host, policy, command=self.item.command, cwd=self.item.cwd) as hosts:
+            return await self._run(tell, replace(self._launch, policy=policy), hosts.ask)
+
+    async def _run(self, tell: Tell, launch: Launch, ask_host: AskSandboxHost | None) -> ToolItem:
         started = self._clock.monotonic()
         try:
-            process = await self._sandbox.spawn(replace(self._launch, policy=policy))
+            process = await self._sandbox.spawn(launch, ask_host=ask_host)
         except (OSError, SandboxUnavailable, ToolFailed) as error:
             return self._not_started(str(error))
         try:
@@ -190,7 +208,7 @@ class _Command:
             with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
                 await process.kill()
                 await self._tell_the_end(process, tell)
-        return self._ended(code, self._clock.monotonic() - started, policy)
+        return self._ended(code, self._clock.monotonic() - started, launch.policy)
 
     async def _follow(self, process: Process, tell: Tell) -> int:
         """Tells the output as it comes and returns the exit code."""
@@ -345,6 +363,12 @@ def _wall(policy: SandboxPolicy) -> str:
     match policy:
         case ReadOnly():
             return "nothing writable, no network"
+        case WorkspaceWrite(network_access=False, hosts=NetworkRules()):
+            return (
+                "only the workspace is writable; the network is reached only through the HTTP proxy that HTTP_PROXY "
+                "and HTTPS_PROXY name, and only allowed hosts; names cannot be looked up, and ssh and other raw "
+                "connections do not work"
+            )
         case WorkspaceWrite(network_access=True):
             return (
                 "only the workspace is writable; the network is reached only through the HTTP proxy that HTTP_PROXY "

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import ToolCall, ToolItem, ToolResult
-from hames.domain.policy import DangerFullAccess, ExternalSandbox, SandboxPolicy, WorkspaceWrite
+from hames.domain.network import HostPort
+from hames.domain.policy import SandboxPolicy, WorkspaceWrite, has_network
 from hames.domain.value import Value
 from hames.ports import Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
+from hames.tools.host_questions import HostQuestions
 
 NAME = "web_fetch"
 _END = "\n\x1ehames-fetched "
@@ -71,23 +73,35 @@ class _Fetching:
         self._job = job
         self._argv = _command(url, limits, follow=not job.place.has_host_rules)
         # Judged like a command that uses the network, under its own name: always allowing a page allows no program.
-        walled = not _has_network(job.place.sandbox)
-        why = f"to read the page {url}"
+        # Where hosts are allowed by name, only the host is judged.
+        policy, self._command = job.place.sandbox, shlex.join((NAME, url))
         self.intent = RunCommand(
-            command=shlex.join((NAME, url)), cwd=job.place.cwd, unsandboxed=walled, why=why, url=url
+            command=self._command,
+            cwd=job.place.cwd,
+            unsandboxed=not has_network(policy),
+            why=f"to read the page {url}",
+            connects_to=_host(url) if _names_hosts(policy) else None,
+            url=url,
         )
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:  # noqa: ARG002
+        sandbox = self._job.place.sandbox
+        # Redirects may lead to other hosts, which are asked about like those of a command.
         try:
-            result = ToolResult(text=await self._fetched())
+            async with HostQuestions(
+                self._job.ask_host, sandbox, command=self._command, cwd=self._job.place.cwd
+            ) as hosts:
+                result = ToolResult(text=await self._fetched(hosts))
         except ToolFailed as failure:
             result = ToolResult(text=str(failure), failed=True)
         return replace(self.item, status="failed" if result.failed else "completed", result=result)
 
-    async def _fetched(self) -> str:
+    async def _fetched(self, hosts: HostQuestions) -> str:
         # A person may have allowed this page; that takes nothing of the walls around the program that fetches it.
         place = self._job.place
-        walled = place.sandbox if _has_network(place.sandbox) else WorkspaceWrite(network_access=True)
+        walled = place.sandbox if has_network(place.sandbox) else WorkspaceWrite(network_access=True)
+        if self.intent.connects_to is not None:
+            walled = _also_allowing(walled, self.intent.connects_to)
         launch = Launch(
             argv=self._argv,
             cwd=place.workspace,
@@ -96,7 +110,7 @@ class _Fetching:
             limits=Limits(seconds=self._limits.seconds),
         )
         try:
-            process = await self._sandbox.spawn(launch)
+            process = await self._sandbox.spawn(launch, ask_host=hosts.ask)
         except (OSError, SandboxUnavailable) as error:
             raise ToolFailed(f"the page was not fetched: {error}") from None
         try:
@@ -109,6 +123,8 @@ class _Fetching:
                 await process.kill()
         if code:
             said = content.decode(errors="replace").partition(_END)[0].strip()[-500:]
+            # The proxy's own sentences say more than curl's.
+            said = "; ".join([*(note for note in getattr(process, "notes", ()) if "reached" not in note), said])
             raise ToolFailed(f"the page was not fetched: {said or f'curl ended with exit code {code}'}")
         return self._shown(content)
 
@@ -157,6 +173,7 @@ def _checked(url: str) -> str:
     complaint = ToolFailed(f"{url!r} is not an address of the web: it begins with http:// or https://")
     try:
         parts = urlsplit(url)
+        _ = parts.port  # reading it is what checks it
     except ValueError:
         raise complaint from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
@@ -166,10 +183,22 @@ def _checked(url: str) -> str:
     return url
 
 
-def _has_network(policy: SandboxPolicy) -> bool:
-    return isinstance(policy, DangerFullAccess | ExternalSandbox) or (
-        isinstance(policy, WorkspaceWrite) and policy.network_access
-    )
+def _names_hosts(policy: SandboxPolicy) -> bool:
+    """Whether hosts are allowed by name, and not all of them."""
+    return isinstance(policy, WorkspaceWrite) and policy.hosts is not None and not policy.network_access
+
+
+def _also_allowing(policy: SandboxPolicy, to: HostPort) -> SandboxPolicy:
+    """The policy once this host was allowed, by its rules or by a person."""
+    if not isinstance(policy, WorkspaceWrite) or policy.hosts is None:
+        return policy
+    return replace(policy, network=replace(policy.hosts, allow=(*policy.hosts.allow, str(to))))
+
+
+def _host(url: str) -> HostPort:
+    parts = urlsplit(url)
+    host = (parts.hostname or "").removesuffix(".")
+    return HostPort(host=host, port=parts.port or (443 if parts.scheme == "https" else 80))
 
 
 def _text(body: bytes, kind: str, address: str) -> str:

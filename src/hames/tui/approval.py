@@ -281,6 +281,8 @@ class ApprovalPanel(Vertical, can_focus=True):
 
 def question(asked: ApprovalAsked) -> str:
     match asked.params:
+        case m.CommandApprovalParams(host=str(host)):
+            return f"Allow a connection to {visible(host)}?"
         case m.CommandApprovalParams():
             return "Allow this command?"
         case m.FileChangeApprovalParams(changes=changes):

@@ -3,6 +3,8 @@
 `plan` and `review` read and change nothing: the engine gives them a read-only sandbox whatever the thread's own is.
 """
 
+from msgspec import UNSET
+
 from hames.domain import modes
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
@@ -72,7 +74,7 @@ def sandbox_name(policy: m.SandboxPolicy) -> str:
 
 
 def sandbox_of(name: str, before: m.SandboxPolicy) -> m.SandboxPolicy:
-    """The policy of that name. Writable directories that were configured stay."""
+    """The policy of that name. Writable directories and allowed hosts that were configured stay."""
     match name:
         case "readOnly":
             return m.ReadOnly()
@@ -81,7 +83,8 @@ def sandbox_of(name: str, before: m.SandboxPolicy) -> m.SandboxPolicy:
         case "externalSandbox":
             return m.ExternalSandbox()
         case _:
-            return m.WorkspaceWrite(writable_roots=writable_roots(before) or None)
+            network = before.network if isinstance(before, m.WorkspaceWrite) else UNSET
+            return m.WorkspaceWrite(writable_roots=writable_roots(before) or None, network=network)
 
 
 def next_mode(agent: str, policy: ApprovalPolicy) -> tuple[str, ApprovalPolicy | None]:
@@ -108,4 +111,8 @@ def shown_sandbox(policy: m.SandboxPolicy) -> str:
     named = SANDBOXES[sandbox_name(policy)]
     if count := len(writable_roots(policy)):
         named = f"workspace + {count} {'directory' if count == 1 else 'directories'}"
-    return named + (" + network" if network else "")
+    if network:
+        return f"{named} + network"
+    hosts = policy.network if isinstance(policy, m.WorkspaceWrite) else UNSET
+    count = len(hosts.allow) if isinstance(hosts, m.NetworkRules) else 0
+    return f"{named} + {count} {'host' if count == 1 else 'hosts'}" if count else named

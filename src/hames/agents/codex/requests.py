@@ -20,6 +20,7 @@ from hames.domain.policy import (
     ReadOnly,
     SandboxPolicy,
     WorkspaceWrite,
+    reaches_every_host,
 )
 from hames.ports import Compact, Prompt, Review, Task
 
@@ -158,7 +159,9 @@ def sandbox(policy: SandboxPolicy) -> dict[str, Json]:
             return {"type": "dangerFullAccess"}
         case ReadOnly():
             return {"type": "readOnly"}
-        case WorkspaceWrite(writable_roots=roots, network_access=network):
+        case WorkspaceWrite(writable_roots=roots):
+            # Codex cannot be told of hosts: where not every one is allowed, none is.
+            network = reaches_every_host(policy)
             return {"type": "workspaceWrite", "writableRoots": list(roots), "networkAccess": network}
         case ExternalSandbox(network_access=network):
             return {"type": "externalSandbox", "networkAccess": "enabled" if network else "restricted"}

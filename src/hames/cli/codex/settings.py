@@ -131,7 +131,10 @@ def _extended(policy: WorkspaceWrite, directories: Sequence[str], more: dict[str
     roots = [*policy.writable_roots, *more.get("writable_roots", [])]
     roots += [str(Path(name).expanduser().absolute()) for name in directories]
     network = more.get("network_access", policy.network_access)
-    return {"type": "workspaceWrite", "writableRoots": roots, "networkAccess": network}
+    table: dict[str, Json] = {"type": "workspaceWrite", "writableRoots": roots, "networkAccess": network}
+    if policy.hosts is not None and "network_access" not in more:
+        table["network"] = msgspec.to_builtins(policy.hosts)
+    return table
 
 
 def ignored(key: str) -> str:

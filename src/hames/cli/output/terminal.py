@@ -84,6 +84,8 @@ def next_step(info: str, thread_id: str) -> str:
             return f"start a new thread, or shorten this one with /compact in: hames tui --thread {thread_id}"
         case "SandboxError":
             return f"`hames doctor` says what is missing; then {again}"
+        case "BudgetReached":
+            return f"{again}; `budgets` in config.toml or --max-cost and the like allow more"
         case "StepLimitReached":
             return f"{again}; `max_steps` in config.toml allows more model calls"
         case "NeedsApproval":
@@ -196,7 +198,7 @@ class TerminalView:
             sys.stdout.write(printable(ending.said).removesuffix("\n") + "\n")
             sys.stdout.flush()
         match ending.code:
-            case 1 | 4 | 5 | 6 | 7:
+            case 1 | 4 | 5 | 6 | 7 | 10:
                 self._always(f"failed: {visible(ending.why or 'the turn failed')}", self._paint.bad)
             case 2:
                 self._always(f"hames: {visible(ending.why)}")

@@ -95,8 +95,10 @@ def log_id(tool_item_id: ItemId) -> str:
 def question(approval: Approval, cwd: str) -> dict[str, Json]:
     """What is asked, as `approval.requested` and the `approval` item both carry it."""
     match approval.intent:
-        case RunCommand(command=command, cwd=cwd):
+        case RunCommand(command=command, cwd=cwd, connects_to=to):
             asked: dict[str, Json] = {"tool": "bash", "command": command, "cwd": cwd}
+            if to is not None:
+                asked["host"] = str(to)
         case ChangeFiles(changes=changes):
             asked = {"tool": "edit", "changes": _changes(changes)}
         case CallMcp(server=server, tool=tool, arguments=arguments):

@@ -190,6 +190,8 @@ class ApprovalData(Value, rename="camel"):
     reason: str
     command: str | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+    """The question is whether the command may connect to this host and port."""
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
     always_covers: AlwaysCovers | UnsetType = UNSET
@@ -353,6 +355,8 @@ class ApprovalRequested(Value, rename="camel"):
     reason: str
     command: str | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+    """The question is whether the command may connect to this host and port."""
     changes: tuple[FileChange, ...] | UnsetType = UNSET
     input: Json | UnsetType = UNSET
     always_covers: AlwaysCovers | UnsetType = UNSET

@@ -289,9 +289,10 @@ class FlintDialect:
             "project_covers": project,
         }
         match approval.intent:
-            case RunCommand(command=command, cwd=cwd):
+            case RunCommand(command=command, cwd=cwd, connects_to=to):
                 actions = [wire.CommandAction(type="unknown", command=command)]
-                params = m.CommandApprovalParams(**asked, command=command, cwd=cwd, command_actions=actions)
+                host = UNSET if to is None else str(to)
+                params = m.CommandApprovalParams(**asked, command=command, cwd=cwd, command_actions=actions, host=host)
                 return "item/commandExecution/requestApproval", params
             case ChangeFiles(changes=changes):
                 shown = [parts.file_update(change) for change in changes]

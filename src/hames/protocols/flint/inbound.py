@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
 from hames.domain import items as domain
@@ -40,6 +42,7 @@ from hames.domain.commands import (
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.ids import PromptId, ThreadId, TurnId
 from hames.domain.json import Json
+from hames.domain.network import network_rules
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName
 from hames.domain.value import Value
@@ -164,8 +167,9 @@ def sandbox(given: m.SandboxPolicy | None) -> policy.SandboxPolicy | None:
             return policy.DangerFullAccess()
         case m.ReadOnly():
             return policy.ReadOnly()
-        case m.WorkspaceWrite(writable_roots=roots, network_access=network):
-            return policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=bool(network))
+        case m.WorkspaceWrite(writable_roots=roots, network_access=network, network=hosts):
+            wanted = policy.WorkspaceWrite(writable_roots=tuple(roots or ()), network_access=bool(network))
+            return wanted if hosts is UNSET else replace(wanted, network=network_rules(hosts.allow, hosts.deny))
         case m.ExternalSandbox(network_access=network):
             return policy.ExternalSandbox(network_access=network or "restricted")
         case _ as never:

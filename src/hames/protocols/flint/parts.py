@@ -87,8 +87,9 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             return m.DangerFullAccess()
         case policy.ReadOnly():
             return m.ReadOnly()
-        case policy.WorkspaceWrite(writable_roots=roots, network_access=network):
-            return m.WorkspaceWrite(writable_roots=list(roots), network_access=network)
+        case policy.WorkspaceWrite(writable_roots=roots, network_access=network, hosts=rules):
+            hosts = UNSET if rules is None else m.NetworkRules(allow=list(rules.allow), deny=list(rules.deny))
+            return m.WorkspaceWrite(writable_roots=list(roots), network_access=network, network=hosts)
         case policy.ExternalSandbox(network_access=network):
             return m.ExternalSandbox(network_access=network)
         case _ as never:

@@ -15,6 +15,7 @@ from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import TextInput
 from hames.domain.json import NOTHING, Json
+from hames.domain.network import NetworkRules
 from hames.domain.options import Overrides, Selector, Settings
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.state import ThreadState
@@ -89,8 +90,8 @@ def allowed_sandbox(wanted: SandboxPolicy | None, most: SandboxPolicy) -> Sandbo
             return most  # the container is the sandbox, and there may be no other
         case _ if wanted == most or isinstance(most, DangerFullAccess | ExternalSandbox):
             return wanted
-        case WorkspaceWrite(writable_roots=roots, network_access=network) if isinstance(most, WorkspaceWrite):
-            if set(roots) <= set(most.writable_roots) and (most.network_access or not network):
+        case WorkspaceWrite(writable_roots=roots) if isinstance(most, WorkspaceWrite):
+            if set(roots) <= set(most.writable_roots) and _reaches_no_more(wanted, most):
                 return wanted
             raise InvalidCommand(
                 "this runner allows workspaceWrite without more writable directories or network access than it was"
@@ -102,6 +103,17 @@ def allowed_sandbox(wanted: SandboxPolicy | None, most: SandboxPolicy) -> Sandbo
                 f"the sandbox policy is {asked}, and this runner allows at most {limit}: start it with"
                 f" --sandbox {asked}, or change the policy of the thread"
             )
+
+
+def _reaches_no_more(wanted: WorkspaceWrite, most: WorkspaceWrite) -> bool:
+    limit, asked = most.hosts or NetworkRules(), wanted.hosts
+    if limit.deny and not (asked and set(limit.deny) <= set(asked.deny)):
+        return not wanted.network_access and asked is None
+    if most.network_access:
+        return True
+    return not wanted.network_access and (
+        asked is None or (most.hosts is not None and set(asked.allow) <= set(limit.allow))
+    )
 
 
 def decode_steer(body: bytes) -> SteerRequest:

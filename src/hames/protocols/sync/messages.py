@@ -104,6 +104,8 @@ class Approval(Value, rename="camel"):
     cwd: str = ""
     unsandboxed: bool = False
     why: str = ""
+    host: str = ""
+    """The question is whether the command may connect to this host and port."""
     changes: tuple[FileUpdate, ...] = ()
     protected: bool = False
     server: str = ""

@@ -61,6 +61,7 @@ from hames.domain.items import (
     WebSearch,
     closed,
 )
+from hames.domain.network import HostPort
 from hames.domain.options import Settings
 from hames.domain.policy import Decision
 from hames.domain.project_notes import NoteFile
@@ -288,6 +289,9 @@ class HistoryGenerator:
             self._stream(item_id)
         if isinstance(item, McpToolCall) and self._seldom():
             self._allowed(item, Elicit(server=item.server, message="Sure?", schema={"type": "object"}))
+        if isinstance(item, CommandExecution) and self._seldom():
+            to = HostPort(host="example.org", port=443)
+            self._allowed(item, RunCommand(command=item.command, cwd=item.cwd, connects_to=to, is_running=True))
         failed = self._seldom()
         result = ToolResult(text="so it went", failed=failed)
         self._complete(item_id, status="failed" if failed else "completed", result=result)

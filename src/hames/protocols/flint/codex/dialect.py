@@ -275,9 +275,12 @@ class CodexDialect(FlintDialect):
         }
         decisions = parts.decisions_for(parts.covered_by_always(approval, state.settings.cwd))
         match approval.intent:
-            case RunCommand(command=command, cwd=cwd):
-                asked = command_question(where, command, cwd, decisions)
-                return "item/commandExecution/requestApproval", with_amendment(asked, approval.offer)
+            case RunCommand(command=command, cwd=cwd, connects_to=to):
+                question = command_question(where, command, cwd, decisions)
+                if to is not None:
+                    secure = "https" if to.port == 443 else "http"
+                    question["networkApprovalContext"] = {"host": to.host, "protocol": secure}
+                return "item/commandExecution/requestApproval", with_amendment(question, approval.offer)
             case ChangeFiles(changes=changes):
                 shown = [file_update(change) for change in changes]
                 return "item/fileChange/requestApproval", {**where, "grantRoot": None, "changes": shown}

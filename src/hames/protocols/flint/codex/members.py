@@ -109,11 +109,11 @@ def sandbox(given: policy.SandboxPolicy) -> Members:
             return {"type": "dangerFullAccess"}
         case policy.ReadOnly():
             return {"type": "readOnly", "networkAccess": False}
-        case policy.WorkspaceWrite(writable_roots=roots, network_access=network):
+        case policy.WorkspaceWrite(writable_roots=roots):
             return {
                 "type": "workspaceWrite",
                 "writableRoots": list(roots),
-                "networkAccess": network,
+                "networkAccess": policy.reaches_every_host(given),
                 "excludeTmpdirEnvVar": False,
                 "excludeSlashTmp": False,
             }
@@ -263,7 +263,7 @@ def config(settings: Settings, window: int | None) -> Members:
             if workspace is None
             else {
                 "writable_roots": list(workspace.writable_roots),
-                "network_access": workspace.network_access,
+                "network_access": policy.reaches_every_host(workspace),
                 "exclude_tmpdir_env_var": False,
                 "exclude_slash_tmp": False,
             },

@@ -160,6 +160,8 @@ class CommandApprovalParams(Wire):
     always_covers: AlwaysCovers | None = None
     project_covers: AlwaysCovers | None = None
     reason: str | Maybe = msgspec.UNSET
+    host: str | Maybe = msgspec.UNSET
+    """The command runs already, and the question is whether it may connect to this host and port."""
 
 
 class FileChangeApprovalParams(Wire):

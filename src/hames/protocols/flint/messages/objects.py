@@ -36,9 +36,17 @@ class ReadOnly(Wire, tag_field="type", tag="readOnly"):
     pass
 
 
+class NetworkRules(Wire):
+    """The hosts that commands may reach by name: `example.org`, `*.example.org`, `example.org:8443`, `@registries`."""
+
+    allow: list[str] = []
+    deny: list[str] = []
+
+
 class WorkspaceWrite(Wire, tag_field="type", tag="workspaceWrite"):
     writable_roots: list[str] | None = None
     network_access: bool | None = None
+    network: NetworkRules | Maybe = msgspec.UNSET
 
 
 class ExternalSandbox(Wire, tag_field="type", tag="externalSandbox"):

@@ -18,6 +18,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from hames.domain.errors import SandboxUnavailable
+from hames.sandbox.walls.network.host_gate import HostGate
 from hames.sandbox.walls.network.namespace_listener import NamespaceListeners
 from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies, upstream_proxies
 from hames.sandbox.walls.network.proxy import Proxy
@@ -60,9 +61,9 @@ class NetworkAccess:
         self.listeners = NamespaceListeners()
         self.thread = _ProxyThread()
 
-    def for_command(self, number: int = 0) -> "CommandNetwork":
-        """`number`: how many have had a proxy in its network namespace before."""
-        return CommandNetwork(self, PORT + number)
+    def for_command(self, number: int = 0, gate: HostGate | None = None) -> "CommandNetwork":
+        """`number`: how many have had a proxy in its network namespace before. `gate` None: every public host."""
+        return CommandNetwork(self, PORT + number, gate)
 
     def close(self) -> None:
         self.listeners.close()
@@ -72,8 +73,9 @@ class NetworkAccess:
 class CommandNetwork:
     """The network of one command. `gate` goes to the sandbox, which waits until there is something to read on it."""
 
-    def __init__(self, access: NetworkAccess, port: int = PORT) -> None:
+    def __init__(self, access: NetworkAccess, port: int = PORT, gate: HostGate | None = None) -> None:
         self._access = access
+        self._gate = gate
         self._port = port
         self._proxy: Proxy | None = None
         self._serving: Future[None] | None = None
@@ -90,7 +92,7 @@ class CommandNetwork:
         try:
             listener = self._access.listeners.open(pid, namespace, self._port)
             try:
-                started = self._access.thread.start(listener, self._access.outside, self._access.upstream)
+                started = self._access.thread.start(listener, self._access.outside, self._access.upstream, self._gate)
                 self._proxy, self._serving = started
             except BaseException:
                 listener.close()
@@ -130,12 +132,16 @@ class _ProxyThread:
         self._turn = threading.Lock()
 
     def start(
-        self, listener: socket.socket, outside: OutsideNetwork, upstream: UpstreamProxies
+        self,
+        listener: socket.socket,
+        outside: OutsideNetwork,
+        upstream: UpstreamProxies,
+        gate: HostGate | None,
     ) -> tuple[Proxy, Future[None]]:
         """Raises `RuntimeError` where the system gives us no thread."""
         with self._turn:
             portal = self._portal or self._run()
-        proxy = portal.call(lambda: Proxy(outside, upstream=upstream, slots=self._slots))
+        proxy = portal.call(lambda: Proxy(outside, upstream=upstream, slots=self._slots, gate=gate))
         return proxy, portal.start_task_soon(proxy.serve, listener)
 
     def stop(self, proxy: Proxy) -> None:

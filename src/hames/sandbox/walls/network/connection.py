@@ -1,5 +1,6 @@
 """One end of a conversation through the proxy: a stream, and what was read from it too early."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
@@ -21,6 +22,8 @@ class ProxyConnection:
         self._stream = stream
         self._early = b""
         self.is_answered = False
+        self.count: Callable[[int, int], None] | None = None
+        """Hears how many bytes were sent and received."""
 
     async def __aenter__(self) -> "ProxyConnection":
         return self
@@ -37,7 +40,7 @@ class ProxyConnection:
     async def peek(self) -> bytes:
         """The next byte, which stays to be read."""
         if not self._early:
-            self._early = await self._stream.receive(CHUNK_BYTES)
+            self._early = await self._receive()
         return self._early[:1]
 
     async def read(self) -> bytes:
@@ -45,23 +48,40 @@ class ProxyConnection:
         if self._early:
             data, self._early = self._early, b""
             return data
-        return await self._stream.receive(CHUNK_BYTES)
+        return await self._receive()
 
     async def read_exactly(self, size: int) -> bytes:
         while len(self._early) < size:
-            self._early += await self._stream.receive(CHUNK_BYTES)
+            self._early += await self._receive()
         data, self._early = self._early[:size], self._early[size:]
         return data
 
     async def read_head(self) -> bytes:
         """An HTTP head with its empty line. Raises `Malformed` or one of `GONE`."""
         while not (size := find_head(self._early)):
-            self._early += await self._stream.receive(CHUNK_BYTES)
+            self._early += await self._receive()
         return await self.read_exactly(size)
+
+    async def _receive(self) -> bytes:
+        data = await self._stream.receive(CHUNK_BYTES)
+        if self.count is not None:
+            self.count(0, len(data))
+        return data
+
+    @property
+    def early(self) -> bytes:
+        """What has been received and not been read yet."""
+        return self._early
+
+    async def receive_early(self) -> None:
+        """Waits for some more, which stays to be read."""
+        self._early += await self._receive()
 
     async def send(self, data: bytes) -> None:
         if data:
             self.is_answered = True
+            if self.count is not None:
+                self.count(len(data), 0)
             await self._stream.send(data)
 
     async def send_eof(self) -> None:

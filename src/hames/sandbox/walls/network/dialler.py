@@ -18,6 +18,7 @@ from hames.sandbox.walls.network.destinations import (
     Malformed,
     address_refusal,
 )
+from hames.sandbox.walls.network.host_gate import HostGate
 from hames.sandbox.walls.network.outside import OutsideNetwork, UnusableProxy, UpstreamProxies, UpstreamProxy
 
 _ADDRESSES = 4
@@ -34,14 +35,17 @@ class DestinationUnreachable(Exception):
 
 
 class Dialler:
-    def __init__(self, outside: OutsideNetwork, rule: HostRule, upstream: UpstreamProxies) -> None:
+    def __init__(
+        self, outside: OutsideNetwork, rule: HostRule, upstream: UpstreamProxies, gate: HostGate | None = None
+    ) -> None:
         self._outside = outside
         self._rule = rule
+        self._gate = gate
         self._upstream = upstream
 
     async def open_tunnel(self, destination: Destination) -> ProxyConnection:
         """A stream of bytes to it. Raises `Refused` and `Unreachable`."""
-        upstream = self._choose_upstream(destination, plain=False)
+        upstream = await self._choose_upstream(destination, plain=False)
         if upstream is None:
             return await self._dial(destination)
         server = await self._dial_upstream(upstream, destination)
@@ -63,15 +67,18 @@ class Dialler:
 
         Raises `Refused` and `Unreachable`.
         """
-        upstream = self._choose_upstream(destination, plain=True)
+        upstream = await self._choose_upstream(destination, plain=True)
         if upstream is None:
             return await self._dial(destination), path, ()
         server = await self._dial_upstream(upstream, destination)
         return server, b"http://%b%b" % (str(destination).encode("ascii"), path), _authorization(upstream)
 
-    def _choose_upstream(self, destination: Destination, *, plain: bool) -> UpstreamProxy | None:
+    async def _choose_upstream(self, destination: Destination, *, plain: bool) -> UpstreamProxy | None:
         """The user's own proxy, if one is to be used. Raises `Refused` for what the rule does not allow by name."""
-        if why := self._rule(destination):
+        why = self._rule(destination)
+        if not why and self._gate is not None:
+            why = await self._gate.refusal(destination)
+        if why:
             raise DestinationRefused(f"refused: {destination} {why}")
         upstream = self._upstream.choose(destination, plain=plain)
         if isinstance(upstream, UnusableProxy):

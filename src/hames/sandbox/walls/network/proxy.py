@@ -4,21 +4,24 @@ It runs outside the sandbox, one for each command. It looks names up itself and 
 checked, so a name that means something else a moment later gains nothing. What it refuses it also keeps as a sentence
 in `notes`, because most clients do not show the body of a 403.
 
-TLS is not opened: after CONNECT bytes go through as they are.
+TLS is not opened: after CONNECT bytes go through as they are. Where hosts are allowed by name, a tunnel to port 443
+must begin with TLS for that very name, and so must any other tunnel that begins with TLS.
 """
 
 import errno
 import logging
 import socket
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 import anyio
 from anyio.abc import SocketListener, SocketStream
 
 from hames.domain.value import Value
 from hames.sandbox.walls.network import http_messages as http
+from hames.sandbox.walls.network.client_hello import HANDSHAKE, asked_server_name
 from hames.sandbox.walls.network.connection import GONE, ProxyConnection
 from hames.sandbox.walls.network.destinations import (
     Destination,
@@ -29,10 +32,13 @@ from hames.sandbox.walls.network.destinations import (
     parse_host,
 )
 from hames.sandbox.walls.network.dialler import DestinationRefused, DestinationUnreachable, Dialler
+from hames.sandbox.walls.network.host_gate import HostGate
 from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies
+from hames.sandbox.walls.network.traffic import Traffic, readable_size
 
 log = logging.getLogger(__name__)
 
+TLS_PORT = 443
 _NOTES = 12
 _DRAIN_SECONDS = 1.0
 _FULL_SECONDS = 0.1
@@ -48,6 +54,8 @@ class ProxyLimits(Value):
     idle_seconds: float = 300.0
     request_seconds: float = 30.0
     """How long a request may take to arrive."""
+    most_bytes: int = 1 << 30
+    """Sent and received by one command, all its connections together."""
 
 
 class Proxy:
@@ -61,9 +69,12 @@ class Proxy:
         upstream: UpstreamProxies = _DIRECT,
         limits: ProxyLimits | None = None,
         slots: anyio.CapacityLimiter | None = None,
+        gate: HostGate | None = None,
     ) -> None:
-        self._dialler = Dialler(outside, rule, upstream)
+        self._dialler = Dialler(outside, rule, upstream, gate)
+        self._gate = gate
         self._limits = limits or ProxyLimits()
+        self._traffic = Traffic(self._limits.most_bytes, self._stop_at_limit)
         self._slots = slots or anyio.CapacityLimiter(self._limits.connections)
         self._notes: dict[str, None] = {}
         self._dropped = 0
@@ -71,9 +82,9 @@ class Proxy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was refused and what could not be reached, one sentence each."""
+        """What was reached, what was refused and what could not be reached, one sentence each."""
         more = (f"{self._dropped} more connections were refused or failed",) if self._dropped else ()
-        return (*self._notes, *more)
+        return (*self._traffic.notes, *self._notes, *more)
 
     async def serve(self, listener: socket.socket) -> None:
         """Until `stop`; closes the listener and every connection."""
@@ -91,6 +102,11 @@ class Proxy:
 
     def stop(self) -> None:
         self._scope.cancel()
+
+    def _stop_at_limit(self) -> None:
+        limit = readable_size(self._limits.most_bytes)
+        self._notes[f"the network was closed: this command sent and received more than {limit}"] = None
+        self.stop()
 
     async def _take(self, stream: SocketStream, places: anyio.CapacityLimiter, place: object) -> None:
         try:
@@ -137,12 +153,13 @@ class Proxy:
         destination = parse_authority(request.target.decode("ascii"))
         async with await self._dialler.open_tunnel(destination) as server:
             await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await self._join(client, server)
+            await self._tunnel(client, server, destination)
 
     async def _serve_plain(self, client: ProxyConnection, request: http.ProxyRequest) -> None:
         destination, path = http.parse_url(request.target)
         server, target, extra = await self._dialler.open_plain(destination, path)
         async with server:
+            server.count = self._traffic.of(destination)
             try:
                 await server.send(http.forwarded_request(request, destination, target, extra=extra))
             except GONE as error:
@@ -243,7 +260,7 @@ class Proxy:
             return
         async with server:
             await _answer_socks(client, _SOCKS_OK)
-            await self._join(client, server)
+            await self._tunnel(client, server, destination)
 
     def _note(self, problem: DestinationRefused | DestinationUnreachable) -> str:
         sentence = str(problem)
@@ -255,13 +272,48 @@ class Proxy:
 
     # Both ways
 
-    async def _join(self, client: ProxyConnection, server: ProxyConnection) -> None:
-        """Bytes in both directions until both have ended, one breaks, or neither has said anything for too long."""
+    async def _tunnel(self, client: ProxyConnection, server: ProxyConnection, destination: Destination) -> None:
+        check = None
+        if self._gate is not None and self._gate.names_hosts:
+            check = partial(self._check_name, client, destination)
+            if destination.port == TLS_PORT and not await check():
+                return
+        server.count = self._traffic.of(destination)
+        await self._join(client, server, check)
+
+    async def _check_name(self, client: ProxyConnection, destination: Destination) -> bool:
+        """Whether the client uses the tunnel for the host it asked for, as far as its first message says. What it says
+        stays to be read."""
+        limit = self._limits.request_seconds if destination.port == TLS_PORT else None
+        try:
+            with anyio.fail_after(limit):
+                if not client.early:
+                    await client.receive_early()
+                if destination.port != TLS_PORT and client.early[0] != HANDSHAKE:
+                    return True
+                while (name := asked_server_name(client.early)) is None:
+                    await client.receive_early()
+            why = "" if name == destination.host else f"is asked for with another TLS server name, {name[:99]!r}"
+        except Malformed as error:
+            why = str(error)
+        except GONE:  # it said nothing in time, or has hung up
+            return False
+        if why:
+            self._note(DestinationRefused(f"refused: {destination} {why}"))
+        return not why
+
+    async def _join(
+        self, client: ProxyConnection, server: ProxyConnection, check: Callable[[], Awaitable[bool]] | None = None
+    ) -> None:
+        """Bytes in both directions until both have ended, one breaks, or neither has said anything for too long.
+
+        Nothing of the client's is passed on before `check` says yes; a server may speak first.
+        """
         activity = _Activity(self._limits.idle_seconds)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(activity.watch, tasks.cancel_scope)
             async with anyio.create_task_group() as directions:
-                directions.start_soon(_pump, client, server, activity, tasks.cancel_scope)
+                directions.start_soon(_pump, client, server, activity, tasks.cancel_scope, check)
                 directions.start_soon(_pump, server, client, activity, tasks.cancel_scope)
             tasks.cancel_scope.cancel()
 
@@ -284,8 +336,17 @@ class _Activity:
         scope.cancel()
 
 
-async def _pump(source: ProxyConnection, sink: ProxyConnection, activity: _Activity, scope: anyio.CancelScope) -> None:
+async def _pump(
+    source: ProxyConnection,
+    sink: ProxyConnection,
+    activity: _Activity,
+    scope: anyio.CancelScope,
+    check: Callable[[], Awaitable[bool]] | None = None,
+) -> None:
     try:
+        if check is not None and not await check():
+            scope.cancel()
+            return
         while True:
             try:
                 data = await source.read()

@@ -1,0 +1,235 @@
+"""The budgets of a running turn: counted from the log, and a question where one is reached.
+
+Our own loop waits at `hold` before every request to a model. Other agents go on by themselves: they are stopped after
+the reply that reached a budget, and started again when somebody allows more.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+import anyio
+from anyio import to_thread
+from msgspec.structs import replace
+
+from hames.core.engine_rules import EngineRules
+from hames.domain.approvals import Elicit
+from hames.domain.budgets import (
+    MEASURES,
+    BudgetMeasure,
+    Budgets,
+    BudgetScope,
+    DayTotal,
+    Spending,
+    UsedUp,
+    first_used_up,
+    nearly_used_up,
+    question,
+    refusal,
+    spending,
+)
+from hames.domain.errors import BudgetReached, UnknownModel
+from hames.domain.events import ContextAdded, ItemCompleted, ItemStarted, Noticed
+from hames.domain.forms import HARNESS
+from hames.domain.items import TextInput, UserMessage
+from hames.domain.models import Price
+from hames.domain.servers import ServerStatus
+from hames.domain.situation import note
+from hames.domain.state import ThreadState, Turn
+from hames.ports import Ability, AgentThread, Clock, DaySpending, Models, Prompt, Task, TurnHandle
+
+GO_ON = "Go on with the task where you were stopped."
+FINISH = "Finish what matters most, and say what is left."
+
+Raised = dict[tuple[BudgetScope, BudgetMeasure], float]
+"""By how much people raised the limits of a thread, while it is loaded."""
+
+
+class TurnBudget:
+    """Of one running turn. `raised` outlives it; `day` is None where the day has no budget."""
+
+    def __init__(
+        self,
+        handle: TurnHandle,
+        budgets: Budgets,
+        *,
+        price_of: Callable[[str], Price | None],
+        clock: Clock,
+        waited: Callable[[], float],
+        raised: Raised,
+        day: DaySpending | None,
+    ) -> None:
+        """`waited`: the seconds that questions of this turn waited for their answers."""
+        self._handle = handle
+        self._budgets = budgets
+        self._price_of = price_of
+        self._clock = clock
+        self._waited = waited
+        self._raised = raised
+        self._day = day if any(map(budgets.day.of, MEASURES)) else None
+        self._today = DayTotal()
+        self._in_day = Spending()
+        """What of this turn is in the day's total."""
+        self._started = clock.monotonic()
+        self._told: set[tuple[BudgetScope, BudgetMeasure]] = set()
+        self._warned = False
+        self._turn = anyio.Lock()
+        self.stop: Callable[[], None] | None = None
+        """Stops an agent that asks nobody before it goes on."""
+        raised.update({key: 0.0 for key in raised if key[0] == "turn"})
+
+    async def hold(self) -> None:
+        """Before a request to a model: asks where a budget is used up. Raises `BudgetReached` if nobody allows more."""
+        async with self._turn:
+            await self._count_day()
+            while (used := self._used_up()) is not None:
+                await self._ask(used)
+            await self._warn_unknown_price()
+            await self._tell_nearly()
+
+    async def counted(self) -> None:
+        """After tokens were reported."""
+        await self._count_day()
+        if self.stop is not None and self._used_up() is not None:
+            self.stop()
+
+    def spent(self) -> dict[BudgetScope, Spending]:
+        """So far, by scope. Pure but for the clock: everything else is in the log."""
+        state, now = self._handle.state, self._of_turn()
+        spent: dict[BudgetScope, Spending] = {"turn": now, "thread": self._earlier(state) + now}
+        if self._day is not None:
+            spent["day"] = self._today.spent + (now - self._in_day)
+        return spent
+
+    def _of_turn(self) -> Spending:
+        running = self._handle.state.turn(self._handle.turn_id)
+        assert running is not None
+        minutes = (self._clock.monotonic() - self._started - self._waited()) / 60
+        steps = max(running.replies, self._handle.step)
+        return spending(running.spent, self._price_of, minutes=max(0.0, minutes), steps=steps)
+
+    def _earlier(self, state: ThreadState) -> Spending:
+        return sum((self._of_ended(turn) for turn in state.turns if turn.id != self._handle.turn_id), Spending())
+
+    def _of_ended(self, turn: Turn) -> Spending:
+        took = (turn.ended_at_ms or turn.started_at_ms) - turn.started_at_ms - turn.waited_ms
+        return spending(turn.spent, self._price_of, minutes=max(0, took) / 60_000, steps=turn.replies)
+
+    def _raised_by(self, scope: BudgetScope, measure: BudgetMeasure) -> float:
+        if scope == "day":
+            return self._today.raised.get(measure, 0.0)
+        return self._raised.get((scope, measure), 0.0)
+
+    def _used_up(self) -> UsedUp | None:
+        return first_used_up(self._budgets, self.spent(), self._raised_by)
+
+    async def _count_day(self) -> None:
+        if self._day is not None:
+            now = self._of_turn()
+            self._today = await to_thread.run_sync(self._day.add, now - self._in_day)
+            self._in_day = now
+
+    async def _ask(self, used: UsedUp) -> None:
+        running = self._handle.state.turn(self._handle.turn_id)
+        assert running is not None and running.items  # a prompt, a review or a compaction has begun with one
+        asked = Elicit(server=HARNESS, message=question(used), schema={"type": "object", "properties": {}})
+        answer = await self._handle.ask(running.items[-1].id, asked)
+        if answer.decision not in ("once", "always"):
+            raise BudgetReached(refusal(used, answer.note or "nobody allowed more"))
+        if used.scope == "day":
+            assert self._day is not None
+            self._today = await to_thread.run_sync(self._day.raise_limit, used.measure, used.limit)
+        else:
+            key = (used.scope, used.measure)
+            self._raised[key] = self._raised.get(key, 0.0) + used.limit
+        self._told.discard((used.scope, used.measure))
+        words = f"The budget was raised by {used.amount}"
+        await self._notice("budget_raised", words)
+
+    async def _tell_nearly(self) -> None:
+        found = nearly_used_up(self._budgets, self.spent(), self._raised_by)
+        fresh = [one for one in found if one[:2] not in self._told]
+        if fresh and self._handle.step:  # before the first reply there is nothing to finish
+            self._told.update(one[:2] for one in fresh)
+            text = note(*(words for _, _, words in fresh), FINISH)
+            await self._handle.emit(ContextAdded(turn_id=self._handle.turn_id, step=self._handle.step, text=text))
+
+    async def _warn_unknown_price(self) -> None:
+        model = self._handle.settings.model
+        if not self._warned and self._budgets.limits("usd") and self._price_of(model) is None:
+            self._warned = True
+            words = f"The price of {model} is not known, so budgets in USD do not count it. Set one in tokens or steps"
+            await self._notice("budget_unknown_price", words, warning=True)
+
+    async def _notice(self, name: str, words: str, *, warning: bool = False) -> None:
+        severity = "warning" if warning else "info"
+        turn_id = self._handle.turn_id
+        await self._handle.emit(Noticed(source="hames", name=name, severity=severity, message=words, turn_id=turn_id))
+
+
+class BudgetedTurn(TurnHandle, Protocol):
+    """A running turn that knows the time."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def waited(self) -> float: ...
+
+
+def turn_budget(turn: BudgetedTurn, rules: EngineRules, models: Models, raised: Raised) -> TurnBudget | None:
+    """None: nothing is limited."""
+    if not rules.budgets:
+        return None
+
+    def price_of(model: str) -> Price | None:
+        with suppress(UnknownModel):
+            return models.find(model).price
+        return None
+
+    return TurnBudget(
+        turn,
+        rules.budgets,
+        price_of=price_of,
+        clock=turn.clock,
+        waited=turn.waited,
+        raised=raised,
+        day=rules.day_spending,
+    )
+
+
+class BudgetedAgent:
+    """Another agent, stopped after the reply that reached a budget. Implements `ports.AgentThread`."""
+
+    def __init__(self, agent: AgentThread, budget: TurnBudget) -> None:
+        self._agent = agent
+        self._budget = budget
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        return self._agent.abilities
+
+    async def run(self, task: Task, turn: TurnHandle) -> str:
+        while True:
+            await self._budget.hold()
+            with anyio.CancelScope() as scope:
+                self._budget.stop = scope.cancel
+                try:
+                    return await self._agent.run(task, turn)
+                finally:
+                    self._budget.stop = None
+            task = await self._again(task, turn)
+
+    async def _again(self, task: Task, turn: TurnHandle) -> Task:
+        """What the agent is asked for once more was allowed."""
+        await self._budget.hold()
+        message = UserMessage(id=turn.new_item_id(), step=turn.step, content=(TextInput(text=GO_ON),))
+        await turn.emit(
+            ItemStarted(turn_id=turn.turn_id, item=message), ItemCompleted(turn_id=turn.turn_id, item=message)
+        )
+        return replace(task, message=message) if isinstance(task, Prompt) else Prompt(message=message)
+
+    async def steer(self, message: UserMessage) -> None:
+        await self._agent.steer(message)
+
+    def servers(self) -> Mapping[str, ServerStatus]:
+        return self._agent.servers()
