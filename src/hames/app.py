@@ -147,7 +147,8 @@ async def serve_engine(
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
 ) -> "AsyncGenerator[Server]":
-    """HTTP, SSE, sync, bootstrap and flint on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    """HTTP, SSE, sync, bootstrap, flint and ACP on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    from hames.protocols.acp.session import AcpSession
     from hames.protocols.bootstrap.session import BootstrapSession
     from hames.protocols.flint.session import FlintSession
     from hames.server.app import Extras, serving
@@ -158,6 +159,7 @@ async def serve_engine(
         uploads_dir=options.state_dir / "uploads",
         version=__version__,
         sessions={
+            "acp": lambda: AcpSession(engine.models, engine.rules.defaults),
             "bootstrap": BootstrapSession,
             "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
