@@ -88,6 +88,8 @@ class AcpSession(Session):
         self._rpc = JsonRpcPeer(RULES, METHODS)
         self._out: Outbound | None = None
         """Speaks the version that was agreed on."""
+        self._in_use = False
+        """Something was asked in that version: it stays."""
         self._output: list[bytes] = []
         self._threads: dict[ThreadId, Settings] = {}
         """The threads that the client is told of."""
@@ -137,6 +139,7 @@ class AcpSession(Session):
         if self._out is None:
             self._fail(request, INVALID_REQUEST, "send 'initialize' first")
             return []
+        self._in_use = True
         if method not in self._out.methods:
             raise UnknownMethod(f"version {self._out.version} of the protocol has no method {method!r}")
         if method in ("session/new", "session/load", "session/resume", "session/fork", "session/prompt"):
@@ -187,8 +190,8 @@ class AcpSession(Session):
                 raise InvalidCommand("this cannot be cancelled by itself; use session/cancel")
 
     def _initialize(self, request: JsonRpcRequest) -> Sequence[Action]:
-        if self._out is not None:
-            self._fail(request, INVALID_REQUEST, "'initialize' may be sent only once")
+        if self._in_use:  # until then a client may ask for another version, or offer more
+            self._fail(request, INVALID_REQUEST, "'initialize' comes before every other request")
             return []
         version = inbound.protocol_version(request.params)
         outbound = OutboundV2 if version == 2 else OutboundV1
