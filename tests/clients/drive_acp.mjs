@@ -69,7 +69,8 @@ class Editor {
     this.updates = [];
     const idle = version === 2 ? new Promise((done) => this.waiting.push(done)) : undefined;
     const answer = await this.agent.request("session/prompt", { sessionId, prompt: [{ type: "text", text }, ...blocks] });
-    return { ...this.said(), stop: version === 2 ? await idle : answer.stopReason };
+    const stop = version === 2 ? await idle : answer.stopReason;
+    return { ...this.said(), stop };
   }
 
   said() {
@@ -85,9 +86,7 @@ class Editor {
     };
     const plans = of("plan", "plan_update").map((one) => (one.plan ?? one).entries);
     return {
-      get text() {
-        return words("agent_message");
-      },
+      text: words("agent_message"),
       reasoning: words("agent_thought"),
       user: words("user_message"),
       calls: of("tool_call", "tool_call_update"),
