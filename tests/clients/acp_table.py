@@ -11,7 +11,8 @@ HEAD = """\
 # Clients of ACP
 
 Programs made for the Agent Client Protocol that were run against `hames acp` and `/acp` of `hames serve` as they are.
-The table is written by `make test-clients`: every cell was tried, except the empty ones: the client does not offer that.
+The table is written by `make test-clients`. Every cell was tried; an empty one is something that the client does not
+offer.
 
 """
 _results: dict[str, Mapping[str, bool]] = {}

