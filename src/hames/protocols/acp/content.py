@@ -16,7 +16,7 @@ from hames.domain.items import (
     UserMessage,
 )
 from hames.domain.json import Json
-from hames.protocols.acp.v1 import messages as m
+from hames.protocols.acp.messages import v1 as m
 
 MAX_BLOCKS = 1_000
 LINK = "acp"

@@ -25,9 +25,9 @@ from hames.domain.json import Json
 from hames.domain.options import Overrides, ThreadServer
 from hames.domain.value import Value
 from hames.protocols.acp.content import read_prompt
+from hames.protocols.acp.messages import v1 as m
 from hames.protocols.acp.outbound import COMMANDS, CURSOR, ClientFeatures
 from hames.protocols.acp.permissions import ElicitationModes
-from hames.protocols.acp.v1 import messages as m
 
 V = TypeVar("V", bound=Value)
 

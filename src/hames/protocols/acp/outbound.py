@@ -1,6 +1,6 @@
 """From a change to the updates of a session: what both versions have in common. Pure.
 
-`Outbound` decides what a change means; `v1/outbound.py` and `v2/outbound.py` say it in the words of their version.
+`Outbound` decides what a change means; `updates/v1.py` and `updates/v2.py` say it in the words of their version.
 """
 
 from abc import ABC, abstractmethod
@@ -41,12 +41,12 @@ from hames.domain.models import Price
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.value import Value
 from hames.protocols.acp.dates import iso_date
+from hames.protocols.acp.messages.v1 import Cost, ListSessionsResponse, SessionInfo, StopReason
 from hames.protocols.acp.options import OptionMenu
 from hames.protocols.acp.permissions import ElicitationModes
-from hames.protocols.acp.v1.messages import Cost, ListSessionsResponse, SessionInfo, StopReason
 
 Update = Json
-"""One of `messages.SessionUpdate` of the version."""
+"""One of `SessionUpdate` in the messages of the version."""
 
 CURSOR = "_hames/replayFrom"
 """The member of `_meta` with a position in the thread's log. A client that sends it back with `session/load` or

@@ -13,7 +13,7 @@ from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import FileUpdate
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.protocols.acp.v1.messages import CreateElicitationRequest, PermissionOption
+from hames.protocols.acp.messages.v1 import CreateElicitationRequest, PermissionOption
 
 ALLOW, ALWAYS, REJECT = "allow_once", "allow_always", "reject_once"
 CHOICE = "choice:"

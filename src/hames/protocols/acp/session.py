@@ -47,15 +47,15 @@ from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import Models
 from hames.protocols.acp import inbound
 from hames.protocols.acp.errors import REQUEST_CANCELLED, error_code, turn_error_code
+from hames.protocols.acp.messages import v1 as m1
+from hames.protocols.acp.messages import v2 as m2
 from hames.protocols.acp.options import OptionMenu, mode_overrides
 from hames.protocols.acp.outbound import Outbound, Update, cursor, session_page, stop_reason, turn_failure
 from hames.protocols.acp.prompts import OwnPrompt, OwnPrompts
 from hames.protocols.acp.questions import ClientQuestions
 from hames.protocols.acp.sign_in import SignIn
-from hames.protocols.acp.v1 import messages as m1
-from hames.protocols.acp.v1.outbound import OutboundV1
-from hames.protocols.acp.v2 import messages as m2
-from hames.protocols.acp.v2.outbound import OutboundV2
+from hames.protocols.acp.updates.v1 import OutboundV1
+from hames.protocols.acp.updates.v2 import OutboundV2
 from hames.protocols.session import (
     Action,
     ClientRequest,

@@ -6,7 +6,7 @@ from hames.domain.options import Settings
 from hames.ports import Models
 from hames.protocols.acp.errors import AuthRequired
 from hames.protocols.acp.inbound import read
-from hames.protocols.acp.v1.messages import AuthenticateRequest
+from hames.protocols.acp.messages.v1 import AuthenticateRequest
 
 METHOD = "api-key"
 

@@ -16,7 +16,7 @@ from hames.domain.items import (
 )
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.protocols.acp.v1.messages import Diff, ToolCallLocation, ToolKind
+from hames.protocols.acp.messages.v1 import Diff, ToolCallLocation, ToolKind
 
 TITLE_CHARS = 300
 KINDS: dict[str, ToolKind] = {

@@ -30,6 +30,8 @@ from hames.domain.state import Change, ThreadState, Turn
 from hames.protocols.acp.content import file_link, result_blocks, user_blocks
 from hames.protocols.acp.dates import iso_date
 from hames.protocols.acp.errors import turn_error_code
+from hames.protocols.acp.messages import v2 as m
+from hames.protocols.acp.messages.v1 import Cost, Implementation, SessionConfigSelectOption, TextContent
 from hames.protocols.acp.outbound import COMMANDS, Outbound, cursor, session_title, stop_reason, turn_failure
 from hames.protocols.acp.permissions import (
     permission_changes,
@@ -39,9 +41,7 @@ from hames.protocols.acp.permissions import (
     permission_title,
 )
 from hames.protocols.acp.tool_calls import git_patch, tool_view
-from hames.protocols.acp.v1.messages import Cost, Implementation, SessionConfigSelectOption, TextContent
-from hames.protocols.acp.v1.outbound import plan_entries
-from hames.protocols.acp.v2 import messages as m
+from hames.protocols.acp.updates.v1 import plan_entries
 
 STATUSES: dict[ItemStatus, str] = {
     "running": "in_progress",

@@ -5,7 +5,7 @@ from msgspec import field
 
 from hames.domain.json import Json
 from hames.domain.value import Value
-from hames.protocols.acp.v1.messages import (
+from hames.protocols.acp.messages.v1 import (
     ContentBlock,
     Cost,
     Implementation,

@@ -30,6 +30,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState
 from hames.protocols.acp.content import file_link, result_blocks, user_blocks
 from hames.protocols.acp.dates import iso_date
+from hames.protocols.acp.messages import v1 as m
 from hames.protocols.acp.options import MODES, mode_of
 from hames.protocols.acp.outbound import COMMANDS, Outbound, cursor, session_title
 from hames.protocols.acp.permissions import (
@@ -40,7 +41,6 @@ from hames.protocols.acp.permissions import (
     permission_title,
 )
 from hames.protocols.acp.tool_calls import diffs, tool_view
-from hames.protocols.acp.v1 import messages as m
 
 STATUSES: dict[ItemStatus, m.ToolCallStatus] = {
     "running": "in_progress",
