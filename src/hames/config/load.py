@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.agents import read_agents
 from hames.config.credentials import Credentials
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.paths import PROJECT_CONFIG, data_directory, user_config, user_state
@@ -86,6 +87,8 @@ class Options(Value):
     """A program with arguments that searches the web, for models whose service cannot. `{query}` is replaced."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers whose tools the model can use, by name."""
+    agents: dict[str, tuple[str, ...]] = {}
+    """Agent programs that speak ACP, by name: how each is started. `--agent NAME` lets one carry out the turns."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}
@@ -114,6 +117,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "max_processes": (int, 4096),
     "search_command": (list, []),
     "mcp_servers": (dict, {}),
+    "agents": (dict, {}),
 }
 """The keys of the configuration files: what a value may be, and the default."""
 NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
@@ -226,6 +230,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         max_processes=valued("max_processes", lambda setting: _limit("max_processes", setting)) or 0,
         search_command=valued("search_command", _search_command),
         mcp_servers=valued("mcp_servers", _mcp_servers),
+        agents=valued("agents", lambda setting: read_agents(setting.value, setting.origin)),
         own_providers=own_providers,
         settings=settings,
         untrusted=untrusted,
