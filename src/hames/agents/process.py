@@ -99,6 +99,11 @@ class AgentProcess:
     def has_unread(self) -> bool:
         return bool(self._unread)
 
+    async def wait_unread(self) -> None:
+        """Returns when there is something for `next`."""
+        while not self._unread:
+            await self._read()
+
     def forget_unread(self) -> None:
         """Drops what has arrived and nobody has read."""
         self._unread.clear()

@@ -51,9 +51,7 @@ class AcpTurn:
             answer = await self._process.call_beside("session/prompt", params)
         except ProgramRefused as refusal:
             raise ProviderError(f"{self._name} refused: {refusal}") from None
-        while self._process.has_unread:  # what came before the answer
-            async with self._handling:
-                await self._handle(await self._process.next(), beside)
+        await self._handle_unread(beside)  # what came before the answer
         await self._end_words()
         await self._report_usage(answer)
         reason = answer.get("stopReason") if isinstance(answer, dict) else None
@@ -63,9 +61,14 @@ class AcpTurn:
 
     async def _read(self, beside: Callable[[Answering], None]) -> None:
         while True:
-            message = await self._process.next()
-            async with self._handling:  # free unless the end of the turn is being told: no message overtakes another
-                await self._handle(message, beside)
+            await self._process.wait_unread()
+            await self._handle_unread(beside)
+
+    async def _handle_unread(self, beside: Callable[[Answering], None]) -> None:
+        """One message after the other: the reader and the end of the turn both come here."""
+        async with self._handling:
+            while self._process.has_unread:
+                await self._handle(await self._process.next(), beside)
 
     async def cancel(self) -> None:
         with anyio.move_on_after(CANCEL_SECONDS, shield=True):
