@@ -16,6 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from hames.core.engine import Engine
 from hames.domain.json import Json
+from hames.protocols.acp.session import AcpSession
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.session import Session
@@ -56,7 +57,11 @@ class HandClock:
 
 
 def sessions(engine: Engine) -> dict[str, Callable[[], Session]]:
-    return {"bootstrap": BootstrapSession, "flint": lambda: FlintSession(engine.models, engine.rules.defaults)}
+    return {
+        "acp": lambda: AcpSession(engine.models, engine.rules.defaults),
+        "bootstrap": BootstrapSession,
+        "flint": lambda: FlintSession(engine.models, engine.rules.defaults),
+    }
 
 
 @asynccontextmanager

@@ -4,8 +4,9 @@ import contextlib
 import os
 import threading
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ from hames.ports import (
     Tools,
 )
 from hames.ports.sandbox import ProcessGuard
+from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
 from hames.providers.chat.source import ChatSource
@@ -216,7 +218,8 @@ async def serve_engine(
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
 ) -> "AsyncGenerator[Server]":
-    """HTTP, SSE, sync, bootstrap and flint on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    """HTTP, SSE, sync, bootstrap, flint and ACP on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    from hames.protocols.acp.session import AcpSession
     from hames.protocols.bootstrap.session import BootstrapSession
     from hames.protocols.flint.session import FlintSession
     from hames.server.app import Extras, serving
@@ -228,6 +231,7 @@ async def serve_engine(
         tokens_dir=options.state_dir,
         version=__version__,
         sessions={
+            "acp": lambda: AcpSession(engine.models, engine.rules.defaults),
             "bootstrap": BootstrapSession,
             "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
@@ -281,12 +285,14 @@ async def check_attachments(content: tuple[UserInput, ...], cwd: str) -> None:
     await user_message(content, LocalWorkspace(), item_id=ItemId(""), step=0, cwd=cwd, client_id=None, meta=None)
 
 
-def check_agent_name(name: str, environment: Mapping[str, str]) -> None:
-    """Raises `Misconfigured` for an agent that is not on this machine."""
+def check_agent_name(name: str, environment: Mapping[str, str], configured: Collection[str] = ()) -> None:
+    """Raises `Misconfigured` for an agent that is not on this machine. `configured` are those of `[agents.NAME]`."""
+    if name in configured:
+        return
     if name == CODEX and not codex_command(environment):
         raise Misconfigured("codex is not installed: npm install -g @openai/codex, or set HAMES_CODEX to its path")
     if name != CODEX and name not in (installed := Plugins().names("agents")):
-        raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed))}")
+        raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed, *configured))}")
 
 
 async def sandbox_report(options: Options, *, runs_here: bool = True) -> "SandboxReport":
@@ -326,18 +332,25 @@ def tool_limits(options: Options) -> "ToolLimits":
 def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     """Agents with a loop of their own that this machine has. What they remember belongs to the threads of the store."""
     command = codex_command(options.environment, str(options.cwd))
-    if not command:
+    if not command and not options.agents:
         return {}
+    from hames.agents.acp.agent import acp_agents
     from hames.agents.codex.agent import CodexAgent
     from hames.sandbox.processes.guardian import Guardian
 
     models, guard = _codex_models(options), Guardian()
 
-    def memory() -> Path | None:
-        return store.private_directory(CODEX) if isinstance(store, JsonlStore) else None
+    def memory(name: str) -> Path | None:
+        return store.private_directory(name) if isinstance(store, JsonlStore) else None
 
     environment = options.environment
-    return {CODEX: CodexAgent(command, memory=memory, model_list=models, environment=environment, guard=guard)}
+    found: dict[str, Agent] = {**acp_agents(options.agents, memory=memory, environment=environment, guard=guard)}
+    if command:
+        memory_of_codex = partial(memory, CODEX)
+        found[CODEX] = CodexAgent(
+            command, memory=memory_of_codex, model_list=models, environment=environment, guard=guard
+        )
+    return found
 
 
 class Toolbox:
@@ -453,6 +466,10 @@ def catalogue(options: Options) -> Catalogue:
     sources += [
         ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
         for name in options.own_providers
+    ]
+    sources += [
+        AgentModels(name, display_name=name, description=f"The agent {name!r}: {' '.join(command)}")
+        for name, command in options.agents.items()
     ]
     cache, plugins = options.state_dir / "models", Plugins(str(options.cwd))
     return InstalledCatalogue(options.environment, plugins, clock=clock, sources=sources, cache=cache)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from acp_table import write_acp_table
 from clients_table import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,3 +62,4 @@ def run_command(*command: str) -> None:
 
 def pytest_sessionfinish() -> None:
     write_table()
+    write_acp_table(expected=8)

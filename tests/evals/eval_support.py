@@ -84,7 +84,7 @@ async def through_flint(play: Play) -> None:
 
 
 async def through_acp(play: Play) -> None:
-    from acp_session import AcpSession
+    from hames.protocols.acp.session import AcpSession
 
     settings = replace(
         play.options,
@@ -96,7 +96,8 @@ async def through_acp(play: Play) -> None:
     requests, chunks = anyio.create_memory_object_stream[bytes](100)
     outbox = _Outbox()
     async with anyio.create_task_group() as followers, open_engine(settings) as engine, chunks, requests:
-        followers.start_soon(Connection(engine, AcpSession(), outbox, followers).serve, read_lines(chunks))
+        session = AcpSession(engine.models, engine.rules.defaults)
+        followers.start_soon(Connection(engine, session, outbox, followers).serve, read_lines(chunks))
 
         async def call(number: int, method: str, **params: Any) -> Any:
             line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -104,9 +105,10 @@ async def through_acp(play: Play) -> None:
             return await outbox.answer(number)
 
         await call(1, "initialize", protocolVersion=1, clientCapabilities={})
-        session = (await call(2, "session/new", cwd=str(play.files.workspace), mcpServers=[]))["sessionId"]
+        opened = await call(2, "session/new", cwd=str(play.files.workspace), mcpServers=[])
         prompt = [{"type": "text", "text": play.task.prompt}]
-        assert await call(3, "session/prompt", sessionId=session, prompt=prompt) == {"stopReason": "end_turn"}
+        ended = await call(3, "session/prompt", sessionId=opened["sessionId"], prompt=prompt)
+        assert ended["stopReason"] == "end_turn"
         followers.cancel_scope.cancel()
 
 

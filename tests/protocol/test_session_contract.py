@@ -1,4 +1,4 @@
-"""The session contract, held by every protocol, and by a small one in the shape of ACP beside bootstrap."""
+"""The session contract, held by every protocol; on the real engine by ACP beside bootstrap."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
-from acp_session import AcpSession
 from anyio.abc import TaskGroup
 from hypothesis import given, settings
+from msgspec.structs import replace
 from stage import Stage
 
 from hames.core import watcher as broadcast
@@ -20,6 +20,7 @@ from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.domain.items import TextInput
 from hames.domain.state import blank
+from hames.protocols.acp.session import AcpSession
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.runner.session import RunnerSession
@@ -53,9 +54,16 @@ def codex() -> Session:
 
 
 def acp() -> Session:
-    session = AcpSession()
-    capabilities = {"clientCapabilities": {"fs": {"readTextFile": True}}}
-    receive(session, json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": capabilities}).encode())
+    session = AcpSession(OneModel(ScriptedModel()), replace(blank(ThreadId("t")).settings, model="scripted"))
+    params = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": True}}}
+    receive(session, json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode())
+    return session
+
+
+def acp_v2() -> Session:
+    session = AcpSession(OneModel(ScriptedModel()), replace(blank(ThreadId("t")).settings, model="scripted"))
+    params = {"protocolVersion": 2, "info": {"name": "me", "version": "1"}}
+    receive(session, json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode())
     return session
 
 
@@ -98,8 +106,32 @@ PROTOCOLS: dict[str, tuple[Callable[[], Session], list[bytes]]] = {
         requests(
             RPC,
             ("session/new", {"cwd": "/w", "mcpServers": []}),
-            ("session/load", {"sessionId": "ses_1"}),
+            ("session/load", {"sessionId": "ses_1", "cwd": "/w", "mcpServers": []}),
+            ("session/resume", {"sessionId": "ses_1", "cwd": "/w", "mcpServers": [{"name": "m", "command": "/m"}]}),
+            ("session/fork", {"sessionId": "ses_1", "cwd": "/w"}),
             ("session/prompt", {"sessionId": "ses_1", "prompt": TEXT}),
+            ("session/list", {}),
+            ("session/set_mode", {"sessionId": "ses_1", "modeId": "plan"}),
+            ("session/set_config_option", {"sessionId": "ses_1", "configId": "mode", "value": "plan"}),
+            ("session/close", {"sessionId": "ses_1"}),
+            ("session/delete", {"sessionId": "ses_1"}),
+            ("logout", {}),
+            ("authenticate", {"methodId": "api-key"}),
+        ),
+    ),
+    "acp v2": (
+        acp_v2,
+        requests(
+            RPC,
+            ("session/new", {"cwd": "/w"}),
+            ("session/resume", {"sessionId": "ses_1", "cwd": "/w", "replayFrom": {"type": "start"}}),
+            ("session/prompt", {"sessionId": "ses_1", "prompt": TEXT}),
+            ("session/list", {}),
+            ("session/set_config_option", {"sessionId": "s", "configId": "mode", "type": "id", "value": "plan"}),
+            ("tool_call/cancel", {"sessionId": "ses_1", "toolCallId": "i"}),
+            ("session/close", {"sessionId": "ses_1"}),
+            ("session/delete", {"sessionId": "ses_1"}),
+            ("auth/login", {"methodId": "api-key"}),
         ),
     ),
 }
@@ -227,7 +259,7 @@ class Room:
         return Client(self.engine, BootstrapSession(), self.tasks)
 
     async def acp(self) -> Client:
-        client = Client(self.engine, AcpSession(), self.tasks)
+        client = Client(self.engine, AcpSession(self.engine.models, self.engine.rules.defaults), self.tasks)
         await client.call("initialize", protocolVersion=1, clientCapabilities={"fs": {"readTextFile": True}})
         return client
 
@@ -259,7 +291,7 @@ async def test_a_prompt_is_answered_when_its_turn_ends_and_permission_is_asked_o
         assert not any(one.get("id") == prompt for one in acp.messages), "answered too early"
         outcome = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
         await acp.send({"id": asked["id"], "result": outcome})
-        assert await acp.answer(prompt) == {"stopReason": "end_turn"}
+        assert (await acp.answer(prompt))["stopReason"] == "end_turn"
         await bootstrap.until(lambda one: one.get("method") == "turn.completed")
         assert (tmp_path / "work" / "made").exists()
         assert acp.acp_said() == bootstrap.streamed() == "Let me try.It is made."
@@ -278,7 +310,7 @@ async def test_an_approval_answered_by_another_client_withdraws_the_request(tmp_
         await bootstrap.call("approval.respond", requestId=question["params"]["requestId"], decision="reject")
         withdrawn = await acp.until(lambda one: one.get("method") == "$/cancel_request")
         assert withdrawn["params"]["requestId"] == asked["id"]
-        assert await acp.answer(prompt) == {"stopReason": "end_turn"}
+        assert (await acp.answer(prompt))["stopReason"] == "end_turn"
         assert not (tmp_path / "work" / "made").exists()
 
 
@@ -294,7 +326,7 @@ async def test_a_cancel_in_the_middle_of_a_stream(tmp_path: Path, how: str) -> N
         else:
             params = {"sessionId": thread} if how == "session/cancel" else {"requestId": prompt}
             await acp.send({"method": how, "params": params})
-        assert await acp.answer(prompt) == {"stopReason": "cancelled"}
+        assert (await acp.answer(prompt))["stopReason"] == "cancelled"
         failed = await bootstrap.until(lambda one: one.get("method") == "turn.error")
         assert failed["params"]["error"]["info"] == "Cancelled"
 
@@ -369,7 +401,7 @@ async def test_a_slow_reader_is_bounded_and_hears_everything_later(
         assert quick.streamed() == long, "others do not wait for the slow one"
         assert slow.outbox.largest < (64 << 10) + 3 * 100_000
         slow.outbox.read_again()
-        assert await slow.answer(prompt) == {"stopReason": "end_turn"}
+        assert (await slow.answer(prompt))["stopReason"] == "end_turn"
         assert slow.acp_said() == long
 
 
@@ -379,6 +411,7 @@ async def test_a_prompt_queued_behind_another_clients_turn_is_answered_at_its_ow
         thread = await new_thread(bootstrap)
         await acp.call("session/load", sessionId=thread, cwd="/", mcpServers=[])
         await bootstrap.call("turn.start", threadId=thread, input=text("first"))
-        assert await acp.call("session/prompt", sessionId=thread, prompt=text("second")) == {"stopReason": "end_turn"}
+        ended = await acp.call("session/prompt", sessionId=thread, prompt=text("second"))
+        assert ended["stopReason"] == "end_turn"
         assert acp.acp_said().endswith("Second.")
         await bootstrap.until(lambda _: len(bootstrap.told("turn.completed")) == 2)

@@ -48,13 +48,16 @@ class _PendingReply:
 
 
 class AgentProcess:
-    def __init__(self, process: Process, name: str, errors: IO[bytes]) -> None:
-        """`errors` is what it writes to stderr: its last line may say why it ended."""
+    def __init__(self, process: Process, name: str, errors: IO[bytes], *, version: bool = False) -> None:
+        """`errors` is what it writes to stderr: its last line may say why it ended.
+
+        `version`: every message says `"jsonrpc": "2.0"`.
+        """
         self.name = name
         self._errors = errors
         self._process = process
         self._lines = LineDecoder(limit=LINE_BYTES)
-        self._caller = Caller(version=False)
+        self._caller = Caller(version=version)
         self._unread: deque[Message] = deque()
         self._pending: dict[int, _PendingReply] = {}
 
@@ -91,6 +94,19 @@ class AgentProcess:
 
     async def refuse(self, request_id: str | int, why: str) -> None:
         await self._send(self._caller.error(request_id, METHOD_NOT_FOUND, why))
+
+    @property
+    def has_unread(self) -> bool:
+        return bool(self._unread)
+
+    async def wait_unread(self) -> None:
+        """Returns when there is something for `next`."""
+        while not self._unread:
+            await self._read()
+
+    def forget_unread(self) -> None:
+        """Drops what has arrived and nobody has read."""
+        self._unread.clear()
 
     async def next(self) -> Message:
         """The next request or notification of the program's."""
@@ -142,7 +158,13 @@ class AgentProcess:
 
 @asynccontextmanager
 async def running(
-    command: Sequence[str], *, name: str, cwd: str, environment: Mapping[str, str], guard: ProcessGuard | None = None
+    command: Sequence[str],
+    *,
+    name: str,
+    cwd: str,
+    environment: Mapping[str, str],
+    guard: ProcessGuard | None = None,
+    version: bool = False,
 ) -> AsyncGenerator[AgentProcess]:
     """Raises `ProviderError` when it does not start. Its whole process group ends with the turn.
 
@@ -160,7 +182,7 @@ async def running(
             guard.watch(process.pid, job)
         try:
             async with _ending(process):
-                yield AgentProcess(process, name, errors)
+                yield AgentProcess(process, name, errors, version=version)
         finally:
             if guard is not None:
                 guard.forget(job)

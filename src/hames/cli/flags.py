@@ -22,13 +22,15 @@ SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
     "--data-dir": ("DIR", "where threads are saved (default: .harness in the workspace)"),
     "--model": ("MODEL", "provider/model, or a bare model name; hames models lists them"),
-    "--agent": ("NAME", "use another agent program instead of a model: codex"),
+    "--agent": ("NAME", "use another agent program instead of a model: codex, one of [agents.NAME], or acp:COMMAND"),
     "--mode": ("MODE", "plan, ask or auto: how much the agent does by itself"),
     "--approval-policy": ("POLICY", "never, onRequest, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),
     "--log-file": ("FILE", "write logs to this file instead of stderr"),
     "--log-level": ("LEVEL", "debug, info, warning or error"),
 }
+ACP = "acp:"
+"""Begins a command that starts an agent which speaks ACP."""
 ALIASES = {
     "--cwd": ("-C", "--cd"),
     "--model": ("-m",),
@@ -82,13 +84,27 @@ def options(
     """
     said: dict[str, Json] = {name.removeprefix("--").replace("-", "_"): given(args, name) for name in SHARED}
     if agent := said.pop("agent"):
-        from hames.app import check_agent_name
-
-        check_agent_name(agent, os.environ)
+        if agent.startswith(ACP):
+            said["agents"] = {"acp": {"command": _words(agent.removeprefix(ACP))}}
+            agent = "acp"
         said["model"] = f"{agent}/{said['model'] or 'default'}"
     said["rules"] = given_rules(args) or None
     flags = {name: value for name, value in said.items() if value is not None}
-    return load({**(settings or {}), **flags}, os.environ, problems=problems)
+    loaded = load({**(settings or {}), **flags}, os.environ, problems=problems)
+    if agent:
+        from hames.app import check_agent_name
+
+        check_agent_name(agent, os.environ, loaded.agents)
+    return loaded
+
+
+def _words(command: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(command)
+    except ValueError as problem:
+        raise Misconfigured(f"--agent {ACP}: {problem}") from None
 
 
 def chosen_model(args: Namespace, options: Options) -> str | None:

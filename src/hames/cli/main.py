@@ -21,6 +21,7 @@ COMMANDS = {
     "exec": "the same with the options and JSON events of `codex exec`, for programs made for Codex",
     "harness": "serve bootstrap (JSON-RPC 2.0) over stdin and stdout",
     "app-server": "serve flint (JSON lines in the format of Codex) over stdin and stdout",
+    "acp": "serve ACP for editors (Zed, JetBrains, Neovim, …) over stdin and stdout",
     "stdio": "serve the protocol of an installed package over stdin and stdout",
     "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
     "runner": "serve a sandbox runner over HTTP and SSE",

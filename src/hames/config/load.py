@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
+from hames.config.agents import read_agents
 from hames.config.budgets import read_budgets
 from hames.config.choices import one_of
 from hames.config.credentials import Credentials
@@ -109,6 +110,8 @@ class Options(Value):
     language_servers: LanguageServerOptions = LanguageServerOptions()
     """Whether the project's language servers check edited files: `"auto"` (where commands run without a question),
     `"on"`, `"off"`, or a table of servers."""
+    agents: dict[str, tuple[str, ...]] = {}
+    """Agent programs that speak ACP, by name: how each is started. `--agent NAME` lets one carry out the turns."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""
     settings: dict[str, Setting] = {}
@@ -146,6 +149,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "search_command": (list, []),
     "mcp_servers": (dict, {}),
     "language_servers": ((str, dict), "auto"),
+    "agents": (dict, {}),
 }
 """The keys of the configuration files: what a value may be, and the default."""
 NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
@@ -279,6 +283,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         search_command=valued("search_command", _search_command),
         mcp_servers=valued("mcp_servers", _mcp_servers),
         language_servers=valued("language_servers", lambda one: language_servers(one.value, one.origin)),
+        agents=valued("agents", lambda setting: read_agents(setting.value, setting.origin)),
         own_providers=own_providers,
         settings=settings,
         untrusted=untrusted,

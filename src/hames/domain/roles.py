@@ -135,7 +135,9 @@ def _as_strict(before: Settings, after: Settings) -> bool:
     if isinstance(old, DangerFullAccess | ExternalSandbox):
         return True
     allowed = (before.cwd, *old.writable_roots)
-    return (old.network_access or not new.network_access) and all(
+    if not old.network_access and (new.network_access or new.hosts not in (None, old.hosts)):
+        return False
+    return (old.hosts is None or old.hosts == new.hosts) and all(
         _is_beneath(root, allowed) for root in new.writable_roots
     )
 

@@ -17,6 +17,7 @@ from hames.protocols.sse.encoder import SseEncoder
 from hames.protocols.sync.encoder import sync_encoder
 from hames.protocols.sync.view import Offer, listed_models
 from hames.server import listener, unix
+from hames.server.acp.endpoint import AcpEndpoint
 from hames.server.addresses import reachable
 from hames.server.api.artifacts import ArtifactsApi
 from hames.server.api.page import Page
@@ -79,8 +80,13 @@ async def serving(
         opening.stack.callback(engine.unfollow_lists, fanout.list_changed)
         sockets = {name: _rpc_sockets(engine, make) for name, make in extras.sessions.items()}
         sync = sync_sockets(service)
-        here = opening.guarded(_app(service, sync, sockets), service.metrics, compress=not address.is_loopback)
+        acp = AcpEndpoint(engine, extras.sessions["acp"], tasks) if "acp" in extras.sessions else None
+        app = _app(service, sync, sockets, acp)
+        here = opening.guarded(app, service.metrics, compress=not address.is_loopback)
         here.on_stop = [sync.close, *(one.close for one in sockets.values()), fanout.close]
+        if acp is not None:
+            here.on_stop.append(acp.close)
+            tasks.start_soon(acp.expire)
         unix_server = unix.UnixServer(engine, extras.sessions, opening.identities)
         _gauges(service, here, opening.doors, sockets, unix_server)
         service.uploads.sweep()
@@ -100,7 +106,9 @@ def _rpc_sockets(engine: Engine, make_session: Callable[[], Session]) -> Session
     return SessionSockets(open_session, connect, by_lines=True)
 
 
-def _app(service: Service, sync: SessionSockets, sockets: Mapping[str, SessionSockets]) -> Compressing:
+def _app(
+    service: Service, sync: SessionSockets, sockets: Mapping[str, SessionSockets], acp: AcpEndpoint | None
+) -> Compressing:
     status = StatusApi(service)
     table = [
         *PromptsApi(service).endpoints(),
@@ -108,6 +116,7 @@ def _app(service: Service, sync: SessionSockets, sockets: Mapping[str, SessionSo
         *ArtifactsApi(service).endpoints(),
         *status.endpoints(),
         *SignInApi(service).endpoints(),
+        *(acp.endpoints() if acp is not None else ()),
     ]
     status.table = table
     router = Router(

@@ -9,6 +9,7 @@ from hames.codecs.jsontext import encode
 from hames.observe.metrics import Metrics
 from hames.protocols.sse.errors import Failure, Problem
 from hames.server.guard.gate import (
+    ACP,
     CHANGING,
     SIGN_IN,
     UPLOADS,
@@ -40,7 +41,10 @@ UPLOAD_BYTES = 10 << 20
 SIGN_IN_BYTES = 1 << 10
 RUN_BYTES = 32 << 20
 """What a runner is sent: the images of a prompt and the history of a thread come in one body."""
-LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES, "/runs": RUN_BYTES, "/steer": RUN_BYTES}
+ACP_BYTES = 16 << 20
+"""A prompt has its images in it."""
+LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES, "/runs": RUN_BYTES, "/steer": RUN_BYTES, ACP: ACP_BYTES}
+ALLOWED_HEADERS = b"authorization, content-type, last-event-id, if-none-match, acp-connection-id, acp-session-id"
 RATE_PER_SECOND = 50.0
 BURST = 200.0
 
@@ -118,7 +122,8 @@ class Guard:
             (b"access-control-allow-origin", (asked.one("origin") or "").encode("latin-1")),
             (b"access-control-allow-credentials", b"true"),
             (b"access-control-allow-methods", b"GET, POST, DELETE"),
-            (b"access-control-allow-headers", b"authorization, content-type, last-event-id, if-none-match"),
+            (b"access-control-allow-headers", ALLOWED_HEADERS),
+            (b"access-control-expose-headers", b"acp-connection-id"),
             (b"vary", b"Origin"),
         ]
 
