@@ -244,12 +244,15 @@ class BackgroundProcesses:
                 tasks.start_soon(self._inspect, one)
                 if seconds:
                     tasks.start_soon(self._limit, one, seconds)
-                async for chunk in one.process.output():
-                    one.feed(chunk)
-                code = await one.process.wait()
+                try:
+                    async for chunk in one.process.output():
+                        one.feed(chunk)
+                    code = await one.process.wait()
+                except Exception as error:  # a process that cannot be read is over, and the thread goes on
+                    one.notes.append(f"its output could not be read: {error}")
                 tasks.cancel_scope.cancel()
-        except Exception as error:  # a process that cannot be read is over, and the thread goes on
-            one.notes.append(f"its output could not be read: {error}")
+        except Exception as error:
+            one.notes.append(f"it could not be watched: {error}")
         finally:
             with anyio.CancelScope(shield=True):
                 await one.process.kill()
