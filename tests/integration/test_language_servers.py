@@ -151,10 +151,14 @@ async def test_where_a_command_would_be_asked_about_no_server_is_started(tmp_pat
     for options in (
         LanguageServerOptions(mode="on"),
         LanguageServerOptions(servers={"ruff": LanguageServerSettings()}),
+        LanguageServerOptions(trusted=str(tmp_path)),
     ):
         async with bench(tmp_path, options, unasked=False) as work:
             assert "Undefined name" in await work.write("print(gone)\n", "b.py")
         (tmp_path / "b.py").unlink()
+    async with bench(tmp_path, LanguageServerOptions(trusted="/elsewhere"), unasked=False) as work:
+        await work.write("print(gone)\n", "d.py")
+        assert not work.walls.launches
     off = LanguageServerSettings(enabled=False)
     for options in (LanguageServerOptions(mode="off"), LanguageServerOptions(servers={"ruff": off})):
         async with bench(tmp_path, options) as work:

@@ -25,6 +25,7 @@ class PlayedProcess:
         self.says, self._heard = anyio.create_memory_object_stream[bytes](1_000)
         self.kills = 0
         self.inspections = 0
+        self.inspected_twice = anyio.Event()
 
     async def output(self) -> AsyncIterator[bytes]:
         async for chunk in self._heard:
@@ -51,6 +52,8 @@ class PlayedProcess:
 
     async def inspect(self) -> Sequence[str]:
         self.inspections += 1
+        if self.inspections == 3:  # the notes of the first two are there
+            self.inspected_twice.set()
         return ["looked at"]
 
 
@@ -113,6 +116,16 @@ async def test_the_end_of_the_output_is_kept_for_people_whoever_has_read_it() ->
         await process.says.send(b"x" * 5_000)
         await heard(one, 6_000)
         assert one.status().tail == "x" * 100
+        assert len(one._tail) <= 101, "a server prints for days"
+
+
+async def test_what_one_leaves_behind_is_looked_at_while_it_runs() -> None:
+    async with table(BackgroundLimits(inspect_seconds=0.01)) as processes:
+        one, process = started(processes)
+        with anyio.fail_after(60):
+            await process.inspected_twice.wait()
+        assert one.running
+        assert one.notes[:2] == ["looked at", "looked at"]
 
 
 async def test_only_the_last_that_ended_are_remembered() -> None:
