@@ -193,6 +193,15 @@ async def test_a_server_that_keeps_dying_is_started_three_times(tmp_path: Path) 
             assert len(work.walls.launches) == 3, mode
 
 
+async def test_a_server_that_nobody_needs_is_ended_and_started_again_as_often_as_needed(tmp_path: Path) -> None:
+    limits = CheckLimits(seconds=50, slow_seconds=50, idle_seconds=0.01)
+    async with bench(tmp_path, misbehaving(tmp_path, "plain"), limits=limits) as work:
+        for number in range(5):
+            assert f"bad line: bad {number}" in await work.write(f"bad {number}", f"{number}.txt")
+            assert len(work.walls.processes) == number + 1
+            await work.walls.processes[-1].wait()
+
+
 async def test_a_server_that_floods_is_ended(tmp_path: Path) -> None:
     async with bench(tmp_path, misbehaving(tmp_path, "floods")) as work:
         assert (await work.write("bad")).startswith("Created a.txt")

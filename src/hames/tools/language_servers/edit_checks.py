@@ -33,6 +33,8 @@ class CheckLimits(Value):
     servers: int = 4
     """In one thread."""
     told_errors: int = 10
+    idle_seconds: float = 900.0
+    """After so long without an edit a server is ended. The next edit starts it again."""
 
 
 class EditChecks:
@@ -87,7 +89,13 @@ class EditChecks:
                 return None
             from hames.tools.language_servers.server import LanguageServer
 
-            server = LanguageServer(found, self._sandbox, _policy(place.sandbox), workspace=place.workspace)
+            server = LanguageServer(
+                found,
+                self._sandbox,
+                _policy(place.sandbox),
+                workspace=place.workspace,
+                idle_seconds=self._limits.idle_seconds,
+            )
             self._servers[key] = server
             self._tasks.start_soon(server.run)
         return self._servers[key]
