@@ -12,6 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from hames.clock_and_ids import SystemClock
+from hames.core.surroundings import FILES_WATCHED
 from hames.domain.commands import ChangeSettings, CompactThread, ForkThread, ListProcesses, ResumeThread
 from hames.domain.events import ContextAdded, Noticed, Record
 from hames.domain.foreign import disarmed
@@ -392,3 +393,54 @@ def test_names_of_the_workspace_are_cut_and_on_one_line(tmp_path: Path) -> None:
     facts = LocalEnvironment(LocalSandbox(), SystemClock())._facts(str(tmp_path))
     assert not any("\n" in name for name in facts.entries)
     assert max(map(len, facts.entries)) <= 61
+
+
+async def test_what_git_said_of_another_directory_is_not_told(repository: Path, tmp_path: Path) -> None:
+    (other := tmp_path / "other").mkdir()
+    environment, model = LateGit(), ScriptedModel([say("Hello.")], [say("Hello.")])
+    async with situated_engine(model, repository, environment=environment) as engine:
+        thread = (await created(engine)).id
+        with anyio.fail_after(60):
+            await whole_turn(engine, thread, "one")
+            environment.may_answer.set()
+            await environment.answered.wait()
+            await checkpoint()
+            await engine.execute(ChangeSettings(thread_id=thread, overrides=Overrides(cwd=str(other))))
+            await whole_turn(engine, thread, "two")
+    assert not any("files changed" in text for text in texts(model.requests[-1]))
+
+
+async def test_the_models_own_edit_is_not_told_as_a_change_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    model = ScriptedModel(
+        [call("read", path="a.txt")],
+        [call("edit", path="a.txt", old_string="one", new_string="two and three")],
+        [call("list")],
+        [say("Done.")],
+    )
+    async with situated_engine(model, tmp_path) as engine:
+        await whole_turn(engine, (await created(engine)).id)
+    model.assert_finished()
+    assert not any("Changed on disk" in text for text in texts(model.requests[-1]))
+
+
+class CountedLooks(LocalEnvironment):
+    def __init__(self) -> None:
+        super().__init__(LocalSandbox(), SystemClock())
+        self.most = 0
+
+    async def look(self, cwd: str, files: Sequence[str]) -> Glance:
+        self.most = max(self.most, len(files))
+        return await super().look(cwd, files)
+
+
+async def test_only_the_latest_files_are_watched(tmp_path: Path) -> None:
+    names = [f"{number}.txt" for number in range(FILES_WATCHED + 20)]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    reads = [call("read", path=name) for name in names]
+    environment, model = CountedLooks(), ScriptedModel(reads[:150], reads[150:], [call("list")], [say("Done.")])
+    async with situated_engine(model, tmp_path, environment=environment) as engine:
+        await whole_turn(engine, (await created(engine)).id)
+    model.assert_finished()
+    assert environment.most == FILES_WATCHED
