@@ -21,6 +21,7 @@ from hames.domain.options import Overrides, Settings
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.processes import ProcessList
 from hames.domain.request import ModelRequest
+from hames.domain.situation import PERSONALITIES, Facts, Situation, describe_changes
 from hames.domain.state import ThreadState
 from hames.ports import Glance
 from hames.sandbox.local import LocalSandbox
@@ -444,3 +445,27 @@ async def test_only_the_latest_files_are_watched(tmp_path: Path) -> None:
         await whole_turn(engine, (await created(engine)).id)
     model.assert_finished()
     assert environment.most == FILES_WATCHED
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"facts": Facts(date="2026-01-02", branch="main")}, "It is now 2026-01-02."),
+        ({"facts": Facts(date="2026-01-01", branch="topic")}, "The git branch is now topic; it was main."),
+        ({"model": "b/c"}, "You are now b/c; what was said before came from a/b."),
+        ({"cwd": "/else"}, "The working directory is now /else."),
+        ({"sandbox": ReadOnly()}, "Sandbox, from now on: `readOnly`"),
+        ({"approval_policy": "never"}, "Approvals, from now on: `never`"),
+        ({"agent": "plan"}, "You are planning"),
+        ({"mode_instructions": "Be quick."}, "Be quick."),
+        ({"personality": "friendly"}, PERSONALITIES["friendly"]),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_each_change_is_told_and_nothing_else(changed: dict[str, object], words: str) -> None:
+    before = Situation(model="a/b", cwd="/work", facts=Facts(date="2026-01-01", branch="main"))
+    told = describe_changes(before, msgspec.structs.replace(before, **changed))
+    assert words in told
+    lines = told.count("\n") - 1
+    assert lines == (2 if "approval_policy" in changed else 1), "with the approvals changes what may leave the sandbox"
+    assert describe_changes(before, before) == ""
