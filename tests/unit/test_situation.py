@@ -28,9 +28,10 @@ from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, call, say
-from hames.tools.environment import LocalEnvironment, git_branch
+from hames.tools.environment import ENTRIES, LocalEnvironment, git_branch
 from situated_engine import results, situated_engine, texts
 from support import created, turn_end, whole_turn
+from toolbench import OpenSandbox
 
 QUIET = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 
@@ -469,3 +470,32 @@ def test_each_change_is_told_and_nothing_else(changed: dict[str, object], words:
     lines = told.count("\n") - 1
     assert lines == (2 if "approval_policy" in changed else 1), "with the approvals changes what may leave the sandbox"
     assert describe_changes(before, before) == ""
+
+
+def test_a_head_that_is_a_link_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    head = repository / ".git" / "HEAD"
+    (tmp_path / "elsewhere").write_text("ref: refs/heads/elsewhere\n")
+    head.unlink()
+    head.symlink_to(tmp_path / "elsewhere")
+    assert git_branch(str(repository)) == ""
+
+
+def test_of_many_names_the_first_are_told(tmp_path: Path) -> None:
+    for number in range(ENTRIES + 1):
+        (tmp_path / f"{number:03}.txt").write_text("")
+    environment = LocalEnvironment(LocalSandbox(), SystemClock())
+    facts = environment._facts(str(tmp_path))
+    assert (facts.entries[-1], len(facts.entries), facts.more_entries) == (f"{ENTRIES - 1:03}.txt", ENTRIES, True)
+    (tmp_path / "000.txt").unlink()
+    facts = environment._facts(str(tmp_path))
+    assert (len(facts.entries), facts.more_entries) == (ENTRIES, False)
+
+
+async def test_git_is_asked_in_a_read_only_sandbox(repository: Path) -> None:
+    sandbox = OpenSandbox()
+    assert await LocalEnvironment(sandbox, SystemClock(), git_seconds=60).git_state(str(repository))
+    [launch] = sandbox.launches
+    assert (launch.policy, launch.workspace, launch.background) == (ReadOnly(), str(repository), False)
+    assert "core.fsmonitor=false" in launch.argv
+    sandbox.failing = OSError("no sandbox")
+    assert await LocalEnvironment(sandbox, SystemClock()).git_state(str(repository)) == ""
