@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from eval_support import TASKS
 
+from hames import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "harbor"
 HARBOR = "harbor==0.24.0"
@@ -48,6 +50,30 @@ context = AgentContext()
 asyncio.run(agent.run("Say 'hello' & leave.", Here(), context))
 agent.populate_context_post_run(context)
 print(context.n_input_tokens > 0, context.n_output_tokens > 0)
+"""
+INSTALL_AGENT = """
+import asyncio, os, pathlib, shutil, sys
+from harbor.environments.base import ExecResult
+from hames.evals.harbor.agent import HamesAgent
+
+class Machine:
+    default_user = None
+
+    async def exec(self, command, cwd=None, env=None, **_):
+        home = {"HOME": sys.argv[2], "PATH": f"{sys.argv[4]}:/usr/bin:/bin"}
+        keep = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_"))}
+        process = await asyncio.create_subprocess_shell(
+            command, cwd=sys.argv[2], env={**keep, **home, **(env or {})}, stdout=-1, stderr=-1, executable="/bin/bash")
+        out, err = await process.communicate()
+        return ExecResult(stdout=out.decode(), stderr=err.decode(), return_code=process.returncode)
+
+    async def upload_file(self, source_path, target_path):
+        shutil.copy(source_path, target_path)
+
+agent = HamesAgent(logs_dir=pathlib.Path(sys.argv[1]), model_name="scripted/hello", package=sys.argv[3])
+asyncio.run(agent.install(Machine()))
+found = asyncio.run(Machine().exec(agent.get_version_command()))
+print(agent.parse_version(found.stdout))
 """
 
 
@@ -103,3 +129,19 @@ def test_harbor_runs_hames_and_counts_its_tokens(harbor_python: str, tmp_path: P
     assert told == ["True True"]
     assert "Say 'hello' & leave." in (logs / "trajectory.json").read_text()
     assert '"type":"result"' in (logs / "hames.jsonl").read_text().replace(" ", "")
+
+
+def test_harbor_installs_hames_from_a_wheel(harbor_python: str, tmp_path: Path) -> None:
+    """On this machine, in a home directory of its own. In a container it is the same commands as another user."""
+    home, wheels, programs = tmp_path / "home", tmp_path / "wheels", tmp_path / "programs"
+    for folder in (home, programs):
+        folder.mkdir()
+    uv = Path(sys.executable).parent / "uv"
+    (programs / "uv").symlink_to(uv)
+    done = subprocess.run([uv, "build", "-q", "--wheel", "--out-dir", wheels, ROOT], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [wheel] = wheels.glob("*.whl")
+    told = in_harbor(harbor_python, INSTALL_AGENT, str(tmp_path), str(home), str(wheel), str(programs))
+    assert told == [__version__]
+    assert (home / ".local" / "bin" / "hames").exists()
+    Path("/tmp", wheel.name).unlink()

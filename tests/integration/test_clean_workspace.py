@@ -56,3 +56,39 @@ async def test_searching_tools_leave_out_git_and_the_log(tmp_path: Path) -> None
         assert ".git/" not in (await shop.do("glob", pattern="**/*onfig*")).text
         assert (await shop.do("grep", pattern="needle", glob="**/*")).text.splitlines()[0].startswith("a.txt")
         assert ".harness" not in (await shop.do("grep", pattern="needle", glob="**/*")).text
+
+
+HELD = {".claude", ".codex", ".cursor", ".gemini", ".mcp.json", ".vscode", ".harness"}
+"""Names that must not be made, and can only be held by something mounted on them."""
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("ls", set()),
+        ("ls -A", HELD),
+        ("find . -mindepth 1 -maxdepth 1 -printf '%f\\n'", HELD),
+        ("find . -path ./.git -prune -o -type f -print", set()),
+        ("tar cf - . | tar tf - | sed -E 's,^./,,; s,/$,,; /^$/d'", HELD),
+        ("grep -rl '' .", set()),
+        ("git status --porcelain --ignored --untracked-files=all | cut -c4-", set()),
+        ("git ls-files --others --directory", HELD),
+        ("git ls-files --others", set()),
+        ("git add -A && git diff --cached --name-only", set()),
+        ("du -a --apparent-size -B1 | awk '$1 > 4096 {print $2}'", {"."}),
+    ],
+)
+async def test_a_command_that_writes_sees_the_held_names_in_listings_and_nowhere_else(
+    tmp_path: Path, command: str, shown: set[str]
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    sandbox = LocalSandbox()
+    try:
+        async with workshop(tmp_path, walls=sandbox) as shop:
+            done = await shop.do("shell", command=command)
+            assert not done.failed, done.text
+            names = {name.removeprefix("./").rstrip("/") or "." for name in done.told.split()} - {".git", "./.git"}
+            assert {name for name in names if not name.startswith(".git/")} == shown
+    finally:
+        sandbox.close()
+    assert {path.name for path in tmp_path.iterdir()} == {".git"}, "nothing of it is left on the disk"

@@ -151,10 +151,14 @@ async def test_where_a_command_would_be_asked_about_no_server_is_started(tmp_pat
     for options in (
         LanguageServerOptions(mode="on"),
         LanguageServerOptions(servers={"ruff": LanguageServerSettings()}),
+        LanguageServerOptions(trusted=str(tmp_path)),
     ):
         async with bench(tmp_path, options, unasked=False) as work:
             assert "Undefined name" in await work.write("print(gone)\n", "b.py")
         (tmp_path / "b.py").unlink()
+    async with bench(tmp_path, LanguageServerOptions(trusted="/elsewhere"), unasked=False) as work:
+        await work.write("print(gone)\n", "d.py")
+        assert not work.walls.launches
     off = LanguageServerSettings(enabled=False)
     for options in (LanguageServerOptions(mode="off"), LanguageServerOptions(servers={"ruff": off})):
         async with bench(tmp_path, options) as work:
@@ -187,6 +191,15 @@ async def test_a_server_that_keeps_dying_is_started_three_times(tmp_path: Path) 
             for number in range(6):
                 await work.write(f"bad {number}")
             assert len(work.walls.launches) == 3, mode
+
+
+async def test_a_server_that_nobody_needs_is_ended_and_started_again_as_often_as_needed(tmp_path: Path) -> None:
+    limits = CheckLimits(seconds=50, slow_seconds=50, idle_seconds=0.01)
+    async with bench(tmp_path, misbehaving(tmp_path, "plain"), limits=limits) as work:
+        for number in range(5):
+            assert f"bad line: bad {number}" in await work.write(f"bad {number}", f"{number}.txt")
+            assert len(work.walls.processes) == number + 1
+            await work.walls.processes[-1].wait()
 
 
 async def test_a_server_that_floods_is_ended(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hames.config.load import load
 from hames.config.project import ProjectTrust
 from hames.config.visibility import hidden_paths
 from hames.domain.errors import Misconfigured
+from hames.domain.language_servers import LanguageServerOptions
 from hames.domain.policy import ReadOnly, WorkspaceWrite
 
 
@@ -180,6 +181,24 @@ def test_a_search_command_is_the_users_own(home: dict[str, str]) -> None:
     options = load({"cwd": home["WORK"]}, home)
     assert options.search_command == ("find", "--terms={query}")
     assert options.settings["search_command"].origin == home["HAMES_CONFIG"]
+
+
+def test_language_servers_are_the_users_own_and_a_trusted_project_counts(home: dict[str, str]) -> None:
+    assert load({"cwd": home["WORK"]}, home).language_servers == LanguageServerOptions()
+    trust = ProjectTrust(Path(home["HAMES_STATE"]))
+    trust.trust(work(home))
+    assert load({"cwd": home["WORK"]}, home).language_servers.trusted == "", "nobody was asked: there is no file"
+    (work(home) / "hames.toml").write_text('model = "scripted/hello"\n')
+    assert load({"cwd": home["WORK"]}, home).language_servers.trusted == ""
+    trust.trust(work(home))
+    assert load({"cwd": home["WORK"]}, home).language_servers.trusted == str(work(home).resolve())
+    (work(home) / "hames.toml").write_text('language_servers = "on"\n')
+    trust.trust(work(home))
+    with pytest.raises(Misconfigured, match="may not set language_servers"):
+        load({"cwd": home["WORK"]}, home)
+    (work(home) / "hames.toml").unlink()
+    user(home, '[language_servers.own]\ncommand = ["own-server"]\nextensions = [".x"]\n')
+    assert load({"cwd": home["WORK"]}, home).language_servers.servers["own"].command == ("own-server",)
 
 
 def test_a_directory_that_is_not_there_is_one_sentence(home: dict[str, str]) -> None:

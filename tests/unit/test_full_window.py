@@ -9,16 +9,18 @@ import msgspec
 import pytest
 
 from flint_support import talking
+from hames.domain.commands import CompactThread
 from hames.domain.errors import ProviderError
 from hames.domain.events import ContextAdded, ContextTrimmed, ItemCompleted, Noticed
 from hames.domain.items import Compaction, ToolCall
+from hames.domain.policy import DangerFullAccess
 from hames.domain.request import ModelEvent, ModelRequest, UsageSeen
 from hames.domain.state import Change, Turn
 from hames.domain.usage import Usage
 from hames.store.memory import MemoryStore
 from hames.testing.fakes.model import ScriptedModel, Step, call, say, usage
 from situated_engine import results, situated_engine, size, texts
-from support import created, events, whole_turn
+from support import created, events, turn_end, whole_turn
 
 CHARS_PER_TOKEN = 4
 
@@ -274,3 +276,29 @@ async def test_results_of_another_thread_cannot_be_read(tmp_path: Path) -> None:
         model.add([call("read", path=f"result:{item.id}")], [say("Done.")])
         await whole_turn(engine, (await created(engine)).id)
     assert "no file" in results(model.requests[-1])[-1]
+
+
+async def test_after_a_summary_long_results_of_commands_can_be_read_again(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("word\n" * 1_000)
+    model = ScriptedModel(
+        [call("shell", command="seq 1000   2000")],
+        [call("shell", command="true")],
+        [call("read", path="notes.txt")],
+        [say("Done.")],
+        [say("SUMMARY.")],
+    )
+    async with situated_engine(model, tmp_path, sandbox=DangerFullAccess()) as engine:
+        thread = (await created(engine)).id
+        await whole_turn(engine, thread, "Count.")
+        watcher = await engine.watch(thread)
+        await engine.execute(CompactThread(thread_id=thread))
+        await turn_end(watcher)
+        model.add([say("Hm.")])
+        await whole_turn(engine, thread, "And now?")
+        [summary] = [text for text in texts(model.requests[-1]) if "SUMMARY." in text]
+        [(path, what)] = re.findall(r"^(result:\S+): (.*)$", summary, flags=re.MULTILINE)
+        assert re.fullmatch(r"seq 1000 2000 \(\d,\d{3} characters\)", what)
+        model.add([call("read", path=path, offset=501, limit=1)], [say("Done.")])
+        await whole_turn(engine, thread, "Look again.")
+    model.assert_finished()
+    assert results(model.requests[-1])[-1].startswith("   501\t1500\n")

@@ -12,6 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from hames.clock_and_ids import SystemClock
+from hames.core.surroundings import FILES_WATCHED
 from hames.domain.commands import ChangeSettings, CompactThread, ForkThread, ListProcesses, ResumeThread
 from hames.domain.events import ContextAdded, Noticed, Record
 from hames.domain.foreign import disarmed
@@ -20,15 +21,17 @@ from hames.domain.options import Overrides, Settings
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.processes import ProcessList
 from hames.domain.request import ModelRequest
+from hames.domain.situation import PERSONALITIES, Facts, Situation, describe_changes
 from hames.domain.state import ThreadState
 from hames.ports import Glance
 from hames.sandbox.local import LocalSandbox
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, call, say
-from hames.tools.environment import LocalEnvironment, git_branch
+from hames.tools.environment import ENTRIES, LocalEnvironment, git_branch
 from situated_engine import results, situated_engine, texts
 from support import created, turn_end, whole_turn
+from toolbench import OpenSandbox
 
 QUIET = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 
@@ -392,3 +395,107 @@ def test_names_of_the_workspace_are_cut_and_on_one_line(tmp_path: Path) -> None:
     facts = LocalEnvironment(LocalSandbox(), SystemClock())._facts(str(tmp_path))
     assert not any("\n" in name for name in facts.entries)
     assert max(map(len, facts.entries)) <= 61
+
+
+async def test_what_git_said_of_another_directory_is_not_told(repository: Path, tmp_path: Path) -> None:
+    (other := tmp_path / "other").mkdir()
+    environment, model = LateGit(), ScriptedModel([say("Hello.")], [say("Hello.")])
+    async with situated_engine(model, repository, environment=environment) as engine:
+        thread = (await created(engine)).id
+        with anyio.fail_after(60):
+            await whole_turn(engine, thread, "one")
+            environment.may_answer.set()
+            await environment.answered.wait()
+            await checkpoint()
+            await engine.execute(ChangeSettings(thread_id=thread, overrides=Overrides(cwd=str(other))))
+            await whole_turn(engine, thread, "two")
+    assert not any("files changed" in text for text in texts(model.requests[-1]))
+
+
+async def test_the_models_own_edit_is_not_told_as_a_change_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    model = ScriptedModel(
+        [call("read", path="a.txt")],
+        [call("edit", path="a.txt", old_string="one", new_string="two and three")],
+        [call("list")],
+        [say("Done.")],
+    )
+    async with situated_engine(model, tmp_path) as engine:
+        await whole_turn(engine, (await created(engine)).id)
+    model.assert_finished()
+    assert not any("Changed on disk" in text for text in texts(model.requests[-1]))
+
+
+class CountedLooks(LocalEnvironment):
+    def __init__(self) -> None:
+        super().__init__(LocalSandbox(), SystemClock())
+        self.most = 0
+
+    async def look(self, cwd: str, files: Sequence[str]) -> Glance:
+        self.most = max(self.most, len(files))
+        return await super().look(cwd, files)
+
+
+async def test_only_the_latest_files_are_watched(tmp_path: Path) -> None:
+    names = [f"{number}.txt" for number in range(FILES_WATCHED + 20)]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    reads = [call("read", path=name) for name in names]
+    environment, model = CountedLooks(), ScriptedModel(reads[:150], reads[150:], [call("list")], [say("Done.")])
+    async with situated_engine(model, tmp_path, environment=environment) as engine:
+        await whole_turn(engine, (await created(engine)).id)
+    model.assert_finished()
+    assert environment.most == FILES_WATCHED
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"facts": Facts(date="2026-01-02", branch="main")}, "It is now 2026-01-02."),
+        ({"facts": Facts(date="2026-01-01", branch="topic")}, "The git branch is now topic; it was main."),
+        ({"model": "b/c"}, "You are now b/c; what was said before came from a/b."),
+        ({"cwd": "/else"}, "The working directory is now /else."),
+        ({"sandbox": ReadOnly()}, "Sandbox, from now on: `readOnly`"),
+        ({"approval_policy": "never"}, "Approvals, from now on: `never`"),
+        ({"agent": "plan"}, "You are planning"),
+        ({"mode_instructions": "Be quick."}, "Be quick."),
+        ({"personality": "friendly"}, PERSONALITIES["friendly"]),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_each_change_is_told_and_nothing_else(changed: dict[str, object], words: str) -> None:
+    before = Situation(model="a/b", cwd="/work", facts=Facts(date="2026-01-01", branch="main"))
+    told = describe_changes(before, msgspec.structs.replace(before, **changed))
+    assert words in told
+    lines = told.count("\n") - 1
+    assert lines == (2 if "approval_policy" in changed else 1), "with the approvals changes what may leave the sandbox"
+    assert describe_changes(before, before) == ""
+
+
+def test_a_head_that_is_a_link_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    head = repository / ".git" / "HEAD"
+    (tmp_path / "elsewhere").write_text("ref: refs/heads/elsewhere\n")
+    head.unlink()
+    head.symlink_to(tmp_path / "elsewhere")
+    assert git_branch(str(repository)) == ""
+
+
+def test_of_many_names_the_first_are_told(tmp_path: Path) -> None:
+    for number in range(ENTRIES + 1):
+        (tmp_path / f"{number:03}.txt").write_text("")
+    environment = LocalEnvironment(LocalSandbox(), SystemClock())
+    facts = environment._facts(str(tmp_path))
+    assert (facts.entries[-1], len(facts.entries), facts.more_entries) == (f"{ENTRIES - 1:03}.txt", ENTRIES, True)
+    (tmp_path / "000.txt").unlink()
+    facts = environment._facts(str(tmp_path))
+    assert (len(facts.entries), facts.more_entries) == (ENTRIES, False)
+
+
+async def test_git_is_asked_in_a_read_only_sandbox(repository: Path) -> None:
+    sandbox = OpenSandbox()
+    assert await LocalEnvironment(sandbox, SystemClock(), git_seconds=60).git_state(str(repository))
+    [launch] = sandbox.launches
+    assert (launch.policy, launch.workspace, launch.background) == (ReadOnly(), str(repository), False)
+    assert "core.fsmonitor=false" in launch.argv
+    sandbox.failing = OSError("no sandbox")
+    assert await LocalEnvironment(sandbox, SystemClock()).git_state(str(repository)) == ""

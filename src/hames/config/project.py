@@ -39,6 +39,11 @@ class ProjectTrust:
         found = identity(directory)
         return found.digest == "" or found in self._known()
 
+    def has_trusted(self, directory: Path) -> bool:
+        """The user said so, for the files there are now. Where there are none, nobody was asked."""
+        found = identity(directory)
+        return found.digest != "" and found in self._known()
+
     def asks_for(self, directory: Path) -> list[str]:
         """The files that would be obeyed, and are not yet."""
         return [] if self.trusts(directory) else sorted(_contents(directory.resolve()))

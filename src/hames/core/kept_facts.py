@@ -1,13 +1,18 @@
-"""What outlives a summary word for word: what the user said, the plan, the changed files, the last answer.
+"""What outlives a summary word for word: what the user said, the plan, the changed files, the last answer. And where
+long results can be read again.
 
 All of it is read from the log, so no summary can lose it, and it is the same for every later request.
 """
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from hames.core.earlier_results import result_path
 from hames.core.shortening import cut
 from hames.domain.items import (
     AgentMessage,
+    CommandExecution,
     Compaction,
     FileChange,
     FileInput,
@@ -15,13 +20,21 @@ from hames.domain.items import (
     ImageInput,
     Item,
     LocalImageInput,
+    McpToolCall,
     Plan,
     TextInput,
+    ToolCall,
+    ToolItem,
     UserMessage,
 )
 from hames.domain.state import Turn
 
 ANSWER_CHARS = 8_000
+RESULTS_NAMED = 12
+"""So many of the last long results are named, so that they can be read again."""
+LONG_RESULT_CHARS = 2_000
+CALL_CHARS = 100
+_QUICKLY_REPEATED = frozenset({"read", "list", "glob", "grep"})
 
 
 def kept_facts(turns: Sequence[Turn], compaction: Compaction) -> list[str]:
@@ -34,6 +47,7 @@ def kept_facts(turns: Sequence[Turn], compaction: Compaction) -> list[str]:
         _user_messages(before, budget // 2),
         _plan(earlier),
         _changed_files(earlier, budget // 2),
+        _results(earlier) if budget else "",
         _last_answer(before if last.kind != "compact" else earlier),
     ]
     return [section for section in sections if section]
@@ -110,6 +124,35 @@ def _updates(items: Sequence[Item]) -> Iterator[FileUpdate]:
     for item in items:
         if isinstance(item, FileChange) and item.status == "completed":
             yield from item.changes
+
+
+def _results(items: Sequence[Item]) -> str:
+    """Of commands and other calls that cannot be repeated at no cost."""
+    rows: list[str] = []
+    for item in reversed(items):
+        if len(rows) < RESULTS_NAMED and (call := _named_call(item)):
+            assert isinstance(item, ToolItem) and item.result is not None
+            rows.append(f"{result_path(item)}: {call} ({len(item.result.text):,} characters)")
+    if not rows:
+        return ""
+    return "\n".join(["Long results that `read` shows again, by these paths, oldest first:", *reversed(rows)])
+
+
+def _named_call(item: Item) -> str:
+    """A call with a long result, in a few words; empty for everything else."""
+    if not isinstance(item, ToolItem) or item.result is None or len(item.result.text) < LONG_RESULT_CHARS:
+        return ""
+    match item:
+        case CommandExecution(command=command):
+            words = command
+        case McpToolCall(server=server, tool=tool):
+            words = f"{tool} of {server}"
+        case ToolCall(name=name) if name not in _QUICKLY_REPEATED:
+            words = f"{name} {msgspec.json.encode(item.arguments).decode()}"
+        case _:
+            return ""
+    line = " ".join(words.split())
+    return line if len(line) <= CALL_CHARS else f"{line[:CALL_CHARS]}…"
 
 
 def _last_answer(items: Sequence[Item]) -> str:

@@ -28,3 +28,5 @@ class LanguageServerOptions(Value):
 
     mode: Literal["auto", "on", "off"] = "auto"
     servers: dict[str, LanguageServerSettings] = {}
+    trusted: str = ""
+    """The directory of a project that the user has trusted: there it is as with `on`."""

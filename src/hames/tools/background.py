@@ -19,9 +19,6 @@ from hames.tools.headtail import HeadTail
 from hames.tools.output_files import OutputFiles, OutputSpool
 from hames.tools.plain_output import PlainOutput, complete_end, plain
 
-_INSPECT_SECONDS = 60.0
-"""How often is looked at what they leave behind. A command is looked at when it ends, and these may never end."""
-
 
 class BackgroundLimits(Value):
     running: int = 8
@@ -33,6 +30,8 @@ class BackgroundLimits(Value):
     told_bytes: int = 30_000
     tail_bytes: int = 8_000
     """Of output, for people who look at it."""
+    inspect_seconds: float = 60.0
+    """How often is looked at what they leave behind. A command is looked at when it ends, and these may never end."""
 
 
 class RunningCommand:
@@ -244,12 +243,15 @@ class BackgroundProcesses:
                 tasks.start_soon(self._inspect, one)
                 if seconds:
                     tasks.start_soon(self._limit, one, seconds)
-                async for chunk in one.process.output():
-                    one.feed(chunk)
-                code = await one.process.wait()
+                try:
+                    async for chunk in one.process.output():
+                        one.feed(chunk)
+                    code = await one.process.wait()
+                except Exception as error:  # a process that cannot be read is over, and the thread goes on
+                    one.notes.append(f"its output could not be read: {error}")
                 tasks.cancel_scope.cancel()
-        except Exception as error:  # a process that cannot be read is over, and the thread goes on
-            one.notes.append(f"its output could not be read: {error}")
+        except Exception as error:
+            one.notes.append(f"it could not be watched: {error}")
         finally:
             with anyio.CancelScope(shield=True):
                 await one.process.kill()
@@ -265,7 +267,7 @@ class BackgroundProcesses:
 
     async def _inspect(self, one: RunningCommand) -> None:
         while True:
-            await anyio.sleep(_INSPECT_SECONDS)
+            await anyio.sleep(self.limits.inspect_seconds)
             one.notes += await one.process.inspect()
 
 

@@ -22,6 +22,8 @@ from hames.tools.host_questions import HostQuestions
 
 NAME = "web_fetch"
 _END = "\n\x1ehames-fetched "
+_END_BYTES = 10_000
+"""Room for the line with the status. Its address and type are the server's words, and are cut."""
 _CHARSET = re.compile(r"charset=[\"']?([\w-]+)")
 
 
@@ -71,6 +73,7 @@ class _Fetching:
         self._sandbox = sandbox
         self._limits = limits
         self._job = job
+        self._url = url
         self._argv = _command(url, limits, follow=not job.place.has_host_rules)
         # Judged like a command that uses the network, under its own name: always allowing a page allows no program.
         # Where hosts are allowed by name, only the host is judged.
@@ -121,6 +124,14 @@ class _Fetching:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
+        if len(content) > self._limits.page_bytes + _END_BYTES:
+            # Without curl's last line, which would come behind the rest.
+            return self._pieces(
+                content[: self._limits.page_bytes],
+                "",
+                self._url,
+                f"{self._url}, cut: it is larger than {self._limits.page_bytes:,} bytes",
+            )
         if code:
             said = content.decode(errors="replace").partition(_END)[0].strip()[-500:]
             # The proxy's own sentences say more than curl's.
@@ -131,21 +142,26 @@ class _Fetching:
     async def _collected(self, process: Process) -> tuple[bytes, int]:
         content = bytearray()
         async for chunk in process.output():
-            if len(content) < self._limits.page_bytes + 10_000:
-                content += chunk
+            content += chunk
+            if len(content) > self._limits.page_bytes + _END_BYTES:
+                return bytes(content), 0
         return bytes(content), await process.wait()
 
     def _shown(self, content: bytes) -> str:
         body, _, end = content.rpartition(_END.encode())
         status, _, rest = end.decode(errors="replace").strip().partition(" ")
-        address, _, kind = rest.partition(" ")
+        address, _, kind = rest[:_END_BYTES].partition(" ")
         address, _, target = address.rpartition("|")
-        text = _text(body, kind, address)
+        address, kind = address[:2_000], kind[:200]
         if target:
             return f"[{address}, status {status}: it leads to {target}, which was not fetched. Fetch that address]"
+        return self._pieces(body, kind, address, f"{address}, status {status}")
+
+    def _pieces(self, body: bytes, kind: str, address: str, head: str) -> str:
+        text = _text(body, kind, address)
         start = int(self._job.arguments.get("offset", 0))
         part = text[start : start + self._limits.told_chars]
-        notes = [f"{address}, status {status}"]
+        notes = [head]
         if start + len(part) < len(text):
             notes.append(
                 f"characters {start} to {start + len(part)} of {len(text)}; go on with offset {start + len(part)}"

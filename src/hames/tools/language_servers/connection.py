@@ -145,5 +145,8 @@ class _Reply:
 
 
 def launch_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    """The command line that starts a server. What it says on stderr would come in between its messages."""
-    return ("/bin/bash", "--noprofile", "--norc", "-c", 'exec "$@" 2>/dev/null', "bash", *argv)
+    """The command line that starts a server. What it says on stderr would come in between its messages.
+
+    Not bash: the sandbox tells its notes once for each program, and those for the model's commands are not for us.
+    """
+    return ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "sh", *argv)

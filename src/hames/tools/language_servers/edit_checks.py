@@ -33,6 +33,8 @@ class CheckLimits(Value):
     servers: int = 4
     """In one thread."""
     told_errors: int = 10
+    idle_seconds: float = 900.0
+    """After so long without an edit a server is ended. The next edit starts it again."""
 
 
 class EditChecks:
@@ -79,7 +81,7 @@ class EditChecks:
                 lambda: find_server(path, place.workspace, self._options, self._search_path)
             )
         found = self._found[kind]
-        if found is None or not (place.runs_unasked or found.named or self._options.mode == "on"):
+        if found is None or not (place.runs_unasked or self._is_allowed(place, found)):
             return None
         key = (found.name, found.root)
         if key not in self._servers:
@@ -87,10 +89,21 @@ class EditChecks:
                 return None
             from hames.tools.language_servers.server import LanguageServer
 
-            server = LanguageServer(found, self._sandbox, _policy(place.sandbox), workspace=place.workspace)
+            server = LanguageServer(
+                found,
+                self._sandbox,
+                _policy(place.sandbox),
+                workspace=place.workspace,
+                idle_seconds=self._limits.idle_seconds,
+            )
             self._servers[key] = server
             self._tasks.start_soon(server.run)
         return self._servers[key]
+
+    def _is_allowed(self, place: Place, found: InstalledServer) -> bool:
+        """Whether the user has said, somewhere, that it may start."""
+        options = self._options
+        return found.named or options.mode == "on" or (options.trusted != "" and options.trusted == place.workspace)
 
     def _words(self, place: Place, server: "LanguageServer") -> str:
         rows = [

@@ -30,7 +30,7 @@ from hames.tools.language_servers.installed import InstalledServer, language_id
 log = logging.getLogger(__name__)
 
 STARTS = 3
-"""So often a server is started. One that keeps ending is left alone."""
+"""So often a server may fail. One that keeps ending is left alone."""
 START_SECONDS = 60.0
 CHECK_SECONDS = 30.0
 """How long a server may take for one file. It works in the background; who edits does not wait so long."""
@@ -77,8 +77,11 @@ class _OpenFile:
 class LanguageServer:
     """`run` is its task. It takes one check after the other, and starts the program when there is something to do."""
 
-    def __init__(self, server: InstalledServer, sandbox: Sandbox, policy: SandboxPolicy, *, workspace: str) -> None:
+    def __init__(
+        self, server: InstalledServer, sandbox: Sandbox, policy: SandboxPolicy, *, workspace: str, idle_seconds: float
+    ) -> None:
         self.name = server.name
+        self._idle_seconds = idle_seconds
         self.is_over = False
         self._server = server
         self._sandbox = sandbox
@@ -121,13 +124,15 @@ class LanguageServer:
 
     async def run(self) -> None:
         try:
-            for _ in range(STARTS):
+            failures = 0
+            while failures < STARTS:
                 await self._wait_for_work()
                 try:
                     await self._run_once()
                 except Exception:  # it is over, and the next edit may try again
+                    failures += 1
                     log.info("language_server.ended", extra={"server": self.name}, exc_info=True)
-                    self._forget_files()
+                self._forget_files()
         finally:
             self.is_over = True
             self._forget_files()
@@ -144,9 +149,13 @@ class LanguageServer:
         self._published.clear()
 
     async def _run_once(self) -> None:
+        """Until there is nothing to do for a while. Raises whatever ends the server before that."""
         async with self._connected() as connection:
             while True:
-                await self._wait_for_work()
+                with anyio.move_on_after(self._idle_seconds):
+                    await self._wait_for_work()
+                if not self._queue:
+                    return
                 check = self._queue.popleft()
                 try:
                     connection.expect_more()
@@ -164,7 +173,7 @@ class LanguageServer:
             if not isinstance(process, BackgroundProcess):
                 raise ToolFailed("this sandbox runs no processes in the background")
             connection = LanguageServerConnection(process, self._server.settings, self._note)
-            failure: Exception | None = None
+            failure: Exception | None = LanguageServerGone("it has ended")
             async with anyio.create_task_group() as tasks:
 
                 async def read() -> None:
@@ -175,10 +184,12 @@ class LanguageServer:
                 try:
                     await self._initialize(connection)
                     yield connection
+                    failure = None
                 except Exception as error:
                     failure = error  # a task group would wrap it
                 tasks.cancel_scope.cancel()
-            raise failure or LanguageServerGone("it has ended")
+            if failure is not None:
+                raise failure
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
