@@ -114,6 +114,7 @@ class RunningTurn:
         stop_reason = ""
         about = {"thread_id": self.thread_id, "turn_id": self.turn_id}
         log.info("turn.started", extra={**about, "model": self.settings.model})
+        began = self._thread.clock.monotonic()
         try:
             with self.scope:
                 stop_reason = await work()
@@ -130,7 +131,12 @@ class RunningTurn:
                 error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
-                await self._end(TurnEnded(turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason))
+                took = round((self._thread.clock.monotonic() - began) * 1000)
+                await self._end(
+                    TurnEnded(
+                        turn_id=self.turn_id, status=status, error=error, stop_reason=stop_reason, duration_ms=took
+                    )
+                )
             log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
             self.over.set()
 

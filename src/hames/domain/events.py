@@ -246,6 +246,8 @@ class TurnEnded(_Event, tag="turn_ended", kw_only=True):
     error: TurnError | None = None
     stop_reason: str = ""
     """Why the model stopped, in its own word: `end_turn`, `max_tokens`, …"""
+    duration_ms: int | None = None
+    """Measured by the process that ran it: the clock on the wall may jump. None: another process ended it."""
 
 
 Event = (
