@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -35,14 +36,21 @@ from hames.store.deletion import delete_thread, finish_deleting
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.reading import examine_log
-from hames.store.second_names import SecondName, delete_name, give_second_name, lock_elsewhere, tidy
+from hames.store.second_names import (
+    MissingThread,
+    SecondName,
+    delete_name,
+    find_missing,
+    give_second_name,
+    lock_elsewhere,
+    tidy,
+)
 from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog, put_back
 
 if TYPE_CHECKING:
     from hames.store.health import LogHealth
     from hames.store.listing import Listing
-    from hames.store.restoring import MissingThread
 
 COPY_DAYS = 90
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -64,6 +72,7 @@ class JsonlStore:
         """Of a data directory that was deleted while we used it."""
         self._listing: Listing | None = None
         self._open: dict[ThreadId, JsonlLog] = {}
+        self._making = threading.Lock()
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -78,9 +87,9 @@ class JsonlStore:
         return claimed_directory(self._claim, name)
 
     async def create(self, thread_id: ThreadId, *, foreign: bool = False, ephemeral: bool = False) -> "JsonlLog":
-        threads = self._threads(create=True)
-        assert threads is not None
-        claim = self._claim_directory()
+        threads, claim = self._threads_fd, self._claim
+        if threads is None or claim is None or not os.fstat(threads).st_nlink:  # a new directory is synced to disk
+            threads, claim = await to_thread.run_sync(self._make_directory)
         fd, second = await to_thread.run_sync(partial(self._make, thread_id, threads, ephemeral=ephemeral))
         log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, ours=not foreign)
         log.second = second
@@ -93,6 +102,12 @@ class JsonlStore:
             self._unmake(thread_id, threads)
             raise
         return self._opened(log)
+
+    def _make_directory(self) -> tuple[int, Claim]:
+        with self._making:
+            threads = self._threads(create=True)
+            assert threads is not None
+            return threads, self._claim_directory()
 
     def _opened(self, log: JsonlLog) -> JsonlLog:
         self._open[log.thread_id] = log
@@ -191,10 +206,8 @@ class JsonlStore:
             ) from None
         return None
 
-    async def missing(self) -> "list[MissingThread]":
+    async def missing(self) -> list[MissingThread]:
         """The threads that were in this directory and are gone, but not by `delete`. The latest first."""
-        from hames.store.restoring import find_missing
-
         threads = self._threads()
         earlier = self._places.earlier_claims(self._root)
         own = [self._claim] if self._claim is not None else []
