@@ -321,7 +321,7 @@ class JsonlStore:
             except FileNotFoundError:
                 found = None
             if found is None and (log := self._open.get(thread_id)) is not None:
-                found = put_back(log, self._threads(create=True), self._disk)
+                found = put_back(log, *self._make_directory(), self._disk)
         except OSError as failure:
             if failure.errno in NOT_THERE:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None

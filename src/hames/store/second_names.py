@@ -72,6 +72,12 @@ class SecondName:
         except OSError:
             self.close()  # the next opening begins with comparing it
 
+    def delete(self) -> None:
+        """Its log has another one."""
+        self.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
     def close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
