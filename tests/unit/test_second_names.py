@@ -285,6 +285,18 @@ async def test_old_copies_are_deleted_and_links_cost_nothing(tmp_path: Path) -> 
     assert {path.stem for path in kept(tmp_path)} == {gone[2].id, here.id}
 
 
+async def test_a_directory_of_an_earlier_version_is_remembered_when_it_is_used(tmp_path: Path) -> None:
+    before = await written(tmp_path)
+    for path in (tmp_path / "state" / "places").glob("at-*"):
+        path.unlink()
+    async with engine(ScriptedModel([say("three")]), store=store(tmp_path)) as the_engine:
+        await whole_turn(the_engine, before.id)
+    whole_directory(tmp_path)
+    a_store = store(tmp_path)
+    assert [missing.thread_id for missing in await a_store.missing()] == [before.id]
+    await a_store.close()
+
+
 async def test_logs_of_earlier_versions_get_a_second_name(tmp_path: Path) -> None:
     thread = await written(tmp_path)
     for path in kept(tmp_path):

@@ -107,7 +107,9 @@ class JsonlStore:
         with self._making:
             threads = self._threads(create=True)
             assert threads is not None
-            return threads, self._claim_directory()
+            claim = self._claim_directory()
+            self._places.remember_path(self._root, claim)
+            return threads, claim
 
     def _opened(self, log: JsonlLog) -> JsonlLog:
         self._open[log.thread_id] = log
@@ -125,6 +127,8 @@ class JsonlStore:
 
     def _recover(self, log: JsonlLog, fd: int) -> None:
         log.recover()
+        if self._claim is not None:
+            self._places.remember_path(self._root, self._claim)
         if not log.ephemeral:
             with self.thread(log.thread_id) as at:
                 log.second = self._second_name(log.thread_id, fd, at)
