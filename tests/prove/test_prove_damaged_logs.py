@@ -243,8 +243,10 @@ async def test_a_damaged_log_opens_and_has_every_line_that_is_whole(tmp_path: Pa
         for name in (TORN, LIVE):
             (base.place / name).unlink(missing_ok=True)
         (base.place / EVENTS).write_bytes(data)
-        with_meta = number % 3 != 0 or not _has_first_line(base, data)
-        (base.place / META).write_bytes(base.meta) if with_meta else (base.place / META).unlink(missing_ok=True)
+        meta = ("whole", "missing", "damaged")[number % 3] if _has_first_line(base, data) else "whole"
+        (base.place / META).write_bytes(base.meta if meta == "whole" else flip(base.meta, random.Random(number)))
+        if meta == "missing":
+            (base.place / META).unlink()
         try:
             async with engine(ScriptedModel([say("on")]), store=store(tmp_path)) as the_engine:
                 check(base, await read(the_engine, base.thread_id), data)
@@ -257,7 +259,7 @@ async def test_a_damaged_log_opens_and_has_every_line_that_is_whole(tmp_path: Pa
                     check(base, await read(the_engine, base.thread_id), data)
                 assert (base.place / EVENTS).read_bytes().count(b'"log_repaired"') == before <= 1
         except Exception as problem:
-            problem.add_note(f"{what}, meta.json: {with_meta}")
+            problem.add_note(f"{what}, meta.json: {meta}")
             raise
         opened += 1
     print(f"{opened} damaged logs opened")

@@ -38,8 +38,10 @@ from hames.domain.events import (
     ItemCompleted,
     ItemDelta,
     Noticed,
+    Record,
     StepVoided,
     TurnEnded,
+    TurnStarted,
 )
 from hames.domain.ids import ApprovalId, PromptId, ThreadId, TurnId
 from hames.domain.items import (
@@ -66,12 +68,24 @@ from hames.domain.request import (
     TextDelta,
     TextEnded,
 )
-from hames.domain.state import QueuedPrompt, ThreadState, Turn
+from hames.domain.state import QueuedPrompt, ThreadState, Turn, apply, blank
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
 from hames.testing.fakes.clock import CountingIds, FakeClock
-from hames.testing.fakes.model import ScriptedModel, call, call_raw, fail, hang, say, search, stop, think, usage
+from hames.testing.fakes.model import (
+    ScriptedModel,
+    call,
+    call_raw,
+    fail,
+    hang,
+    say,
+    search,
+    stop,
+    think,
+    usage,
+    wait_for,
+)
 from support import ECHO, created, engine, events, names, question, started, turn_end, until, whole_turn
 
 TEXT = (TextInput(text="go"),)
@@ -470,6 +484,31 @@ async def test_a_reply_that_breaks_off_is_asked_for_again_and_the_model_never_se
     assert [getattr(item, "text", "") for item in turn.items[1:]] == ["half", "whole blockcut", "All of it."]
     assert [event.step for event in events(changes) if isinstance(event, StepVoided)] == [1, 2]
     assert blocks(model) == [TextBlock(text="go")]
+
+
+@pytest.mark.parametrize("jump_ms", [10 * 365 * 86_400_000, -86_400_000])
+async def test_a_turn_takes_as_long_as_it_took_whatever_the_clock_on_the_wall_does(jump_ms: int) -> None:
+    clock, gate = FakeClock(), anyio.Event()
+    async with engine(ScriptedModel([say("a"), wait_for(gate), say("b")]), clock=clock) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        await started(the_engine, thread.id)
+        await until(watcher, lambda event: isinstance(event, ItemDelta))
+        clock.advance(2.5)
+        clock.at_ms += jump_ms
+        gate.set()
+        turn = (await turn_end(watcher))[-1].after.turns[-1]
+    assert turn.duration_ms == 2500
+
+
+def test_a_turn_that_another_process_ended_has_no_impossible_duration() -> None:
+    for took, wanted in ((1000, 1000), (-1, None), (10 * 365 * 86_400_000, None)):
+        state = blank(ThreadId("t"))
+        for seq, (event, at) in enumerate(
+            ((TurnStarted(turn_id=TurnId("x")), 5), (TurnEnded(turn_id=TurnId("x"), status="interrupted"), 5 + took)), 1
+        ):
+            state = apply(state, Record(seq=seq, at_ms=at, thread_id=ThreadId("t"), event=event))
+        assert state.turns[0].duration_ms == wanted
 
 
 async def test_a_reply_that_keeps_breaking_off_fails_the_turn() -> None:

@@ -44,7 +44,7 @@ from hames.protocols.session import Execute
 from hames.providers.catalogue import Catalogue
 from hames.testing.checks.session import receive
 from hames.testing.fakes.clock import FakeClock
-from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say, stop, tell, wait_for
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, fail, hang, say, stop, tell, wait_for
 from support import ASKING, ECHO, engine
 
 ABOUT = About(version="1", provider="anthropic", home="/h")
@@ -129,6 +129,17 @@ async def test_of_an_answer_that_is_not_asked_for_again_nobody_says_that_it_is()
     assert "again" not in told["message"]
     assert ended["turn"]["error"]["errorInfo"] == "Refusal"
     assert "hames/retry" not in talk.methods()
+
+
+async def test_a_reply_that_was_asked_for_again_is_marked_in_history() -> None:
+    model = ScriptedModel([say("I wi", cut=True), fail("reset", retryable=True)], [say("I will.")])
+    async with engine(model) as the_engine, talking(the_engine) as talk:
+        thread_id = await talk.start()
+        ended = await talk.prompt(thread_id)
+        read = await talk.call("thread/read", threadId=thread_id, includeTurns=True)
+    for turn in (ended["turn"], read["thread"]["turns"][0]):
+        said = [(item["text"], item.get("voided")) for item in turn["items"] if item["type"] == "agentMessage"]
+        assert said == [("I wi", True), ("I will.", None)]
 
 
 def test_a_command_says_what_it_put_out_as_soon_as_there_is_something() -> None:

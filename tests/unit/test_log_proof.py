@@ -246,7 +246,7 @@ async def test_settings_from_a_planted_summary_are_not_obeyed(tmp_path: Path, lo
 async def test_a_flip_in_a_checksum_or_between_two_lines_costs_nothing(tmp_path: Path) -> None:
     lines = await written(tmp_path)
     whole = b"".join(lines)
-    ends = [sum(map(len, lines[: n + 1])) for n in range(len(lines) - 1)]
+    ends = [sum(map(len, lines[: n + 1])) for n in (0, 4)]
     for end in ends:
         for at in range(end - 19, end):
             for bit in range(8):

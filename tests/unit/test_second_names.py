@@ -184,6 +184,28 @@ async def test_a_turn_goes_on_while_its_directory_is_deleted_and_so_does_the_nex
     assert log_of(tmp_path, thread.id).read_bytes() in [path.read_bytes() for path in kept(tmp_path)]
 
 
+@pytest.mark.parametrize("disk", DISKS)
+async def test_a_thread_goes_on_in_a_directory_that_another_process_made_meanwhile(
+    tmp_path: Path, disk: type[Disk]
+) -> None:
+    model = ScriptedModel([say("one")], [say("two")], [say("three")])
+    async with engine(model, store=store(tmp_path, disk())) as the_engine:
+        thread = await created(the_engine, approval_policy="never")
+        await whole_turn(the_engine, thread.id)
+        whole_directory(tmp_path)
+        other = store(tmp_path)
+        await (await other.create(ThreadId("ses_other"))).close()
+        await other.close()
+        for _ in range(2):
+            await whole_turn(the_engine, thread.id)
+        assert not (await seen(the_engine, thread.id)).foreign
+    async with engine(ScriptedModel(), store=store(tmp_path, disk())) as the_engine:
+        state = await seen(the_engine, thread.id)
+        assert (texts(state), state.foreign) == (["one", "two", "three"], False)
+        assert state.settings.approval_policy == "never"
+    assert log_of(tmp_path, thread.id).read_bytes() in [path.read_bytes() for path in kept(tmp_path)]
+
+
 async def test_a_turn_goes_on_when_the_workspace_is_gone_for_good(tmp_path: Path) -> None:
     gate = anyio.Event()
     model = ScriptedModel([say("be"), wait_for(gate), say("fore")], [say("next")])
@@ -261,6 +283,18 @@ async def test_old_copies_are_deleted_and_links_cost_nothing(tmp_path: Path) -> 
     assert delete_old_names(tmp_path / "state", 10, now=1_000_000 + 10 * DAY_SECONDS) == 1
     assert delete_old_names(tmp_path / "state", 10, now=1_000_000, most_bytes=link.stat().st_size) == 1
     assert {path.stem for path in kept(tmp_path)} == {gone[2].id, here.id}
+
+
+async def test_a_directory_of_an_earlier_version_is_remembered_when_it_is_used(tmp_path: Path) -> None:
+    before = await written(tmp_path)
+    for path in (tmp_path / "state" / "places").glob("at-*"):
+        path.unlink()
+    async with engine(ScriptedModel([say("three")]), store=store(tmp_path)) as the_engine:
+        await whole_turn(the_engine, before.id)
+    whole_directory(tmp_path)
+    a_store = store(tmp_path)
+    assert [missing.thread_id for missing in await a_store.missing()] == [before.id]
+    await a_store.close()
 
 
 async def test_logs_of_earlier_versions_get_a_second_name(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from hames.domain.commands import ThreadSummary
 from hames.domain.display import visible
 from hames.domain.errors import HarnessError
 from hames.store.jsonl import JsonlStore
-from hames.store.restoring import MissingThread, restore_thread, summarize_missing
+from hames.store.restoring import restore_thread, summarize_missing
+from hames.store.second_names import MissingThread
 
 
 def restore_threads(args: Namespace) -> int:

@@ -64,8 +64,9 @@ REFUSED_REQUESTS = 8
 LEAST_REPLY = 4_096
 """So many tokens a reply may have, however full the window is."""
 
-REPLY_CHARS = 16 << 20
-"""No model says more in one reply; a service that goes on for ever would fill the disk."""
+REPLY_CHARS = 8 << 20
+"""No model says more in one reply; a service that goes on for ever would fill the memory and the disk. A character
+counts as the bytes that it takes."""
 BLOCK_CHARS = 8 << 10
 """Counted for each block, however short: many empty blocks are too much as well."""
 
@@ -206,7 +207,7 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
                     reply.grow(BLOCK_CHARS)
                 case ToolCallDelta(text=text):
                     reply.anything = True
-                    reply.grow(len(text))
+                    reply.grow(_size(text))
                 case ToolCallEnded(call=call):
                     await _call(turn, reply, call)
                 case SearchStarted(block=block, query=query):
@@ -228,10 +229,14 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
     await _close(turn, reply)
 
 
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
 async def _stream(
     turn: LoopTurn, reply: ModelReply, block: int, blank: Item, *, text: str, stream: Stream = "text"
 ) -> None:
-    reply.grow(len(text))
+    reply.grow(_size(text))
     item_id = reply.items.get(block) or await _open(turn, reply, block, blank)
     await turn.handle.append(item_id, text, stream)
 

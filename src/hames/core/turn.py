@@ -187,6 +187,7 @@ class RunningTurn:
         stop_reason = ""
         about = {"thread_id": self.thread_id, "turn_id": self.turn_id}
         log.info("turn.started", extra={**about, "model": self.settings.model})
+        began = self._thread.clock.monotonic()
         try:
             with self.scope:
                 stop_reason = await work()
@@ -203,6 +204,7 @@ class RunningTurn:
                 error = _turn_error(self.failure) if self.failure is not None else None
                 if status == "interrupted" and self.interrupted_by:
                     error = TurnError(message=self.interrupted_by)
+                took = None if self.continued else round((self._thread.clock.monotonic() - began) * 1000)
                 waited_ms = round(self.waited() * 1000)
                 by = (self.interrupted_for or HAMES) if status == "interrupted" else None
                 if status == "interrupted" and self.pauses and self.can_continue:
@@ -216,6 +218,7 @@ class RunningTurn:
                             stop_reason=stop_reason,
                             by=by,
                             waited_ms=waited_ms,
+                            duration_ms=took,
                         )
                     )
             self._questions.forget(self.turn_id)

@@ -274,6 +274,8 @@ class TurnEnded(_Event, tag="turn_ended", kw_only=True):
     """Who interrupted it, if anybody did."""
     waited_ms: int = 0
     """How long questions of this turn waited for their answers."""
+    duration_ms: int | None = None
+    """Measured by the process that ran it: the clock on the wall may jump. None: another process ended it."""
 
 
 Event = (

@@ -43,7 +43,19 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
-from hames.domain.items import OUTPUT_HEAD, Call, Compaction, Item, TextInput, UserInput, UserMessage, extended
+from hames.domain.items import (
+    OUTPUT_HEAD,
+    AgentMessage,
+    Call,
+    Compaction,
+    Item,
+    Reasoning,
+    TextInput,
+    UserInput,
+    UserMessage,
+    WebSearch,
+    extended,
+)
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import Decision, Grant
@@ -53,6 +65,8 @@ from hames.domain.usage import Usage
 from hames.domain.value import Value
 
 PREVIEW_CHARS = 120
+LONGEST_TURN_MS = 30 * 86_400_000
+"""No turn takes longer: where the clock says so, it was set."""
 WARNINGS = 20
 """So many are remembered."""
 
@@ -87,6 +101,8 @@ class Turn(Value):
     kind: TurnKind = "prompt"
     status: TurnStatus = "running"
     ended_at_ms: int | None = None
+    duration_ms: int | None = None
+    """None while it runs, and where the clock says what cannot be."""
     items: tuple[Item, ...] = ()
     open: tuple[ItemId, ...] = ()
     """The items that were started and not yet completed."""
@@ -326,10 +342,22 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                     waited_ms=event.waited_ms,
                     ended_at_ms=record.at_ms,
                     ended_by=event.by,
+                    duration_ms=_duration(turn, event, record.at_ms),
                 ),
             )
         case _ as never:
             assert_never(never)
+
+
+def _duration(turn: Turn, event: TurnEnded, at_ms: int) -> int | None:
+    if event.duration_ms is not None:
+        return event.duration_ms
+    return took if 0 <= (took := at_ms - turn.started_at_ms) <= LONGEST_TURN_MS else None
+
+
+def is_voided(turn: Turn, item: Item) -> bool:
+    """Whether it is of a reply that broke off: people saw it, the model was not shown it."""
+    return item.step in turn.void_steps and isinstance(item, AgentMessage | Reasoning | WebSearch)
 
 
 def _in_turn(state: ThreadState, record: Record, turn_id: TurnId, change: Callable[[Turn], Turn]) -> ThreadState:

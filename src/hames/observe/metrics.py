@@ -39,8 +39,8 @@ class Metrics:
             case events.TurnEnded(turn_id=turn_id, status=status):
                 self.count("hames_turns_ended_total", status=status)
                 turn = change.after.turn(turn_id)
-                if turn is not None and turn.ended_at_ms is not None:
-                    self._measure((turn.ended_at_ms - turn.started_at_ms) / 1000)
+                if turn is not None and turn.duration_ms is not None:
+                    self._measure(turn.duration_ms / 1000)
             case events.ItemCompleted(item=item) if not isinstance(
                 item, items.UserMessage | items.AgentMessage | items.Reasoning
             ):

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import AsyncGenerator, Generator
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,15 @@ from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.reading import examine_log
 from hames.store.running import running_threads, unmark_running
-from hames.store.second_names import SecondName, delete_name, give_second_name, lock_elsewhere, tidy
+from hames.store.second_names import (
+    MissingThread,
+    SecondName,
+    delete_name,
+    find_missing,
+    give_second_name,
+    lock_elsewhere,
+    tidy,
+)
 from hames.store.system_calls import Disk, directory
 from hames.store.thread_log import JsonlLog, put_back
 
@@ -46,7 +55,6 @@ if TYPE_CHECKING:
     from hames.store.directory_changes import DirectoryChanges
     from hames.store.health import LogHealth
     from hames.store.listing import Listing
-    from hames.store.restoring import MissingThread
 
 COPY_DAYS = 90
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -72,6 +80,7 @@ class JsonlStore:
         self._listing: Listing | None = None
         self._open: dict[ThreadId, JsonlLog] = {}
         self._changes: DirectoryChanges | None = None
+        self._making = threading.Lock()
 
     def prepare(self) -> None:
         """Make the directory now, so that a server can keep its socket in it. Raises `Misconfigured`."""
@@ -86,9 +95,9 @@ class JsonlStore:
         return claimed_directory(self._claim, name)
 
     async def create(self, thread_id: ThreadId, *, foreign: bool = False, ephemeral: bool = False) -> "JsonlLog":
-        threads = self._threads(create=True)
-        assert threads is not None
-        claim = self._claim_directory()
+        threads, claim = self._threads_fd, self._claim
+        if threads is None or claim is None or not os.fstat(threads).st_nlink:  # a new directory is synced to disk
+            threads, claim = await to_thread.run_sync(self._make_directory)
         fd, second = await to_thread.run_sync(partial(self._make, thread_id, threads, ephemeral=ephemeral))
         log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, ours=not foreign)
         log.second = second
@@ -101,6 +110,14 @@ class JsonlStore:
             self._unmake(thread_id, threads)
             raise
         return self._opened(log)
+
+    def _make_directory(self) -> tuple[int, Claim]:
+        with self._making:
+            threads = self._threads(create=True)
+            assert threads is not None
+            claim = self._claim_directory()
+            self._places.remember_path(self._root, claim)
+            return threads, claim
 
     def _opened(self, log: JsonlLog) -> JsonlLog:
         self._open[log.thread_id] = log
@@ -118,6 +135,8 @@ class JsonlStore:
 
     def _recover(self, log: JsonlLog, fd: int) -> None:
         log.recover()
+        if self._claim is not None:
+            self._places.remember_path(self._root, self._claim)
         if not log.ephemeral:
             with self.thread(log.thread_id) as at:
                 log.second = self._second_name(log.thread_id, fd, at)
@@ -202,10 +221,8 @@ class JsonlStore:
             ) from None
         return None
 
-    async def missing(self) -> "list[MissingThread]":
+    async def missing(self) -> list[MissingThread]:
         """The threads that were in this directory and are gone, but not by `delete`. The latest first."""
-        from hames.store.restoring import find_missing
-
         threads = self._threads()
         earlier = self._places.earlier_claims(self._root)
         own = [self._claim] if self._claim is not None else []
@@ -364,7 +381,7 @@ class JsonlStore:
             except FileNotFoundError:
                 found = None
             if found is None and (log := self._open.get(thread_id)) is not None:
-                found = put_back(log, self._threads(create=True), self._disk)
+                found = put_back(log, *self._make_directory(), self._disk)
         except OSError as failure:
             if failure.errno in NOT_THERE:
                 raise ThreadNotFound(f"no thread {thread_id!r}") from None

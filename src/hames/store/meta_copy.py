@@ -35,7 +35,7 @@ class _Members(Value):
 class MetaCopy(Value):
     first: Record | None = None
     authority: Authority | None = None
-    """None: there is no copy that we sealed, and nothing in `first` may be obeyed."""
+    """None: there is no copy that we sealed, and the settings in `first` are not used."""
 
 
 _decode = msgspec.json.Decoder(_Members).decode

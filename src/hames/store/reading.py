@@ -41,8 +41,8 @@ class ReadLog:
 
 def read_log(fd: int, thread_id: ThreadId, claim: Claim | None, *, at: int, live: str = LIVE) -> ReadLog:
     """Nothing is changed. `at` is the thread's directory, `live` the name of its live file."""
+    copy = read_copy(thread_id, claim, at=at)  # first: another process may be writing, and the log has it before
     scanned = scan_log(fd, thread_id, claim)
-    copy = read_copy(thread_id, claim, at=at)
     found = ReadLog(scanned, scanned.foreign, scanned.records)
     _restore_first_record(found, copy)
     last = found.everything[-1].seq if found.everything else 0

@@ -13,35 +13,12 @@ from hames.domain.errors import StorageFailed, ThreadNotFound
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
-from hames.domain.value import Value
 from hames.ports import Examined
 from hames.private_files import descriptor
 from hames.store.jsonl import JsonlStore
-from hames.store.places import Claim
 from hames.store.reading import read_log
-from hames.store.second_names import LIVE_END, RESTORED_END, KeptName, is_named_here, kept_names
+from hames.store.second_names import LIVE_END, RESTORED_END, MissingThread
 from hames.store.system_calls import FILE, plain
-
-
-class MissingThread(Value):
-    """`claim` is the one that its log was written under."""
-
-    kept: KeptName
-    claim: Claim
-
-    @property
-    def thread_id(self) -> ThreadId:
-        return self.kept.thread_id
-
-
-def find_missing(claims: Iterable[Claim], threads: int | None) -> list[MissingThread]:
-    """The threads of these claims that are not in the open directory `threads`, the latest first."""
-    found: dict[ThreadId, MissingThread] = {}
-    for claim in claims:
-        for kept in kept_names(claim.home) if claim.home is not None else ():
-            if kept.thread_id not in found and not is_named_here(kept.thread_id, threads=threads):
-                found[kept.thread_id] = MissingThread(kept=kept, claim=claim)
-    return sorted(found.values(), key=lambda one: one.kept.changed_at, reverse=True)
 
 
 def read_missing(missing: MissingThread) -> Examined:

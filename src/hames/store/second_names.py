@@ -12,13 +12,13 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
 from hames.private_files import descriptor, open_private, private_directory
-from hames.store.places import EVENTS, THREAD_ID
+from hames.store.places import EVENTS, THREAD_ID, Claim
 from hames.store.system_calls import FILE, Disk, plain, write_all
 
 DIRECTORY = "kept"
@@ -71,6 +71,12 @@ class SecondName:
             self._disk.sync(self._fd)
         except OSError:
             self.close()  # the next opening begins with comparing it
+
+    def delete(self) -> None:
+        """Its log has another one."""
+        self.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
 
     def close(self) -> None:
         if self._fd is not None:
@@ -238,3 +244,24 @@ def is_named_here(thread_id: ThreadId, *, threads: int | None) -> bool:
             return os.stat(EVENTS, dir_fd=at, follow_symlinks=False).st_size > 0
     except OSError:
         return False
+
+
+class MissingThread(Value):
+    """`claim` is the one that its log was written under."""
+
+    kept: KeptName
+    claim: Claim
+
+    @property
+    def thread_id(self) -> ThreadId:
+        return self.kept.thread_id
+
+
+def find_missing(claims: Iterable[Claim], threads: int | None) -> list[MissingThread]:
+    """The threads of these claims that are not in the open directory `threads`, the latest first."""
+    found: dict[ThreadId, MissingThread] = {}
+    for claim in claims:
+        for kept in kept_names(claim.home) if claim.home is not None else ():
+            if kept.thread_id not in found and not is_named_here(kept.thread_id, threads=threads):
+                found[kept.thread_id] = MissingThread(kept=kept, claim=claim)
+    return sorted(found.values(), key=lambda one: one.kept.changed_at, reverse=True)

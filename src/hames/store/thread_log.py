@@ -26,8 +26,8 @@ from hames.store.reading import ReadLog, read_log
 from hames.store.repair import TORN, cut_incomplete_end
 from hames.store.running import mark_running, unmark_running
 from hames.store.scan import scan_log
-from hames.store.seals import Running
-from hames.store.second_names import SecondName, open_live_file
+from hames.store.seals import Running, chunks
+from hames.store.second_names import SecondName, give_second_name, open_live_file
 from hames.store.summaries import encode_summary
 from hames.store.system_calls import Disk, directory, write_all, write_whole
 
@@ -274,33 +274,50 @@ class JsonlLog:
         self._disk.truncate(self._fd, self._length)
         self._half = False
 
-    def move_to(self, fd: int) -> None:
-        """Goes on in another file with the same content."""
+    def is_of(self, claim: Claim) -> bool:
+        """Whether its seals are those of this claim."""
+        return claim.token == self._claim.token
+
+    def content_for(self, claim: Claim) -> Iterator[bytes]:
+        """Its lines, sealed under this claim. A log that somebody deleted is still there while we have it open."""
+        if self.foreign or self.is_of(claim):
+            yield from chunks(self._fd, 0, self._length)
+            return
+        records = scan_log(self._fd, self.thread_id, self._claim).records
+        yield sealed_lines(records, claim.seals.line(self.thread_id), FIRST)[0]
+
+    def move_to(self, fd: int, claim: Claim) -> None:
+        """Goes on in another file, which has this content."""
+        self.rest()
+        found = scan_log(fd, self.thread_id, claim)
         os.dup2(fd, self._fd, inheritable=False)
-
-    def content(self) -> Iterator[bytes]:
-        """Also of a log that somebody deleted: it is there for as long as we have it open."""
-        start = 0
-        while chunk := os.pread(self._fd, 1 << 20, start):
-            start += len(chunk)
-            yield chunk
+        self._claim, self._length, self._last_seal = claim, found.good_bytes, found.last_seal
+        self._live_running = None
+        if self._base is not None:
+            self._base = claim.seals.line(self.thread_id)
 
 
-def put_back(log: JsonlLog, threads: int | None, disk: Disk) -> int:
-    """The directory of a thread that somebody deleted while we have its log open, made anew. Raises `OSError`."""
-    assert threads is not None
+def put_back(log: JsonlLog, threads: int, claim: Claim, disk: Disk) -> int:
+    """The directory of a thread that somebody deleted while we have its log open, made anew. Raises `OSError`.
+
+    `threads` is the open directory that it belongs to, `claim` the one on it.
+    """
     found = directory(log.thread_id, at=threads, create=True)
     try:
-        if log.second is not None and not log.second.is_copy:
+        if log.is_of(claim) and log.second is not None and not log.second.is_copy:
             with contextlib.suppress(FileExistsError):
                 os.link(log.second.path, EVENTS, dst_dir_fd=found)
             return found
         with descriptor(disk.open(EVENTS, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, at=found)) as fd:
-            for chunk in log.content():
+            for chunk in log.content_for(claim):
                 write_all(disk, fd, chunk)
             with contextlib.suppress(OSError):  # a file system without locks, or a log that is locked elsewhere
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            log.move_to(fd)
+            moved = not log.is_of(claim)
+            log.move_to(fd, claim)
+            if moved and log.second is not None:
+                log.second.delete()
+                log.second = give_second_name(claim.home, log.thread_id, fd, at=found, disk=disk)
     except BaseException:
         os.close(found)
         raise

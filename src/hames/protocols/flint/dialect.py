@@ -23,7 +23,7 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.project_notes import NoteFile
-from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, summary
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn, is_voided, summary
 from hames.domain.value import Value
 from hames.protocols.flint import elicitation, errors, inbound, parts
 from hames.protocols.flint import items as wire
@@ -162,7 +162,7 @@ class FlintDialect:
             error=UNSET if turn.error is None else parts.turn_error(turn.error),
             started_at=turn.started_at_ms // 1000,
             completed_at=None if turn.ended_at_ms is None else turn.ended_at_ms // 1000,
-            duration_ms=None if turn.ended_at_ms is None else max(0, turn.ended_at_ms - turn.started_at_ms),
+            duration_ms=turn.duration_ms,
             interrupted_by=turn.ended_by or UNSET,
             answers=parts.answers(turn),
             meta=turn.meta,
@@ -178,7 +178,10 @@ class FlintDialect:
 
     def turn_items(self, turn: Turn) -> list[Json]:
         """What history shows of a turn."""
-        return [self.item(item) for item in turn.items]
+        return [
+            replace(shown, voided=True) if is_voided(turn, item) else shown
+            for item, shown in zip(turn.items, map(self.item, turn.items), strict=True)
+        ]
 
     def item(self, item: Item) -> Json:
         match item:

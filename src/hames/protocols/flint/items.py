@@ -60,17 +60,20 @@ class CitationMember(Wire):
 
 
 class AgentMessageItem(Wire, tag_field="type", tag="agentMessage"):
-    """`citations` is an addition to the specification."""
+    """`citations` and `voided` are additions to the specification."""
 
     id: str
     text: str
     citations: list[CitationMember] | Maybe = UNSET
+    voided: bool | Maybe = UNSET
+    """The reply broke off and was asked for again: the model was not shown this."""
 
 
 class ReasoningItem(Wire, tag_field="type", tag="reasoning"):
     id: str
     summary: str | Maybe = UNSET
     content: str | Maybe = UNSET
+    voided: bool | Maybe = UNSET
 
 
 class CommandAction(Wire):
@@ -129,6 +132,7 @@ class WebSearchItem(Wire, tag_field="type", tag="webSearch"):
     status: ItemStatusWord | Maybe = UNSET
     reason: str | Maybe = UNSET
     outcome: OutcomeWord | Maybe = UNSET
+    voided: bool | Maybe = UNSET
 
 
 class PlanEntry(Wire):

@@ -24,7 +24,7 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector, Settings
 from hames.domain.project_notes import NoteFile
-from hames.domain.state import Change, ThreadState, Turn, summary
+from hames.domain.state import Change, ThreadState, Turn, is_voided, summary
 from hames.protocols.flint import elicitation, errors, parts
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.codex import inbound, uuids
@@ -154,7 +154,7 @@ class CodexDialect(FlintDialect):
             "error": None if turn.error is None else error(turn.error),
             "startedAt": turn.started_at_ms // 1000,
             "completedAt": None if ended is None else ended // 1000,
-            "durationMs": None if ended is None else max(0, ended - turn.started_at_ms),
+            "durationMs": turn.duration_ms,
         }
 
     def begun_turn(self, turn: Turn) -> Members:
@@ -162,13 +162,17 @@ class CodexDialect(FlintDialect):
 
     def told_turn(self, turn: Turn) -> Members:
         """With nothing but what the agent said: clients that know fewer items than we have can read it."""
-        messages = tuple(item for item in turn.items if isinstance(item, domain.AgentMessage))
+        messages = tuple(
+            item for item in turn.items if isinstance(item, domain.AgentMessage) and not is_voided(turn, item)
+        )
         if turn.status == "running" or not messages:
             return self.begun_turn(turn)
         return {**self.turn(turn), "items": [self.item(item) for item in messages], "itemsView": "summary"}
 
     def turn_items(self, turn: Turn) -> list[Json]:
-        around = (entered_review(turn), *map(self.item, turn.items), exited_review(turn))
+        # Codex has no mark for a reply that was asked for again, so that history has only the one that counts.
+        counting = (item for item in turn.items if not is_voided(turn, item))
+        around = (entered_review(turn), *map(self.item, counting), exited_review(turn))
         return [shown for shown in around if shown is not None]
 
     def item(self, item: Item) -> Members | None:
