@@ -283,8 +283,19 @@ export type Request =
       method: "mcpServerStatus/list";
       params?: McpServerStatusListParams;
       id: string | number;
+    }
+  | {
+      method: "thread/context/read";
+      params: ThreadIdParams;
+      id: string | number;
     };
 
+export interface Actor {
+  kind: "agent" | "client" | "hames" | "rule" | "token" | "user";
+  name?: string;
+  via?: string;
+  client?: string;
+}
 /**
  * `methods` are the requests that this server offers in addition to the specification.
  */
@@ -333,6 +344,15 @@ export interface CitationMember {
 export interface AlwaysCovers {
   text: string;
   files?: string[];
+  _meta?: unknown;
+}
+/**
+ * Who allowed or refused a tool call.
+ */
+export interface AnsweredApproval {
+  itemId: string;
+  decision: "always" | "once" | "reject" | "void";
+  by: Actor;
   _meta?: unknown;
 }
 export interface ApprovalResponse {
@@ -704,6 +724,7 @@ export interface UserMessageItem {
   id: string;
   content: (TextInput | ImageInput | LocalImageInput | FileInput)[];
   clientId?: string | null;
+  by?: Actor;
   _meta?: unknown;
 }
 export interface TextInput {
@@ -930,6 +951,9 @@ export interface ThreadStatus {
   activeFlags?: ("waitingOnApproval" | "waitingOnUserInput")[];
   _meta?: unknown;
 }
+/**
+ * `interruptedBy` and `answers` are additions to the specification.
+ */
 export interface Turn {
   id: string;
   status: "completed" | "failed" | "inProgress" | "interrupted";
@@ -952,6 +976,8 @@ export interface Turn {
   startedAt?: number | null;
   completedAt?: number | null;
   durationMs?: number | null;
+  interruptedBy?: Actor;
+  answers?: AnsweredApproval[];
   _meta?: unknown;
 }
 export interface TurnError {
@@ -1238,6 +1264,27 @@ export interface ReviewStartResult {
   reviewThreadId: string;
   _meta?: unknown;
 }
+/**
+ * What fills the window of the thread's model. `tokens` is an estimate of the next request; from `limit` on the
+ *     conversation is shortened; `shortened` says what the model is no longer shown.
+ */
+export interface ThreadContext {
+  tokens: number;
+  limit: number;
+  window: number;
+  parts: ThreadContextPart[];
+  shortened: string[];
+  _meta?: unknown;
+}
+/**
+ * `tokens` is an estimate; `count` is how many messages, calls or results there are.
+ */
+export interface ThreadContextPart {
+  name: string;
+  tokens: number;
+  count: number;
+  _meta?: unknown;
+}
 export interface ThreadListResult {
   data: Thread[];
   nextCursor?: string;
@@ -1352,6 +1399,7 @@ export interface Requests {
   "thread/processes/list": { params: ThreadIdParams; result: ThreadProcesses };
   "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
+  "thread/context/read": { params: ThreadIdParams; result: ThreadContext };
 }
 
 export interface Notifications {
