@@ -27,7 +27,7 @@ from hames.domain.foreign import disarmed
 from hames.domain.ids import ApprovalId, ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import TextInput, UserMessage
 from hames.domain.options import Overrides, Settings
-from hames.stdio.callers import account
+from hames.stdio.principals import account
 from hames.testing.fakes.model import ScriptedModel, hang, say
 from support import created, engine, started, turn_end
 

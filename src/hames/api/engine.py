@@ -46,7 +46,7 @@ from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy, Decision, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
 from hames.ports import HostTool, Provider
-from hames.stdio.callers import Caller, local_user
+from hames.stdio.principals import Principal, local_user
 
 Approve = Callable[[Approval], Decision | Awaitable[Decision]]
 """Decides an approval: `once`, `always` or `reject`."""
@@ -126,7 +126,7 @@ async def execute_from_library(engine: Engine, command: Command) -> Outcome:
     """The log names this program's account, unless the command says for whom it is given (`by`)."""
     if isinstance(command, ChangingCommand) and command.by is not None:
         return await engine.execute(command)
-    return await Caller(local_user("library")).execute(engine, command)
+    return await Principal(local_user("library")).execute(engine, command)
 
 
 class LocalEngine:
